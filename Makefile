@@ -1,0 +1,97 @@
+# Everything here needs python3 (3.11 or newer, with venv) and make; the rest is installed into .venv and .venv-pure.
+# .venv holds the package with its hot modules compiled, .venv-pure as plain Python. Neither is editable: what the tests
+# import is what a user installs, and it is built again whenever a source changes.
+
+PYTHON ?= python3
+# More arguments for pytest, for example: make test PYTEST_ARGS="-k varint -x"
+PYTEST_ARGS ?=
+# More arguments for the benchmark, for example: make bench BENCH_ARGS=--quick
+BENCH_ARGS ?=
+# How many seeds of each kind `make simulate` runs.
+RUNS ?= 300
+# FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
+FENCEPOST_COMPILED ?=
+
+# The directories are among them because a removed file changes nothing else.
+SOURCES := pyproject.toml setup.py README.md \
+  $(shell find producer txn broker_stub fencepost -name __pycache__ -prune -o \( -type d -o -name '*.py' -o -name py.typed \) -print)
+COMPILED := .venv/bin/python -P
+PURE := .venv-pure/bin/python -P
+PIP := -m pip --disable-pip-version-check --quiet --no-input
+SAY := -c 'import fencepost; print(fencepost.build_info())'
+
+.PHONY: demo test test-compiled test-pure check lint format bench kafka simulate survive install clean
+.DEFAULT_GOAL := install
+
+install: .venv/.built  ## what the other targets need; also a compiled build to try things with
+	@$(COMPILED) $(SAY)
+
+demo: .venv/.built
+	@.venv/bin/fencepost demo
+
+# The whole suite twice: against the compiled package, then against the pure one.
+test: test-compiled test-pure
+
+test-compiled: export FENCEPOST_PURE :=
+test-compiled: .venv/.built
+	@$(COMPILED) $(SAY)
+	@if [ -n "$(FENCEPOST_COMPILED)" ] || ! $(COMPILED) -c 'import sys, fencepost; sys.exit("no C compiler" not in str(fencepost.build_info()))'; then \
+	  FENCEPOST_EXPECT=compiled PYTHONSAFEPATH=1 $(COMPILED) -m pytest $(PYTEST_ARGS); \
+	else \
+	  echo "make: without a C compiler there is no compiled package to test; the pure one follows."; \
+	fi
+
+test-pure: .venv-pure/.built
+	@$(PURE) $(SAY)
+	@FENCEPOST_EXPECT=pure PYTHONSAFEPATH=1 $(PURE) -m pytest $(PYTEST_ARGS)
+
+# What CI runs.
+check: lint test
+
+lint: .venv/.built
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+format: .venv/.built
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+bench: .venv/.built
+	@$(COMPILED) tests/bench/run.py $(BENCH_ARGS)
+
+# The long versions of what the suite runs sampled.
+simulate: .venv/.built
+	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation -s --timeout 7200
+
+survive: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s
+
+kafka: .venv/.built
+	@.venv/bin/python -m tests.conformance.run_kafka
+
+# The first build goes through the isolated environment that pip makes from pyproject.toml, and brings what the tests need;
+# later ones reuse that and take seconds.
+.venv/.built: $(SOURCES)
+	@$(call build,.venv,FENCEPOST_PURE=)
+
+.venv-pure/.built: $(SOURCES)
+	@$(call build,.venv-pure,FENCEPOST_PURE=1)
+
+define build
+set -e; \
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; try make PYTHON=python3.12" >&2; exit 1; }; \
+$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) comes without venv; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
+[ -x $(1)/bin/python ] || { echo "make: creating $(1)"; $(PYTHON) -m venv $(1); }; \
+if [ $(1)/.requirements -nt pyproject.toml ]; then \
+  $(2) $(1)/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
+else \
+  echo "make: installing what fencepost and its tests need into $(1)"; \
+  $(2) $(1)/bin/python $(PIP) install '.[test]'; \
+  touch $(1)/.requirements; \
+fi; \
+touch $(1)/.built
+endef
+
+clean:
+	rm -rf .venv .venv-pure

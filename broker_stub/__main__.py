@@ -1,0 +1,37 @@
+"""`python -m broker_stub --brokers 3 --port 9092`."""
+
+import argparse
+import sys
+
+from broker_stub.command import serve
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m broker_stub", description="Run a Kafka-compatible cluster in memory.")
+    parser.add_argument("--brokers", type=int, default=1, help="how many brokers")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument("--port", type=int, default=9092, help="the first broker's port, the others follow it; 0 takes free ones")
+    parser.add_argument("--partitions", type=int, default=1, help="partitions of a topic that is created by being asked for")
+    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka; repeatable")
+    given = parser.parse_args()
+    try:
+        serve(
+            brokers=given.brokers,
+            host=given.host,
+            port=given.port,
+            default_partitions=given.partitions,
+            config=dict(_pair(text) for text in given.config),
+        )
+    except (OSError, ValueError) as error:
+        sys.exit(f"broker_stub: {error}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--config {text!r} is not NAME=VALUE")
+    return name, value
+
+
+if __name__ == "__main__":
+    main()

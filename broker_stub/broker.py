@@ -1,0 +1,39 @@
+"""One broker of the cluster: its address, whether it is up, and what it knows that no other broker does.
+
+Fetch sessions and connections are a broker's own and end with it. Partitions are the cluster's: their replicas share one storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker_stub.sessions import SessionCache
+
+if TYPE_CHECKING:
+    from broker_stub.cluster import Cluster
+    from broker_stub.link import Link
+
+
+class Broker:
+    """A node. `generation` counts its lives: what began in an earlier one is over."""
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.host = ""
+        self.port = 0
+        self.alive = True
+        self.generation = 0
+        self.sessions = SessionCache()
+        self.links: set[Link] = set()
+
+    def stop(self) -> None:
+        """Cuts every connection; what runs is abandoned."""
+        self.alive = False
+        self.generation += 1
+        for link in tuple(self.links):
+            link.cut()
+        self.sessions.clear()
+
+    def start(self) -> None:
+        self.alive = True

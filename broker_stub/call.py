@@ -1,0 +1,216 @@
+"""One request on its way through the cluster: fault points, handler, answer, journal.
+
+A call runs through BEFORE, its handler, AFTER_APPEND and REPLY; at each point faults may change it, hold it up or end it. Once started, it
+goes on even when its connection is gone, as a request that a broker has read does; it ends when its broker stops. It writes nothing:
+whoever started it gets a `Reply`, at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from broker_stub.faults import Action, Kind, Point
+from broker_stub.journal import Exchange, lightened
+from broker_stub.router import Instead, Result, Route
+from broker_stub.subjects import with_error
+from producer.wire import Message
+
+if TYPE_CHECKING:
+    from broker_stub.broker import Broker
+    from broker_stub.cluster import Cluster
+
+
+class Fate(Enum):
+    """What becomes of the connection when a call has ended."""
+
+    ANSWER = "answer"
+    NOTHING = "nothing"  # no answer is due
+    SILENCE = "silence"  # no answer, now or later
+    CUT = "cut"
+    CUT_HALFWAY = "cut halfway"  # the first half of the answer, then the end
+
+
+class Reply(NamedTuple):
+    """How a call ended."""
+
+    fate: Fate
+    response: Message | None = None
+    throttle_ms: int = 0
+
+
+class Call:
+    """What a handler sees of one request, and the request's way through the points."""
+
+    __slots__ = (
+        "_generation",
+        "_processed",
+        "_reply",
+        "_result",
+        "_route",
+        "_throttle_ms",
+        "_twice",
+        "broker",
+        "errors",
+        "exchange",
+        "on_lost",
+        "request",
+        "version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        route: Route,
+        *,
+        request: Message,
+        exchange: Exchange,
+        reply: Callable[[Reply], None],
+        processed: Callable[[], None],
+    ) -> None:
+        self.broker = broker
+        self.request = request
+        self.exchange = exchange
+        self.version = exchange.version
+        self.errors: list[Action] = []
+        self.on_lost: Callable[[], None] | None = None  # a parked handler's way to hear that nobody waits any more
+        self._generation = broker.generation
+        self._processed = processed
+        self._reply = reply
+        self._result: Result | None = None
+        self._route = route
+        self._throttle_ms = 0
+        self._twice = False
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.broker.cluster
+
+    @property
+    def client_id(self) -> str | None:
+        return self.exchange.client_id
+
+    def error_for(self, topic: str, partition: int) -> int:
+        """The code a fault wants for this partition, 0 if none."""
+        for action in self.errors:
+            if action.covers(topic, partition):
+                return action.code
+        return 0
+
+    @property
+    def error(self) -> int:
+        """The code a fault wants for the whole request, 0 if none."""
+        return next((action.code for action in self.errors if action.only is None), 0)
+
+    def start(self) -> None:
+        self._pass(Point.BEFORE, self._process)
+
+    def answer(self, response: Message) -> None:
+        """A parked handler's answer; a broker that has stopped gives none."""
+        if self.broker.generation == self._generation:
+            self._handled(response)
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more: a parked handler stops waiting, anything else goes on."""
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _process(self) -> None:
+        result = self._route.handler(self, self.request)
+        if self._twice:
+            self._process_again()
+        if result is not Instead.LATER:
+            self._handled(result)
+
+    def _process_again(self) -> None:
+        """The same request once more, as a network that repeats itself would bring it; its answer goes nowhere."""
+        echo = Call(self.broker, self._route, request=self.request, exchange=self.exchange, reply=_unheard, processed=_nothing)
+        if self._route.handler(echo, self.request) is Instead.LATER:
+            echo.abandon()
+
+    def _handled(self, result: Result) -> None:
+        self.on_lost = None
+        self.errors = []  # these were the handler's to heed; those that come now change its answer
+        self._result = result
+        self._pass(Point.AFTER_APPEND, self._effected)
+
+    def _effected(self) -> None:
+        if isinstance(self._result, Message):
+            self._pass(Point.REPLY, self._send)
+        elif self._result is Instead.NOTHING and not self.errors:
+            self._end(Reply(Fate.NOTHING))
+        else:
+            self._end(Reply(Fate.CUT))
+        self._processed()
+
+    def _send(self, fate: Fate = Fate.ANSWER) -> None:
+        response = self._result
+        assert isinstance(response, Message)
+        for action in self.errors:
+            response = with_error(response, action.code, action.covers, self.broker.cluster.topic_name)
+        if self._throttle_ms and "throttle_time_ms" in response.__struct_fields__:
+            response = msgspec.structs.replace(response, throttle_time_ms=self._throttle_ms)
+        self._end(Reply(fate, response, self._throttle_ms))
+
+    def _end(self, reply: Reply) -> None:
+        if reply.response is not None and reply.fate is Fate.ANSWER and self.broker.cluster.journal.enabled:
+            self.exchange.response = lightened(reply.response)
+        self.exchange.settle()
+        self._reply(reply)
+
+    def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
+        actions = self.broker.cluster.faults.match(self.exchange, point)
+        if actions:
+            self._carry_out(iter(actions), point, go_on)
+        else:
+            go_on()
+
+    def _carry_out(self, actions: Iterator[Action], point: Point, go_on: Callable[[], None]) -> None:
+        """Does what the faults want, one after the other; one that waits comes back here for the rest."""
+        if self.broker.generation != self._generation:
+            return  # the broker stopped meanwhile, and its connections with it
+        cluster = self.broker.cluster
+        for action in actions:
+            if action.kind is Kind.ERROR:
+                self.errors.append(action)
+            elif action.kind is Kind.THROTTLE:
+                self._throttle_ms = action.ms
+            elif action.kind is Kind.DUPLICATE:
+                if point is Point.BEFORE:
+                    self._twice = True
+                else:
+                    self._process_again()
+            elif action.kind is Kind.DELAY:
+                cluster.timers.at(cluster.now_ms() + action.ms, partial(self._carry_out, actions, point, go_on))
+                return
+            elif action.kind is Kind.HOLD:
+                action.fault.when_released(partial(cluster.post, partial(self._carry_out, actions, point, go_on)))
+                return
+            elif action.kind is Kind.DISCONNECT:
+                self._break_off(Fate.CUT, point)
+                return
+            elif self._result is not Instead.NOTHING:  # a drop; an answer that is not due cannot be dropped
+                self._break_off(Fate.SILENCE, point)
+                return
+        go_on()
+
+    def _break_off(self, fate: Fate, point: Point) -> None:
+        if point is not Point.REPLY:
+            self._end(Reply(fate))
+            self._processed()
+        elif fate is Fate.CUT:
+            self._send(Fate.CUT_HALFWAY)
+        else:
+            self._end(Reply(fate))
+
+
+def _unheard(reply: Reply) -> None:
+    """Where the answer of a repeated request goes."""
+
+
+def _nothing() -> None:
+    """Nobody waits for a repeated request to be processed."""

@@ -1,0 +1,85 @@
+"""The time a cluster lives in: real, or virtual and moved by hand.
+
+One timeline serves record timestamps and deadlines alike. It never runs backwards, a virtual clock never advances by itself, and nothing
+here sleeps: whoever owns a loop asks how long to wait.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the cluster and the server ask of time."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def delay_s(self, deadline_ms: int) -> float | None:
+        """Real seconds until the deadline; None when only `advance` can bring it."""
+        ...
+
+    def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
+        """Has `moved` called after every jump of the clock, in the thread that made it jump; the result ends that."""
+        ...
+
+
+class RealClock:
+    """Wall time at the start, monotonic from there on: a step of the system clock moves no deadline."""
+
+    __slots__ = ("_offset_s",)
+
+    def __init__(self) -> None:
+        self._offset_s = time.time() - time.monotonic()
+
+    def now_ms(self) -> int:
+        return int((time.monotonic() + self._offset_s) * 1000)
+
+    def delay_s(self, deadline_ms: int) -> float | None:
+        return max(0.0, deadline_ms / 1000 - self._offset_s - time.monotonic())
+
+    def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
+        """A real clock never jumps, so `moved` is never called."""
+        return _nothing
+
+
+class VirtualClock:
+    """Stands still until `advance`; any thread may advance it."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = start_ms
+        self._lock = threading.Lock()
+        self._watchers: list[Callable[[], None]] = []
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def delay_s(self, deadline_ms: int) -> float | None:
+        return 0.0 if deadline_ms <= self._now_ms else None
+
+    def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
+        with self._lock:
+            self._watchers.append(moved)
+        return lambda: self._unwatch(moved)
+
+    def advance(self, ms: int) -> int:
+        """Moves time forward and tells the watchers; refuses to go back. Returns the new time."""
+        if ms < 0:
+            raise ValueError(f"a clock never runs backwards: advance({ms})")
+        with self._lock:
+            self._now_ms += ms
+            now_ms, watchers = self._now_ms, tuple(self._watchers)
+        for moved in watchers:
+            moved()
+        return now_ms
+
+    def _unwatch(self, moved: Callable[[], None]) -> None:
+        with self._lock:
+            if moved in self._watchers:
+                self._watchers.remove(moved)
+
+
+def _nothing() -> None:
+    """Ends a watch that never began."""

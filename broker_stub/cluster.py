@@ -1,0 +1,263 @@
+"""The cluster below its sockets: brokers, topics, and the way of a request to its handler.
+
+Everything here runs on one thread, does no I/O and reads no clock but the one it is given. A server or a simulator brings frames through
+`connect` or decoded messages through `handle`, and calls `tick` when `next_deadline` has come. It validates no request: that is each
+handler's business.
+"""
+
+from __future__ import annotations
+
+import random
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from itertools import count
+from uuid import UUID
+
+from broker_stub import handlers
+from broker_stub.broker import Broker
+from broker_stub.call import Call, Reply
+from broker_stub.clock import Clock
+from broker_stub.counters import Counters
+from broker_stub.faults import Faults
+from broker_stub.journal import Exchange, Journal, lightened
+from broker_stub.link import Link, Wire
+from broker_stub.log.config import LogConfig
+from broker_stub.partitions import NO_LEADER, Partition
+from broker_stub.pids import ProducerIds
+from broker_stub.router import ROUTES
+from broker_stub.subjects import partitions_of
+from broker_stub.timers import Timers
+from broker_stub.topic_configs import BrokerConfig
+from broker_stub.topics import Topic, Topics
+from producer.wire import Api, Message, RequestHeader
+
+INTERNAL_PARTITIONS = {"__consumer_offsets": "offsets.topic.num.partitions", "__transaction_state": "transaction.state.log.num.partitions"}
+INTERNAL_REPLICATION_FACTOR = 3
+INTERNAL_OVERRIDES = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+
+handlers.register()
+
+
+class Cluster:
+    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id and nothing else."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        brokers: int = 1,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        default_replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+        journal: int = 1000,
+        seed: int = 0,
+        cluster_id: str | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        self.now_ms = clock.now_ms
+        self.config = BrokerConfig(config)
+        self.auto_create_topics = auto_create_topics and self.config["auto.create.topics.enable"].lower() == "true"
+        self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))
+        self.default_replication_factor = int(
+            self.config.given.get("default.replication.factor", default_replication_factor or min(3, brokers))
+        )
+        self.faults = faults or Faults()
+        self.journal = Journal(journal)
+        self.counters = Counters()
+        self.timers = Timers()
+        self.producer_ids = ProducerIds()
+        self.topics = Topics()
+        self.brokers = {node_id: Broker(self, node_id) for node_id in range(1, brokers + 1)}
+        self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # how another thread hands work to this one
+        self._random = random.Random(seed)
+        self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
+        self._link_ids = count(1)
+
+    # Requests
+
+    def connect(self, node_id: int, wire: Wire) -> Link:
+        """A new connection to that broker; refused with ConnectionRefusedError while it is down."""
+        broker = self.brokers[node_id]
+        if not broker.alive:
+            raise ConnectionRefusedError(f"broker {node_id} is down")
+        link = Link(broker, next(self._link_ids), wire)
+        broker.links.add(link)
+        self.counters.connections += 1
+        return link
+
+    def handle(self, node_id: int, connection: int, header: RequestHeader, request: Message, reply: Callable[[Reply], None]) -> Call:
+        """Serves one decoded request of connection number `connection`; `reply` is called once, now or in a later `tick`."""
+        call = self.call(self.brokers[node_id], connection, header, request=request, reply=reply, processed=_nothing)
+        call.start()
+        return call
+
+    def call(
+        self,
+        broker: Broker,
+        connection: int,
+        header: RequestHeader,
+        *,
+        request: Message,
+        reply: Callable[[Reply], None],
+        processed: Callable[[], None],
+    ) -> Call:
+        """A call that has not started: `processed` is called when the connection's next request may be."""
+        exchange = Exchange(
+            node=broker.node_id,
+            connection_id=connection,
+            api=header.api_key,
+            version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            request=lightened(request) if self.journal.enabled else request,
+            at_ms=self.now_ms(),
+            partitions=lambda: self._subjects(broker, request),
+        )
+        self.counters.requests += 1
+        if self.journal.enabled:
+            self.journal.add(exchange)
+        return Call(broker, ROUTES[header.api_key], request=request, exchange=exchange, reply=reply, processed=processed)
+
+    def tick(self, now_ms: int | None = None) -> None:
+        """Runs whatever has come due."""
+        self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
+
+    def next_deadline(self) -> int | None:
+        """When to call `tick` again, None when nothing waits."""
+        return self.timers.next_deadline()
+
+    def soon(self, run: Callable[[], None]) -> None:
+        """Has it run by the next tick, never inside the handler that asks."""
+        self.timers.at(self.now_ms(), run)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        topic = self.topics.with_id(topic_id)
+        return topic.name if topic is not None else None
+
+    # Brokers
+
+    @property
+    def live(self) -> list[int]:
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive]
+
+    def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
+        """Cuts its connections and moves its leaderships; a clean stop leaves a producer snapshot, an unclean one nothing."""
+        broker = self.brokers[node_id]
+        if not broker.alive:
+            return
+        broker.stop()
+        live = self.live
+        for topic in self.topics:
+            for partition in topic.partitions:
+                led = partition.leader == node_id
+                partition.lose(node_id, clean=clean, live=live)
+                self.counters.leader_moves += led
+
+    def start_broker(self, node_id: int) -> None:
+        broker = self.brokers[node_id]
+        if broker.alive:
+            return
+        broker.start()
+        live = self.live
+        self.counters.restarts += 1
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.regain(node_id, live)
+
+    def cut_links(self, node_id: int | None = None) -> int:
+        """Ends every client connection, of one broker or of all; returns how many there were."""
+        links = [link for broker in self.brokers.values() if node_id in (None, broker.node_id) for link in broker.links]
+        for link in links:
+            link.cut()
+        self.counters.links_cut += len(links)
+        return len(links)
+
+    # Topics
+
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int, overrides: Mapping[str, str] | None = None) -> Topic:
+        """A topic whose replicas go round the brokers, live ones first; its parameters must have been checked."""
+        return self.create_assigned(name, self.assign(partitions, replication_factor), overrides=overrides)
+
+    def create_assigned(self, name: str, assignments: list[tuple[int, ...]], *, overrides: Mapping[str, str] | None = None) -> Topic:
+        overrides = dict(overrides or {})
+        topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
+        self.topics.add(topic)
+        self._extend(topic, assignments)
+        return topic
+
+    def internal_topic(self, name: str) -> Topic:
+        """The offsets topic or that of the transactions; it comes into being when it is first asked for."""
+        topic = self.topics.named(name)
+        if topic is None:
+            partitions = int(self.config[INTERNAL_PARTITIONS[name]])
+            factor = min(INTERNAL_REPLICATION_FACTOR, len(self.brokers))
+            topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=INTERNAL_OVERRIDES)
+        return topic
+
+    def assign(self, partitions: int, replication_factor: int, *, first: int = 0) -> list[tuple[int, ...]]:
+        """Replicas for so many partitions: each on its own brokers, the leaders round robin over the live ones."""
+        nodes = sorted(self.brokers, key=lambda node_id: not self.brokers[node_id].alive)
+        live = len(self.live) or len(nodes)
+        start = len(self.topics)
+        assigned = []
+        for index in range(first, first + partitions):
+            turn = (start + index) % live
+            ring = nodes[turn:live] + nodes[:turn] + nodes[live:]
+            assigned.append(tuple(ring[:replication_factor]))
+        return assigned
+
+    def add_partitions(self, topic: Topic, total: int) -> None:
+        """Grows the topic to so many partitions; refused with ValueError when it has as many already."""
+        grown = total - len(topic.partitions)
+        if grown < 1:
+            raise ValueError(
+                f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
+            )
+        self._extend(topic, self.assign(grown, len(topic.partitions[0].replicas), first=len(topic.partitions)))
+
+    def delete_topic(self, topic: Topic) -> None:
+        self.topics.remove(topic)
+        for partition in topic.partitions:
+            partition.leader = NO_LEADER
+            partition.disturb()
+
+    def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
+        """Another in-sync replica leads, by default the next one; refused with ValueError when there is none. Returns the new leader."""
+        able = [node for node in partition.replicas if node in partition.isr and self.brokers[node].alive and node != partition.leader]
+        if not able or (to is not None and to not in able):
+            raise ValueError(f"{partition} has no in-sync replica {'to lead it instead' if to is None else to}: {partition.isr}")
+        behind = [node for node in able if partition.replicas.index(node) > partition.replicas.index(partition.leader)]
+        partition.elect(self.live, preferred=to if to is not None else (behind or able)[0])
+        self.counters.leader_moves += 1
+        return partition.leader
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        known = self.topics.named(topic)
+        return known.partition(partition) if known is not None else None
+
+    def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+        config = LogConfig.from_properties({**topic.config, "producer.id.expiration.ms": self.config["producer.id.expiration.ms"]})
+        live = self.live
+        for replicas in assignments:
+            partition = Partition(topic, len(topic.partitions), replicas=replicas, clock_ms=self.now_ms, config=config)
+            partition.begin(live)
+            topic.partitions.append(partition)
+
+    def new_id(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    def _subjects(self, broker: Broker, request: Message) -> list[tuple[str, int]]:
+        """What the request is about; an incremental fetch is about its whole session."""
+        named = partitions_of(request, self.topic_name)
+        if request.api == Api.FETCH:
+            session = broker.sessions.get(getattr(request, "session_id", 0))
+            if session is not None:
+                named += [(asked.topic or self.topic_name(asked.topic_id) or "", asked.partition) for asked in session.partitions()]
+        return named
+
+
+def _nothing() -> None:
+    """A call that came alone holds nothing up."""

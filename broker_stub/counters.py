@@ -1,0 +1,21 @@
+"""What the cluster has counted since it began. Only the loop's thread counts; a copy is what others read."""
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+
+class Counters(Struct):
+    """Plain numbers that only grow."""
+
+    connections: int = 0
+    frames: int = 0
+    requests: int = 0
+    appended: int = 0  # batches written
+    duplicates: int = 0  # batches answered from the producer cache
+    refused: int = 0  # batches that the log refused
+    leader_moves: int = 0
+    restarts: int = 0
+    links_cut: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)

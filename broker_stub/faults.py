@@ -1,0 +1,317 @@
+"""Rules that make an exchange go wrong: which exchange, at which point, what happens, how often.
+
+`faults.on(Api.PRODUCE).where(topic="t").after_append().drop().times(2)` is installed as soon as its action is named, once by default. The
+engine is pure: it knows no sockets, no messages and no clock, it only answers which actions apply to a subject at a point; the stub and
+the proxy carry them out. Rules may be added and removed from any thread.
+
+It refuses to match raw request fields: a subject names resolved topics, never topic ids.
+"""
+
+import random
+import threading
+from collections.abc import Callable, Collection
+from enum import Enum
+from typing import Protocol, Self
+
+TopicPartition = tuple[str, int]
+ANY_PARTITION = -1  # a subject that names a topic but no partition, such as Metadata
+
+
+class Point(Enum):
+    """Where in an exchange a rule acts."""
+
+    BEFORE = "before"  # the request is decoded, nothing is done
+    AFTER_APPEND = "after_append"  # the effect is done, the answer is not sent
+    REPLY = "reply"  # the answer is encoded and about to be written
+
+
+class Kind(Enum):
+    """What a rule does."""
+
+    ERROR = "error"  # the answer carries this code; at BEFORE nothing is done
+    DROP = "drop"  # no answer, and none to anything later on that connection: a link that went dead without a word
+    DELAY = "delay"  # goes on after so many milliseconds
+    DUPLICATE = "duplicate"  # the request is processed twice and answered once
+    DISCONNECT = "disconnect"  # the connection is cut; at REPLY in the middle of the frame
+    HOLD = "hold"  # goes on when the fault is released
+    THROTTLE = "throttle"  # throttle_time_ms in the answer, and the connection's next request waits as long (KIP-219)
+
+
+class Subject(Protocol):
+    """What a rule looks at in an exchange."""
+
+    @property
+    def api(self) -> int: ...
+    @property
+    def node(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    def partitions(self) -> Collection[TopicPartition]:
+        """Every (topic, partition) the request names, resolved; only asked when a rule wants it."""
+        ...
+
+
+class Action:
+    """One firing of a fault; `only` names the partitions it is about, None being the whole request."""
+
+    __slots__ = ("code", "fault", "kind", "ms", "only")
+
+    def __init__(self, fault: "Fault", only: frozenset[TopicPartition] | None) -> None:
+        self.fault = fault
+        self.kind = fault.kind
+        self.code = fault.code
+        self.ms = fault.ms
+        self.only = only
+
+    def covers(self, topic: str, partition: int) -> bool:
+        """Whether an error of this action belongs to that partition."""
+        return self.only is None or (topic, partition) in self.only
+
+    def __repr__(self) -> str:
+        return f"Action({self.fault})"
+
+
+class Schedule:
+    """Which of the matching calls fire. Exactly one of its rules is in force."""
+
+    __slots__ = ("call", "chance", "fired", "limit", "rng", "seen")
+
+    def __init__(self) -> None:
+        self.limit: int | None = 1
+        self.call = 0
+        self.chance = 0.0
+        self.rng: random.Random | None = None
+        self.seen = 0
+        self.fired = 0
+
+    def fires(self) -> bool:
+        self.seen += 1
+        if self.rng is not None:
+            fires = self.rng.random() < self.chance
+        elif self.call:
+            fires = self.seen == self.call
+        else:
+            fires = self.limit is None or self.fired < self.limit
+        self.fired += fires
+        return fires
+
+    def set(self, *, limit: int | None = None, call: int = 0, chance: float = 0.0, rng: random.Random | None = None) -> None:
+        self.limit, self.call, self.chance, self.rng = limit, call, chance, rng
+
+
+class _Scheduled:
+    """How often: said before the action where traffic already runs, or after it where that reads better."""
+
+    _schedule: Schedule
+    _lock: threading.RLock
+
+    def times(self, n: int) -> Self:
+        """The first n matching calls."""
+        if n < 1:
+            raise ValueError(f"times({n}): at least once")
+        with self._lock:
+            self._schedule.set(limit=n)
+        return self
+
+    def forever(self) -> Self:
+        """Every matching call."""
+        with self._lock:
+            self._schedule.set()
+        return self
+
+    def on_call(self, n: int) -> Self:
+        """Only the nth matching call, counted from 1."""
+        if n < 1:
+            raise ValueError(f"on_call({n}): calls are counted from 1")
+        with self._lock:
+            self._schedule.set(call=n)
+        return self
+
+    def probability(self, p: float, seed: int) -> Self:
+        """Each matching call with that chance, drawn from its own generator."""
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"probability({p}): between 0 and 1")
+        with self._lock:
+            self._schedule.set(chance=p, rng=random.Random(seed))
+        return self
+
+
+class Rule(_Scheduled):
+    """A fault being described; it starts to act when an action is named."""
+
+    def __init__(self, engine: "Faults", apis: frozenset[int]) -> None:
+        self._engine = engine
+        self._lock = engine._lock
+        self._schedule = Schedule()
+        self.apis = apis
+        self.point = Point.BEFORE
+        self.topic: str | None = None
+        self.partition: int | None = None
+        self.node: int | None = None
+        self.client_id: str | None = None
+
+    def where(
+        self, *, topic: str | None = None, partition: int | None = None, node: int | None = None, client_id: str | None = None
+    ) -> Self:
+        """Only exchanges like this; what is not given matches anything."""
+        self.topic, self.partition, self.node, self.client_id = topic, partition, node, client_id
+        return self
+
+    def before(self) -> Self:
+        self.point = Point.BEFORE
+        return self
+
+    def after_append(self) -> Self:
+        self.point = Point.AFTER_APPEND
+        return self
+
+    def reply(self) -> Self:
+        self.point = Point.REPLY
+        return self
+
+    def error(self, code: int) -> "Fault":
+        return self._engine._install(Fault(self, Kind.ERROR, code=int(code)))
+
+    def drop(self) -> "Fault":
+        return self._engine._install(Fault(self, Kind.DROP))
+
+    def drop_reply(self) -> "Fault":
+        """The effect is done and the answer is lost: the whole art of testing idempotence."""
+        return self.after_append().drop()
+
+    def delay(self, ms: int) -> "Fault":
+        return self._engine._install(Fault(self, Kind.DELAY, ms=ms))
+
+    def duplicate(self) -> "Fault":
+        return self._engine._install(Fault(self, Kind.DUPLICATE))
+
+    def disconnect(self) -> "Fault":
+        return self._engine._install(Fault(self, Kind.DISCONNECT))
+
+    def hold(self) -> "Fault":
+        return self._engine._install(Fault(self, Kind.HOLD))
+
+    def throttle(self, ms: int) -> "Fault":
+        return self._engine._install(Fault(self, Kind.THROTTLE, ms=ms))
+
+    def matches(self, subject: Subject) -> frozenset[TopicPartition] | bool:
+        """False, True for the whole request, or the partitions the rule names; it draws no chance."""
+        if self.apis and subject.api not in self.apis:
+            return False
+        if self.node is not None and subject.node != self.node:
+            return False
+        if self.client_id is not None and subject.client_id != self.client_id:
+            return False
+        if self.topic is None and self.partition is None:
+            return True
+        return frozenset(tp for tp in subject.partitions() if self.topic in (None, tp[0]) and self.partition in (None, tp[1]))
+
+    def __str__(self) -> str:
+        apis = ",".join(getattr(api, "name", str(api)) for api in sorted(self.apis)) or "any api"
+        asked = {"topic": self.topic, "partition": self.partition, "node": self.node, "client_id": self.client_id}
+        where = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
+        return f"{apis}{f' where {where}' if where else ''} {self.point.value}"
+
+
+class Fault(_Scheduled):
+    """An installed rule with its action: count its hits, wait for them, remove it."""
+
+    def __init__(self, rule: Rule, kind: Kind, *, code: int = 0, ms: int = 0) -> None:
+        if ms < 0:
+            raise ValueError(f"{kind.value}({ms}): milliseconds cannot be negative")
+        self._engine = rule._engine
+        self._lock = rule._lock
+        self._schedule = rule._schedule
+        self._held: list[Callable[[], None]] = []
+        self.rule = rule
+        self.kind = kind
+        self.code = code
+        self.ms = ms
+
+    @property
+    def hits(self) -> int:
+        """How often it fired."""
+        return self._schedule.fired
+
+    def wait(self, hits: int = 1, timeout: float = 5.0) -> bool:
+        """Blocks until it fired that often; raises TimeoutError when it does not in time."""
+        with self._engine._fired:
+            if not self._engine._fired.wait_for(lambda: self.hits >= hits, timeout):
+                raise TimeoutError(f"{self}: {self.hits} of {hits} hits after {timeout} s")
+        return True
+
+    def remove(self) -> None:
+        """Acts no more and lets go of whatever it holds; a second call does nothing."""
+        self._engine._uninstall(self)
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of everything held so far; a schedule that is not used up goes on holding."""
+        with self._lock:
+            held, self._held = self._held, []
+        for let_go in held:
+            let_go()
+
+    def when_released(self, let_go: Callable[[], None]) -> None:
+        """Has `let_go` called once by `release` or `remove`, in their thread; at once when the fault is already removed."""
+        with self._lock:
+            if self._engine._installed(self):
+                self._held.append(let_go)
+                return
+        let_go()
+
+    def __str__(self) -> str:
+        what = {Kind.ERROR: f"({self.code})", Kind.DELAY: f"({self.ms})", Kind.THROTTLE: f"({self.ms})"}.get(self.kind, "")
+        return f"{self.rule}: {self.kind.value}{what}"
+
+
+class Faults:
+    """Every fault of one stub or proxy. `match` costs one comparison while there are none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._fired = threading.Condition(self._lock)
+        self._faults: tuple[Fault, ...] = ()
+
+    def on(self, *apis: int) -> Rule:
+        """Begins a rule about these APIs; none named means every API."""
+        return Rule(self, frozenset(apis))
+
+    def match(self, subject: Subject, point: Point) -> list[Action]:
+        """The actions that fire now, in the order the faults were installed; counts their hits."""
+        faults = self._faults
+        if not faults:
+            return []
+        candidates = [fault for fault in faults if fault.rule.point is point]
+        if not candidates:
+            return []
+        actions = []
+        with self._fired:
+            for fault in candidates:
+                matched = fault.rule.matches(subject)
+                if matched and self._installed(fault) and fault._schedule.fires():
+                    actions.append(Action(fault, None if matched is True else matched))
+            if actions:
+                self._fired.notify_all()
+        return actions
+
+    def clear(self) -> None:
+        """Removes every fault and lets go of everything held."""
+        for fault in self._faults:
+            fault.remove()
+
+    @property
+    def installed(self) -> tuple[Fault, ...]:
+        return self._faults
+
+    def _install(self, fault: Fault) -> Fault:
+        with self._lock:
+            self._faults = (*self._faults, fault)
+        return fault
+
+    def _uninstall(self, fault: Fault) -> None:
+        with self._lock:
+            self._faults = tuple(other for other in self._faults if other is not fault)
+
+    def _installed(self, fault: Fault) -> bool:
+        return any(other is fault for other in self._faults)

@@ -1,0 +1,169 @@
+"""CreateTopics (19), versions 2 to 7.
+
+Kafka's checks in Kafka's order: duplicates within the request, names (illegal, colliding, existing), configs, then either a manual
+assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From version 5 on the answer carries the counts
+and every config in force. Any broker takes the request, as a KRaft broker forwards it.
+
+Leaves out: policies, quotas, authorization, and waiting: a topic has its leaders at once, so `timeout_ms` has nothing to bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker_stub.call import Call
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.router import handles
+from broker_stub.topic_configs import InvalidConfig, check_topic_config
+from broker_stub.topics import illegal_name
+from producer.wire import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    ErrorCode,
+)
+
+if TYPE_CHECKING:
+    from broker_stub.cluster import Cluster
+
+DEFAULT = -1
+DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+
+
+class Refusal(NamedTuple):
+    """Why a topic cannot be."""
+
+    code: ErrorCode
+    message: str
+
+
+@handles(CreateTopicsRequest, range(2, 8))
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    names = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        injected = call.error_for(topic.name, ANY_PARTITION)
+        if injected:
+            results.append(CreatableTopicResult(name=topic.name, error_code=injected, error_message="Injected fault."))
+        elif names[topic.name] > 1:
+            results.append(_refused(topic.name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        else:
+            results.append(_create(call.cluster, topic, validate_only=request.validate_only))
+    return CreateTopicsResponse(topics=results)
+
+
+def why_not(
+    cluster: Cluster, name: str, *, partitions: int, replication_factor: int, configs: dict[str, str | None] | None = None
+) -> Refusal | None:
+    """What is wrong with a topic of these parameters, None if nothing is."""
+    return _name_refusal(cluster, name) or _config_refusal(configs or {}) or _count_refusal(cluster, partitions, replication_factor)
+
+
+def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    configs = {config.name: config.value for config in topic.configs}
+    refusal = _name_refusal(cluster, topic.name) or _config_refusal(configs)
+    if refusal is not None:
+        return _refused(topic.name, refusal)
+    if topic.assignments:
+        refusal = _assignment_refusal(cluster, topic)
+        assigned = [tuple(each.broker_ids) for each in sorted(topic.assignments, key=_index)]
+    else:
+        partitions = cluster.default_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+        factor = cluster.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+        refusal = _count_refusal(cluster, partitions, factor)
+        assigned = cluster.assign(partitions, factor) if refusal is None else []
+    if refusal is not None:
+        return _refused(topic.name, refusal)
+    overrides = {name: value for name, value in configs.items() if value is not None}
+    # Kafka answers with an id that nothing has when it only validates.
+    topic_id = cluster.new_id() if validate_only else cluster.create_assigned(topic.name, assigned, overrides=overrides).id
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assigned),
+        replication_factor=len(assigned[0]),
+        configs=_in_force(cluster, overrides),
+    )
+
+
+def _index(assignment: CreatableReplicaAssignment) -> int:
+    return assignment.partition_index
+
+
+def _name_refusal(cluster: Cluster, name: str) -> Refusal | None:
+    illegal = illegal_name(name)
+    if illegal:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+    if cluster.topics.named(name) is not None:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = cluster.topics.colliding(name)
+    if other is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other.name}")
+    return None
+
+
+def _config_refusal(configs: dict[str, str | None]) -> Refusal | None:
+    try:
+        for name, value in configs.items():
+            check_topic_config(name, value)
+    except InvalidConfig as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def _count_refusal(cluster: Cluster, partitions: int, replication_factor: int) -> Refusal | None:
+    if replication_factor < 1:
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value.")
+    if partitions < 1:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if replication_factor > len(cluster.brokers):
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} "
+            f"cannot be reached because only {len(cluster.brokers)} broker(s) are registered.",
+        )
+    return None
+
+
+def _assignment_refusal(cluster: Cluster, topic: CreatableTopic) -> Refusal | None:
+    """A manual assignment excludes counts, numbers its partitions from 0, and gives each the same number of known, distinct brokers."""
+    if topic.replication_factor != DEFAULT:
+        return Refusal(ErrorCode.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1.")
+    if topic.num_partitions != DEFAULT:
+        return Refusal(ErrorCode.INVALID_REQUEST, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+    if sorted(map(_index, topic.assignments)) != list(range(len(topic.assignments))):
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+    for assignment in topic.assignments:
+        nodes = assignment.broker_ids
+        if not nodes or len(set(nodes)) != len(nodes) or any(node not in cluster.brokers for node in nodes):
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The replicas of partition {assignment.partition_index} are not a list of distinct known brokers: {nodes}",
+            )
+        if len(nodes) != len(topic.assignments[0].broker_ids):
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Partition {assignment.partition_index} has {len(nodes)} replica(s), the first one has another number.",
+            )
+    return None
+
+
+def _in_force(cluster: Cluster, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
+    def source(name: str, value: str) -> int:
+        if name in overrides:
+            return DYNAMIC_TOPIC_CONFIG
+        return DEFAULT_CONFIG if value == cluster.config.kafka_default(name) else STATIC_BROKER_CONFIG
+
+    return [
+        CreatableTopicConfigs(name=name, value=value, config_source=source(name, value))
+        for name, value in sorted(cluster.config.of_topic(overrides).items())
+    ]
+
+
+def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message)

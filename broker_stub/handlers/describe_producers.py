@@ -1,0 +1,47 @@
+"""DescribeProducers (61), version 0.
+
+What the leader of a partition remembers of each producer: id, epoch, last sequence (-1 after a marker that raised the epoch), last
+timestamp, coordinator epoch, and where its open transaction began. Only the leader answers.
+
+Leaves out: authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.handlers.lookups import leadership_error
+from broker_stub.router import handles
+from producer.wire import DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse
+
+
+@handles(DescribeProducersRequest, range(1))
+def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=topic.name, partitions=[_partition(call, topic.name, index) for index in topic.partition_indexes])
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
+    partition = call.cluster.find(topic, index)
+    code = call.error_for(topic, index) or leadership_error(call.broker, partition)
+    if code or partition is None:
+        message = None if call.cluster.topics.named(topic) is not None else "This server does not host this topic-partition."
+        return PartitionResponse(partition_index=index, error_code=code, error_message=message)
+    partition.expire_producers()
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                last_sequence=each.last_sequence,
+                last_timestamp=each.last_timestamp,
+                coordinator_epoch=each.coordinator_epoch,
+                current_txn_start_offset=each.current_txn_start_offset,
+            )
+            for each in partition.log.active_producers()
+        ],
+    )

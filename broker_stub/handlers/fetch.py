@@ -1,0 +1,108 @@
+"""Fetch (1), versions 4 to 18.
+
+Reads up to the high watermark, for read_committed up to the last stable offset with the aborted transactions. The response's byte budget
+goes to the partitions in the order of the request or session; the first that has anything gives at least one whole batch. Waits, parked,
+until `min_bytes` are there, `max_wait_ms` is over, or a leader changes; an error or a diverging epoch answers at once. Sessions as in
+KIP-227, topic ids from version 13 on, leader epochs and the leader's address in errors (KIP-320, KIP-595, KIP-951).
+
+Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, tiered storage, and the
+refusal of zstd to versions below 10.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.reading import FETCH_BYTES_MAX, Reading
+from broker_stub.router import Instead, Result, handles
+from broker_stub.sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, Session
+from producer.wire import ErrorCode, FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+BY_ID_SINCE = 13
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+
+@handles(FetchRequest, range(4, 19))
+def fetch(call: Call, request: FetchRequest) -> Result:
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _refused(call, request)
+    asked = [each for topic in request.topics for each in _asked(topic)]
+    session, code = _session(call, request, asked)
+    if code:
+        return FetchResponse(error_code=code)
+    incremental = session is not None and request.session_epoch != INITIAL_EPOCH
+    reading = Reading(
+        call,
+        session.partitions() if session is not None else asked,
+        session=session,
+        incremental=incremental,
+        min_bytes=min(request.min_bytes, FETCH_BYTES_MAX),
+        max_bytes=min(request.max_bytes, FETCH_BYTES_MAX),
+        by_id=call.version >= BY_ID_SINCE,
+        read_committed=request.isolation_level == READ_COMMITTED,
+    )
+    if request.max_wait_ms <= 0 or reading.enough():
+        return reading.response()
+    reading.park(request.max_wait_ms)
+    return Instead.LATER
+
+
+def _session(call: Call, request: FetchRequest, asked: list[Asked]) -> tuple[Session | None, int]:
+    """The session this request belongs to, brought up to date; None without one; or why it has none."""
+    sessions = call.broker.sessions
+    uses_ids = call.version >= BY_ID_SINCE
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        sessions.remove(request.session_id)
+        session = sessions.create(uses_ids=uses_ids) if request.session_epoch == INITIAL_EPOCH else None
+        if session is not None:
+            session.update(asked)
+        return session, ErrorCode.NONE
+    session = sessions.get(request.session_id)
+    if session is None:
+        return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if session.uses_ids is not uses_ids:
+        return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.update(
+        asked, [(topic.topic, topic.topic_id, partition) for topic in request.forgotten_topics_data for partition in topic.partitions]
+    )
+    if not session.partitions():
+        sessions.remove(session.id)
+        return None, ErrorCode.NONE
+    session.advance()
+    return session, ErrorCode.NONE
+
+
+def _refused(call: Call, request: FetchRequest) -> FetchResponse:
+    """An isolation level that is none: Kafka cannot parse it. Clients before topic ids look for the code at every partition."""
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if call.version >= BY_ID_SINCE:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(partition_index=each.partition, error_code=code, high_watermark=-1, records=b"")
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _asked(topic: FetchTopic) -> list[Asked]:
+    return [
+        Asked(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partition=each.partition,
+            offset=each.fetch_offset,
+            bytes_max=each.partition_max_bytes,
+            leader_epoch=each.current_leader_epoch,
+            last_fetched_epoch=each.last_fetched_epoch,
+        )
+        for each in topic.partitions
+    ]

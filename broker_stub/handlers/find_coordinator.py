@@ -1,0 +1,61 @@
+"""FindCoordinator (10), versions 0 to 6.
+
+The coordinator of a group or a transactional id is the leader of partition abs(hash(key)) % n of an internal topic, which is created when
+it is first asked for. Up to version 3 one key, from version 4 on many; a key named twice is answered twice. Messages are where Kafka has
+them.
+
+Leaves out: share groups (INVALID_REQUEST) and authorization. Finding a coordinator is all there is so far: no group and no transaction API
+is served yet, and nothing is written to the internal topics.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.partitions import NO_LEADER
+from broker_stub.router import handles
+from producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
+
+SHARE = 2
+BATCHED_SINCE = 4
+TOPIC_OF = {0: "__consumer_offsets", 1: "__transaction_state"}
+
+
+@handles(FindCoordinatorRequest, range(7))
+def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if call.version >= BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=[_coordinator(call, key, request.key_type) for key in request.coordinator_keys])
+    one = _coordinator(call, request.key, request.key_type)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message or error_name(one.error_code),
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
+    if call.error:
+        return _failed(key, call.error)
+    if key_type not in TOPIC_OF:
+        return _failed(key, ErrorCode.INVALID_REQUEST, "" if key_type == SHARE else f"unknown key type {key_type}")
+    topic = call.cluster.internal_topic(TOPIC_OF[key_type])
+    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    if leader == NO_LEADER:
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    broker = call.cluster.brokers[leader]
+    return Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port)
+
+
+def _failed(key: str, code: int, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Java's `Utils.abs(key.hashCode()) % partitions`, over UTF-16 code units."""
+    data = key.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(data), 2):
+        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

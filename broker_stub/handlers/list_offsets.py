@@ -1,0 +1,73 @@
+"""ListOffsets (2), versions 1 to 11.
+
+The offset for a time, or for a special one: -1 latest (the last stable offset for read_committed), -2 earliest, -3 of the largest
+timestamp (version 7 on), -4 earliest local (8 on), -5 latest tiered (9 on), -6 earliest pending upload (11 on). A special time that the
+version does not have is UNSUPPORTED_VERSION, a partition named twice INVALID_REQUEST. Leader epochs are checked (KIP-320).
+
+Leaves out: tiered storage (nothing is tiered: -5 and -6 find no offset), followers' and debug requests (they are answered as a
+consumer's), and OFFSET_NOT_AVAILABLE: a new leader knows its high watermark at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker_stub.call import Call
+from broker_stub.handlers.lookups import leadership_error
+from broker_stub.router import handles
+from producer.wire import (
+    ErrorCode,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+READ_COMMITTED = 1
+SPECIAL_SINCE = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+TIERED = (-5, -6)
+EPOCH_SINCE = 4
+
+
+@handles(ListOffsetsRequest, range(1, 12))
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
+    committed = request.isolation_level == READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _failed(index, ErrorCode.INVALID_REQUEST)
+                    if named[topic.name, index] > 1
+                    else _partition(call, topic.name, asked, committed=committed)
+                    for index, asked in {each.partition_index: each for each in topic.partitions}.items()
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> ListOffsetsPartitionResponse:
+    partition = call.cluster.find(topic, asked.partition_index)
+    code = call.error_for(topic, asked.partition_index)
+    if not code and asked.timestamp < 0 and call.version < SPECIAL_SINCE.get(asked.timestamp, call.version + 1):
+        code = ErrorCode.UNSUPPORTED_VERSION
+    code = code or leadership_error(call.broker, partition, asked.current_leader_epoch)
+    if code or partition is None:
+        return _failed(asked.partition_index, code)
+    if asked.timestamp in TIERED:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    found = partition.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch if call.version >= EPOCH_SINCE else -1,
+    )
+
+
+def _failed(index: int, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)

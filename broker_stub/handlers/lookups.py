@@ -1,0 +1,39 @@
+"""What several handlers must find out before they touch a partition: does this broker lead it, in the epoch the client believes in?
+
+It answers with codes and leaders and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker_stub.partitions import Partition
+from producer.wire import ErrorCode, LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from broker_stub.broker import Broker
+    from broker_stub.cluster import Cluster
+
+NO_EPOCH = -1
+
+
+def leadership_error(broker: Broker, partition: Partition | None, leader_epoch: int = NO_EPOCH) -> int:
+    """Why this broker cannot serve the partition to a client that believes in that leader epoch, if in any; 0 if it can (KIP-320)."""
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if leader_epoch != NO_EPOCH and leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if leader_epoch > partition.leader_epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def current_leader(partition: Partition) -> LeaderIdAndEpoch:
+    return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+
+
+def endpoints(cluster: Cluster, leaders: Iterable[int]) -> list[NodeEndpoint]:
+    """The addresses of these leaders, each once (KIP-951)."""
+    brokers = [cluster.brokers[node_id] for node_id in dict.fromkeys(leaders) if node_id in cluster.brokers]
+    return [NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port) for broker in brokers]

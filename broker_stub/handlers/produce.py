@@ -1,0 +1,164 @@
+"""Produce (0), versions 3 to 13; ApiVersions names 0 to 13, as Kafka does.
+
+The request-level checks come in the order of Kafka's `handleProduceRequest`, then the log validates, deduplicates and appends. Replicas
+are in sync at once, so acks=-1 is answered at once too; with fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and
+nothing is written. A broker that does not lead the partition says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its
+address (KIP-951). acks=0 is never answered; if anything is wrong the connection is closed. From version 13 on topics go by id.
+
+Leaves out: authorization, quotas, the transaction coordinator (a transactional batch needs a transactional id and nothing more), and
+waiting: REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND come from faults only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from uuid import UUID
+
+from broker_stub.call import Call
+from broker_stub.handlers.lookups import current_leader, endpoints
+from broker_stub.handlers.produced import Unreadable, is_transactional, request_error
+from broker_stub.log.errors import AppendRefused
+from broker_stub.log.producers import Origin
+from broker_stub.partitions import Partition
+from broker_stub.router import Instead, handles
+from broker_stub.topics import INTERNAL, Topic
+from producer.wire import (
+    BatchIndexAndErrorMessage,
+    ErrorCode,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+BY_ID_SINCE = 13
+LEADER_SINCE = 10
+NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
+ADMIN_CLIENT = "__admin_client"
+
+# These leave the answer's log start offset unknown, as in Kafka's `ReplicaManager`.
+_WITHOUT_START = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
+
+
+@handles(ProduceRequest, range(3, 14), advertised_min=0)
+def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
+    try:
+        transactional = any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
+    except Unreadable as error:
+        responses = _all(request, partial(_failed, code=error.code, message=error.message))
+    else:
+        if transactional and request.transactional_id is None:
+            responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        else:
+            responses = [_topic(call, request.acks, topic) for topic in _merged(request.topic_data)]
+    if request.acks == NO_ACKS:
+        failed = any(each.error_code for topic in responses for each in topic.partition_responses)
+        return Instead.CUT if failed else Instead.NOTHING
+    return ProduceResponse(responses=responses, node_endpoints=_new_leaders(call, responses))
+
+
+def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceResponse]) -> list[TopicProduceResponse]:
+    """The same answer for every partition."""
+    return [
+        TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[failed(data.index) for data in topic.partition_data]
+        )
+        for topic in request.topic_data
+    ]
+
+
+def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Each partition once: the last batch counts, as in Kafka."""
+    batches = {(topic.name, topic.topic_id, data.index): data for topic in topics for data in topic.partition_data}
+    if len(batches) == sum(len(topic.partition_data) for topic in topics):
+        return topics
+    merged: dict[tuple[str, UUID], list[PartitionProduceData]] = {}
+    for (name, topic_id, _), data in batches.items():
+        merged.setdefault((name, topic_id), []).append(data)
+    return [TopicProduceData(name=name, topic_id=topic_id, partition_data=each) for (name, topic_id), each in merged.items()]
+
+
+def _topic(call: Call, acks: int, asked: TopicProduceData) -> TopicProduceResponse:
+    by_id = call.version >= BY_ID_SINCE
+    topic = call.cluster.topics.with_id(asked.topic_id) if by_id else call.cluster.topics.named(asked.name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return TopicProduceResponse(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partition_responses=[
+            _serve(call, acks, topic, data) if topic is not None else _failed(data.index, unknown) for data in asked.partition_data
+        ],
+    )
+
+
+def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+    partition = topic.partition(data.index)
+    code = call.error_for(topic.name, data.index)
+    if not code and partition is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = code or request_error(data.records, call.version)
+    if not code and acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
+        code = ErrorCode.INVALID_REQUIRED_ACKS
+    if not code and topic.name in INTERNAL and call.client_id != ADMIN_CLIENT:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    if code or partition is None:
+        return _failed(data.index, code)
+    if partition.leader != call.broker.node_id:
+        leader = current_leader(partition) if call.version >= LEADER_SINCE else None
+        return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)
+    if acks == ALL_ACKS and len(partition.isr) < partition.min_isr:
+        return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=partition.log.log_start_offset)
+    return _append(call, partition, data)
+
+
+def _append(call: Call, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+    counters = call.cluster.counters
+    partition.expire_producers()
+    records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
+    try:
+        result = partition.log.append(records, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch, request_version=call.version)
+    except AppendRefused as refused:
+        counters.refused += 1
+        return PartitionProduceResponse(
+            index=data.index,
+            error_code=refused.code,
+            base_offset=-1,
+            log_start_offset=-1 if refused.code in _WITHOUT_START else partition.log.log_start_offset,
+            record_errors=[
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message) for index, message in refused.record_errors
+            ],
+            error_message=refused.message if refused.record_errors else None,
+        )
+    if result.duplicate:
+        counters.duplicates += 1
+    else:
+        counters.appended += 1
+        partition.tell_grown(len(records))
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+
+
+def _failed(
+    index: int, code: int, *, message: str | None = None, leader: LeaderIdAndEpoch | None = None, log_start_offset: int = -1
+) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        error_message=message,
+        current_leader=leader if leader is not None else LeaderIdAndEpoch(),
+    )
+
+
+def _new_leaders(call: Call, responses: list[TopicProduceResponse]) -> list[NodeEndpoint]:
+    return endpoints(call.cluster, (each.current_leader.leader_id for topic in responses for each in topic.partition_responses))

@@ -1,0 +1,35 @@
+"""Partition logs as Kafka keeps them: bytes of record batches, and all that a broker knows because of them.
+
+The door is `PartitionLog`. Nothing here knows topics, requests, sockets or other replicas.
+"""
+
+from __future__ import annotations
+
+from broker_stub.log.config import LogConfig, TimestampType
+from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
+from broker_stub.log.partition import PartitionLog
+from broker_stub.log.producers import Origin
+from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
+from broker_stub.log.stable import AbortedTxn
+from broker_stub.log.storage import MemoryStorage, Storage
+
+__all__ = [
+    "EARLIEST",
+    "EARLIEST_LOCAL",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "AbortedTxn",
+    "ActiveProducer",
+    "AppendRefused",
+    "AppendResult",
+    "CorruptSnapshot",
+    "LogConfig",
+    "MemoryStorage",
+    "OffsetAt",
+    "OffsetOutOfRange",
+    "Origin",
+    "PartitionLog",
+    "ReadResult",
+    "Storage",
+    "TimestampType",
+]

@@ -1,0 +1,76 @@
+"""The topic configurations that a log obeys, with Kafka's names and defaults.
+
+Unknown names are somebody else's and are passed over; a value that is not one of its kind is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from producer.wire.compression import DECOMPRESSED_BYTES_MAX, Codec
+
+_INT64_MAX: Final = 2**63 - 1
+
+
+class TimestampType(IntEnum):
+    """Who says when a record happened; the numbers are those of the batch's attribute bit."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic's settings. `compression` None keeps what the producer chose; `decompressed_bytes_max` is our own guard, Kafka has none."""
+
+    max_message_bytes: int = 1_048_588
+    segment_bytes: int = 1 << 30
+    compacted: bool = False
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = _INT64_MAX
+    timestamp_after_max_ms: int = 3_600_000
+    compression: Codec | None = None
+    producer_id_expiration_ms: int = 86_400_000
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
+        """Reads Kafka's dotted topic names; raises ValueError for a value that does not fit its name."""
+        fields: dict[str, object] = {}
+        for name, text in properties.items():
+            if name not in _PROPERTIES:
+                continue
+            field, parse = _PROPERTIES[name]
+            try:
+                fields[field] = parse(text)
+            except (KeyError, ValueError) as error:
+                raise ValueError(f"{text!r} is no value for {name}") from error
+        return msgspec.convert(fields, cls)
+
+
+def _is_compacted(text: str) -> bool:
+    policies = {policy.strip() for policy in text.split(",") if policy.strip()}
+    if not policies <= {"compact", "delete"}:
+        raise ValueError(text)
+    return "compact" in policies
+
+
+_TIMESTAMP_TYPES: Final = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
+_COMPRESSIONS: Final[dict[str, Codec | None]] = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE},
+}
+_PROPERTIES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
+    "max.message.bytes": ("max_message_bytes", int),
+    "segment.bytes": ("segment_bytes", int),
+    "cleanup.policy": ("compacted", _is_compacted),
+    "message.timestamp.type": ("timestamp_type", _TIMESTAMP_TYPES.__getitem__),
+    "message.timestamp.before.max.ms": ("timestamp_before_max_ms", int),
+    "message.timestamp.after.max.ms": ("timestamp_after_max_ms", int),
+    "compression.type": ("compression", _COMPRESSIONS.__getitem__),
+    "producer.id.expiration.ms": ("producer_id_expiration_ms", int),
+}

@@ -1,0 +1,70 @@
+"""Which leader epoch began at which offset (KIP-101, `LeaderEpochFileCache`).
+
+It answers where an epoch ended, which is how a follower or a consumer learns that its log has parted from the leader's. It knows no
+leaders: epochs come from the batches and from whoever makes this replica the leader.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+UNDEFINED = (-1, -1)
+
+
+class LeaderEpochs:
+    """(epoch, start offset) entries, ascending in both."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 without any."""
+        return self._epochs[-1] if self._epochs else -1
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that `epoch` began at `start_offset`; entries it contradicts go. An epoch that is already the latest keeps its earlier
+        start.
+        """
+        if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+            return
+        self._keep(min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset)))
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED where nobody can tell."""
+        if epoch == -1:
+            return UNDEFINED
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        above = bisect_right(self._epochs, epoch)
+        if above == len(self._epochs):
+            return UNDEFINED
+        return (self._epochs[above - 1] if above else epoch), self._starts[above]
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch in which `offset` was or will be written, -1 when it is before the first entry."""
+        number = bisect_right(self._starts, offset)
+        return self._epochs[number - 1] if number else -1
+
+    def truncate_from_end(self, offset: int) -> None:
+        """The log now ends at `offset`."""
+        self._keep(bisect_left(self._starts, offset))
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The log now starts at `offset`: the epoch that holds it starts there."""
+        before = bisect_right(self._starts, offset)
+        if before:
+            del self._epochs[: before - 1], self._starts[: before - 1]
+            self._starts[0] = offset
+
+    def _keep(self, count: int) -> None:
+        del self._epochs[count:], self._starts[count:]

@@ -1,0 +1,37 @@
+"""How a log says no.
+
+Nothing here is a failure of the stub: each is an answer that a client gets, or, for CorruptSnapshot, a file that recovery does without.
+"""
+
+from __future__ import annotations
+
+from producer.wire.codes import ErrorCode, error_name
+
+RecordErrors = tuple[tuple[int, str], ...]
+
+
+class AppendRefused(Exception):
+    """Nothing was written. `rule` is the row or check that says so, D10 or V6; `record_errors` names (position in the batch, message)
+    where single records are to blame.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, *, rule: str, record_errors: RecordErrors = ()) -> None:
+        super().__init__(f"{error_name(code)} ({rule}): {message}")
+        self.code = code
+        self.message = message
+        self.rule = rule
+        self.record_errors = record_errors
+
+
+class OffsetOutOfRange(Exception):
+    """A read below the log's start or above its end."""
+
+    def __init__(self, offset: int, *, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is not within {log_start_offset} to {log_end_offset}")
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class CorruptSnapshot(Exception):
+    """Bytes that are no producer snapshot."""

@@ -1,0 +1,353 @@
+"""The log of one partition: appends that are validated, deduplicated and fenced, reads that stop where they must.
+
+One owner calls it from one thread; it does no I/O beyond its storage and asks the time only through `clock_ms`. Nothing changes when an
+append is refused. It does not replicate: whoever copies a log to others turns `replicated_at_once` off and moves the high watermark
+himself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Self
+
+from broker_stub.log.config import LogConfig, TimestampType
+from broker_stub.log.epochs import LeaderEpochs
+from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
+from broker_stub.log.index import BatchIndex
+from broker_stub.log.producer_state import ProducerState, is_expired
+from broker_stub.log.producers import Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused
+from broker_stub.log.recovery import scan
+from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
+from broker_stub.log.snapshot import read_snapshot, write_snapshot
+from broker_stub.log.storage import Storage
+from broker_stub.log.validation import Terms, validate
+from producer.wire.codes import ErrorCode
+from producer.wire.records import BatchHeader, ControlType, CorruptBatch, check_crc, iter_batches, read_header, read_marker, read_records
+
+_log = logging.getLogger(__name__)
+
+PRODUCE_VERSION: Final = 13
+
+Batch = tuple[BatchHeader, bytes | memoryview]
+
+
+class PartitionLog:
+    """A storage, and what is known of the batches in it."""
+
+    def __init__(
+        self, storage: Storage, *, clock_ms: Callable[[], int], config: LogConfig | None = None, log_start_offset: int = 0
+    ) -> None:
+        """A log over an empty storage; `recover` is for one that holds bytes."""
+        self.config = config or LogConfig()
+        self.replicated_at_once = True
+        self._storage = storage
+        self._clock_ms = clock_ms
+        self._log_start_offset = self._log_end_offset = self._high_watermark = log_start_offset
+        self._index = BatchIndex()
+        self._epochs = LeaderEpochs()
+        self._producers = ProducerState()
+
+    @classmethod
+    def recover(
+        cls,
+        storage: Storage,
+        *,
+        clock_ms: Callable[[], int],
+        config: LogConfig | None = None,
+        snapshot: bytes | None = None,
+        snapshot_offset: int | None = None,
+        log_start_offset: int = 0,
+        high_watermark: int | None = None,
+        check_crcs: bool = True,
+    ) -> Self:
+        """The log that these bytes are. Damage ends it: what follows the last good batch is cut off.
+
+        Without a snapshot every producer has its five newest batches again, as on a replica that takes over. With one it has the newest
+        of those before `snapshot_offset`, the log's end unless said otherwise, and all after it, as after a restart; a snapshot that is
+        damaged, or newer than what is left of the log, is not used. With a high watermark nothing more is taken to be replicated, and
+        `replicated_at_once` is off.
+        """
+        log = cls(storage, clock_ms=clock_ms, config=config, log_start_offset=log_start_offset)
+        log.replicated_at_once = high_watermark is None
+        log._load(log._usable(snapshot), snapshot_offset, check_crcs=check_crcs)
+        if high_watermark is not None:
+            log.advance_high_watermark(high_watermark)
+        return log
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._producers.transactions.last_stable_offset(self._high_watermark)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest epoch that wrote here or was begun, -1 for none."""
+        return self._epochs.latest
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """(epoch, start offset) of every leader, oldest first."""
+        return self._epochs.entries
+
+    def append(
+        self,
+        data: bytes | memoryview,
+        *,
+        origin: Origin,
+        leader_epoch: int,
+        request_version: int = PRODUCE_VERSION,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Writes the batch or raises AppendRefused. `transaction_version` is that of the WriteTxnMarkers request, for markers.
+
+        A client and a coordinator bring one batch that gets its offset here; replication brings batches that have theirs.
+        """
+        if origin is Origin.REPLICATION:
+            return self._append_replicated(data, leader_epoch)
+        terms = Terms(
+            base_offset=self._log_end_offset,
+            leader_epoch=leader_epoch,
+            now_ms=self._clock_ms(),
+            origin=origin,
+            request_version=request_version,
+        )
+        header, stored = validate(data, terms, self.config)
+        known = self._write([(header, stored)], origin, transaction_version)
+        if known is not None:
+            first, last, append_time_ms = known.batch.first_offset, known.batch.last_offset, known.batch.timestamp
+        else:
+            first, last = header.base_offset, header.last_offset
+            append_time_ms = terms.now_ms if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME else -1
+        return AppendResult(first, last, append_time_ms, self._log_start_offset, known is not None)
+
+    def read(self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one_batch: bool = True) -> ReadResult:
+        """The batches from the one that holds `offset` on, up to the high watermark or the last stable offset.
+
+        At most `max_bytes`, and then the last batch is cut, unless the first is larger: it comes whole, or with `min_one_batch` off not
+        at all.
+        """
+        if not self._log_start_offset <= offset <= self._log_end_offset:
+            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self._log_end_offset)
+        stable = self.last_stable_offset
+        position, size = self._range(offset, stable if read_committed else self._high_watermark, max_bytes, min_one_batch=min_one_batch)
+        aborted = None
+        if read_committed:
+            aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
+        records = self._storage.read(position, size) if size else b""
+        return ReadResult(records, self._high_watermark, stable, self._log_start_offset, aborted)
+
+    def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
+        """The first record at or past `timestamp` that a consumer may read; or what the special timestamps -1 to -4 stand for."""
+        end = self.last_stable_offset if read_committed else self._high_watermark
+        if timestamp == LATEST:
+            return OffsetAt(end, -1, self._epochs.latest)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return OffsetAt(self._log_start_offset, -1, self._epochs.epoch_at(self._log_start_offset))
+        if timestamp == MAX_TIMESTAMP:
+            timestamp = self._index.max_timestamp
+        found = self._find_timestamp(timestamp) if timestamp >= 0 else OffsetAt()
+        return found if found.offset < end else OffsetAt()
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """Where `epoch`, or the last one before it, ended: (epoch, end offset), (-1, -1) where nobody can tell."""
+        return self._epochs.end_offset_for(epoch, self._log_end_offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This replica is the leader from here on."""
+        self._epochs.assign(epoch, self._log_end_offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Everything before `offset` is replicated. It never falls and never passes the end."""
+        self._high_watermark = max(self._high_watermark, min(offset, self._log_end_offset))
+        self._producers.transactions.committed(self._high_watermark)
+
+    def advance_log_start(self, offset: int) -> None:
+        """Nobody may read before `offset` any more; the bytes and the producers stay."""
+        if offset > self._high_watermark:
+            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self._high_watermark)
+        if offset > self._log_start_offset:
+            self._log_start_offset = offset
+            self._epochs.truncate_from_start(offset)
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """The answer to DescribeProducers."""
+        return [
+            ActiveProducer(
+                producer_id=pid,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=-1 if entry.txn_first_offset is None else entry.txn_first_offset,
+            )
+            for pid, entry in self._producers.entries.items()
+        ]
+
+    def expire_producers(self) -> list[int]:
+        """Forgets idle producers; whoever keeps the time calls it, Kafka does every ten minutes."""
+        return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
+
+    def snapshot(self) -> bytes:
+        """The producers at the log's end, as a clean shutdown writes them."""
+        return write_snapshot(self._producers.entries)
+
+    def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
+        batches: list[Batch] = []
+        next_offset = self._log_end_offset
+        for header, batch in iter_batches(data):
+            if header.leader_epoch > leader_epoch:
+                break  # KAFKA-18723: written by a leader that the fetch did not ask
+            if not check_crc(batch):
+                raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match", rule="V5")
+            if header.base_offset < next_offset:
+                raise ValueError(f"replicated offset {header.base_offset}, the log is at {next_offset}")
+            batches.append((header, bytes(batch)))
+            next_offset = header.last_offset + 1
+        base_offset = self._log_end_offset
+        if batches:
+            self._write(batches, Origin.REPLICATION)
+            base_offset = batches[0][0].base_offset
+        return AppendResult(base_offset, self._log_end_offset - 1, -1, self._log_start_offset)
+
+    def _write(self, batches: Sequence[Batch], origin: Origin, transaction_version: int = 0) -> Duplicate | None:
+        """Stores batches that are in order, if their producers may write them; all or none."""
+        try:
+            candidates = _candidates(batches, transaction_version)
+        except CorruptBatch as error:
+            raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
+        verdict = self._producers.judge(candidates, origin=origin)
+        if isinstance(verdict, Duplicate):
+            return verdict
+        if isinstance(verdict, Refused):
+            raise AppendRefused(verdict.code, verdict.reason, rule=verdict.row)
+        for header, batch in batches:
+            self._note(header, self._storage.size)
+            self._storage.append(bytes(batch))
+        self._applied(candidates, verdict)
+        return None
+
+    def _note(self, header: BatchHeader, position: int) -> None:
+        """One more batch is, or is about to be, in the storage."""
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+        self._index.add(header.last_offset, position=position, max_timestamp=header.max_timestamp)
+        self._log_end_offset = header.last_offset + 1
+
+    def _applied(self, candidates: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
+        self._producers.apply(candidates, accepted)
+        if self.replicated_at_once:
+            self.advance_high_watermark(self._log_end_offset)
+
+    def _load(self, restored: dict[int, ProducerEntry] | None, restored_at: int | None, *, check_crcs: bool) -> None:
+        """Takes in what the storage holds, and the restored producers in place of the scanned where they belong."""
+        end = 0
+        for position, header, batch in scan(self._storage, check_crcs=check_crcs):
+            if restored is not None and restored_at is not None and header.base_offset >= restored_at:
+                self._producers.restore(restored)
+                restored = None
+            try:
+                candidates = _candidates([(header, batch)])
+            except CorruptBatch:
+                break
+            verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
+            if not isinstance(verdict, list):
+                break  # no leader has written this
+            self._note(header, position)
+            self._applied(candidates, verdict)
+            end = position + header.size
+        whole = end == self._storage.size
+        if not whole:
+            _log.warning("the log ends at offset %d: %d bytes after it are damaged", self._log_end_offset, self._storage.size - end)
+            self._storage.truncate(end)
+        if restored is not None and (whole if restored_at is None else restored_at == self._log_end_offset):
+            self._producers.restore(restored)
+        self._log_start_offset = min(self._log_start_offset, self._log_end_offset)
+        self._high_watermark = min(self._high_watermark, self._log_end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+
+    def _usable(self, snapshot: bytes | None) -> dict[int, ProducerEntry] | None:
+        """The producers of a snapshot that have not expired since, None without a snapshot that can be read."""
+        if snapshot is None:
+            return None
+        try:
+            entries = read_snapshot(snapshot)
+        except CorruptSnapshot as error:
+            _log.warning("the producer snapshot is not used: %s", error)
+            return None
+        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
+        return {pid: entry for pid, entry in entries.items() if not is_expired(entry, now_ms, after_ms=after_ms)}
+
+    def _range(self, offset: int, end: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, int]:
+        """Position and size of what a reader gets who may read [offset, end)."""
+        first = self._index.holding(offset)
+        position = self._position(first)
+        available = self._position(self._index.holding(end)) - position
+        if available <= 0:
+            return position, 0
+        first_size = self._position(first + 1) - position
+        if max_bytes < first_size:
+            return position, first_size if min_one_batch else 0
+        return position, min(max_bytes, available)
+
+    def _position(self, number: int) -> int:
+        return self._index.position(number, self._storage.size)
+
+    def _offset_after(self, position: int) -> int:
+        """The offset after the batch that holds the byte before `position`."""
+        return self._index.last_offset(self._index.at(position) - 1) + 1
+
+    def _find_timestamp(self, timestamp: int) -> OffsetAt:
+        for number in range(self._index.reaching(timestamp), len(self._index)):
+            batch = self._storage.read(self._position(number), self._position(number + 1) - self._position(number))
+            header = read_header(batch)
+            if header.max_timestamp < timestamp or header.last_offset < self._log_start_offset:
+                continue
+            try:
+                records = read_records(batch, verify_crc=False, limit=self.config.decompressed_bytes_max)
+            except CorruptBatch:
+                continue  # validation skips through compressed records as Kafka's does, and so lets some pass that nobody can read
+            for record in records:
+                if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
+                    return OffsetAt(record.offset, record.timestamp, header.leader_epoch)
+        return OffsetAt()
+
+
+def _candidates(batches: Sequence[Batch], transaction_version: int = 0) -> list[Candidate]:
+    """What the batches with a producer id say of themselves. A control batch that compaction emptied says nothing.
+
+    Raises CorruptBatch for a marker that is none.
+    """
+    found = []
+    for header, batch in batches:
+        if header.producer_id < 0 or (header.is_control and header.records_count == 0):
+            continue
+        marker = None
+        if header.is_control:
+            kind, coordinator_epoch, _ = read_marker(batch)
+            if kind not in (ControlType.ABORT, ControlType.COMMIT):
+                continue
+            marker = Marker(kind == ControlType.COMMIT, coordinator_epoch, transaction_version)
+        found.append(
+            Candidate(
+                producer_id=header.producer_id,
+                epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                base_offset=header.base_offset,
+                offset_delta=header.last_offset_delta,
+                timestamp=header.max_timestamp,
+                transactional=header.is_transactional,
+                marker=marker,
+            )
+        )
+    return found

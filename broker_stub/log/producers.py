@@ -1,0 +1,309 @@
+"""What a partition remembers of one producer, and the rule that admits a batch against it.
+
+`admit` is a pure function: an entry and a batch in, a verdict out, nothing changed. The rows of its tables carry the names under which
+Kafka's behaviour is known here: D1 to D12 for data, M1 to M8 for transaction markers. It never answers DUPLICATE_SEQUENCE_NUMBER or
+UNKNOWN_PRODUCER_ID: no broker of Kafka 4 does. It keeps no entries (`producer_state` does), and does not look at offsets, bytes or
+clocks.
+
+D3, D5 and D6 are not here. They compare the batch with what the transaction coordinator said of it (KIP-890); their places in the tables
+are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from producer.wire.codes import ErrorCode
+from producer.wire.records import decrement_sequence, increment_sequence
+
+BATCHES_REMEMBERED: Final = 5
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+EPOCH_MAX: Final = 32767
+
+
+class Origin(Enum):
+    """Who appends: a Produce request, a coordinator on this broker, or bytes that a leader has already accepted."""
+
+    CLIENT = auto()
+    COORDINATOR = auto()
+    REPLICATION = auto()
+
+
+class RememberedBatch(Struct, frozen=True):
+    """One of the newest batches of a producer: enough to know it again and to answer as the first time."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return decrement_sequence(self.last_sequence, self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry(Struct, frozen=True, kw_only=True):
+    """A producer as one partition knows it; the default is one that it has never seen."""
+
+    epoch: int = NO_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    txn_first_offset: int | None = None
+    batches: tuple[RememberedBatch, ...] = ()
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+UNSEEN: Final = ProducerEntry()
+
+
+class Marker(Struct, frozen=True):
+    """The end of a transaction. `transaction_version` comes with the request that writes it and is 0 when it is read from a log."""
+
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """What a batch with a producer id says of itself, offsets assigned."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    base_offset: int
+    offset_delta: int
+    timestamp: int
+    transactional: bool = False
+    marker: Marker | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        return NO_SEQUENCE if self.base_sequence == NO_SEQUENCE else increment_sequence(self.base_sequence, self.offset_delta)
+
+
+class CompletedTxn(Struct, frozen=True):
+    """A transaction that had data here and now has its marker, at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class Accepted(Struct, frozen=True):
+    """The batch may be written, and the producer's entry is then this one."""
+
+    row: str
+    entry: ProducerEntry
+    completed: CompletedTxn | None = None
+
+
+class Duplicate(Struct, frozen=True):
+    """The batch is in the log already, here."""
+
+    row: str
+    batch: RememberedBatch
+
+
+class Refused(Struct, frozen=True):
+    """The batch must not be written."""
+
+    row: str
+    code: ErrorCode
+    reason: str
+
+
+Verdict = Accepted | Duplicate | Refused
+
+
+def admit(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
+    """Judges one batch of the producer whose entry this is."""
+    if batch.marker is not None:
+        return _admit_marker(entry, batch, batch.marker, origin)
+    if origin is Origin.CLIENT and batch.epoch == entry.epoch:
+        for known in entry.batches:
+            if known.last_sequence == batch.last_sequence and known.first_sequence == batch.base_sequence:
+                return Duplicate("D1", known)
+    row = _first_match(_DATA_ROWS, entry, batch, origin)
+    if row is None or row.code is None:
+        accepted_by = "D12" if row is None else row.name
+        row = _first_match(_OPEN_TXN_ROWS, entry, batch, origin)
+        if row is None:
+            return Accepted(accepted_by, _with_batch(entry, batch))
+    return _refusal(row, entry, batch)
+
+
+class _Row(Struct, frozen=True):
+    """One line of a table: whom it concerns, when it matches, and what it then says; without a code it lets the batch pass."""
+
+    name: str
+    origins: tuple[Origin, ...]
+    matches: Callable[[ProducerEntry, Candidate], bool]
+    code: ErrorCode | None = None
+    reason: str = ""
+
+
+_ANY: Final = tuple(Origin)
+_LEADER: Final = (Origin.CLIENT, Origin.COORDINATOR)
+_CLIENT: Final = (Origin.CLIENT,)
+
+_STALE: Final = "epoch {batch.epoch} is older than {entry.epoch}"
+
+
+def _is_stale(entry: ProducerEntry, batch: Candidate) -> bool:
+    return batch.epoch < entry.epoch
+
+
+def _is_stale_outside_its_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
+    in_its_transaction = entry.txn_first_offset is not None and entry.epoch == batch.epoch
+    return batch.transactional and not in_its_transaction and _is_stale(entry, batch)
+
+
+def _starts_known_producers_epoch_past_0(entry: ProducerEntry, batch: Candidate) -> bool:
+    return batch.epoch != entry.epoch and entry.epoch != NO_EPOCH and batch.base_sequence != 0
+
+
+def _is_new_epoch(entry: ProducerEntry, batch: Candidate) -> bool:
+    return batch.epoch != entry.epoch or entry.epoch == NO_EPOCH
+
+
+def _is_next(entry: ProducerEntry, batch: Candidate) -> bool:
+    last = entry.last_sequence
+    return batch.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
+
+
+def _is_anything(entry: ProducerEntry, batch: Candidate) -> bool:
+    return True
+
+
+def _is_plain_inside_a_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
+    return entry.txn_first_offset is not None and not batch.transactional
+
+
+# First match wins. Coordinators and replicas write no sequences that could be checked: without a match their batch passes (D12).
+_DATA_ROWS: Final = (
+    _Row("D2", _LEADER, _is_stale_outside_its_transaction, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    # D3 belongs here: transactional, no open transaction of that epoch, and the coordinator has not vouched for it: INVALID_TXN_STATE.
+    _Row("D4", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    # D5 and D6 belong here: a transaction's first batch here must be its lowest sequence: OUT_OF_ORDER_SEQUENCE_NUMBER.
+    _Row(
+        "D7",
+        _CLIENT,
+        _starts_known_producers_epoch_past_0,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "sequence {batch.base_sequence} is the first of epoch {batch.epoch}, after epoch {entry.epoch}, and is not 0",
+    ),
+    _Row("D8", _CLIENT, _is_new_epoch),
+    _Row("D9", _CLIENT, _is_next),
+    _Row(
+        "D10",
+        _CLIENT,
+        _is_anything,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "sequence {batch.base_sequence} does not follow {entry.last_sequence}",
+    ),
+)
+_OPEN_TXN_ROWS: Final = (
+    _Row(
+        "D11",
+        _ANY,
+        _is_plain_inside_a_transaction,
+        ErrorCode.INVALID_TXN_STATE,
+        "a plain batch in the transaction that began at offset {entry.txn_first_offset}",
+    ),
+)
+
+
+def _is_tv2(batch: Candidate) -> bool:
+    return batch.marker is not None and batch.marker.transaction_version >= 2
+
+
+def _is_stale_tv2(entry: ProducerEntry, batch: Candidate) -> bool:
+    return _is_tv2(batch) and _is_stale(entry, batch)
+
+
+def _would_end_the_next_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
+    at_its_epoch = batch.epoch == entry.epoch and batch.epoch != EPOCH_MAX
+    return _is_tv2(batch) and at_its_epoch and entry.txn_first_offset is not None
+
+
+def _is_from_an_old_coordinator(entry: ProducerEntry, batch: Candidate) -> bool:
+    return batch.marker is not None and batch.marker.coordinator_epoch < entry.coordinator_epoch
+
+
+# M2 and M4 are what M1 and M3 leave: under transaction.version 2 a marker's epoch is above its data's, or it is a marker's retry.
+_MARKER_ROWS: Final = (
+    _Row("M1", _LEADER, _is_stale_tv2, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    _Row(
+        "M3",
+        _LEADER,
+        _would_end_the_next_transaction,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        "epoch {batch.epoch} is that of the open transaction, not above it",
+    ),
+    _Row("M5", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    _Row(
+        "M6",
+        _LEADER,
+        _is_from_an_old_coordinator,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        "coordinator epoch {batch.marker.coordinator_epoch} is older than {entry.coordinator_epoch}",
+    ),
+)
+
+
+def _first_match(rows: tuple[_Row, ...], entry: ProducerEntry, batch: Candidate, origin: Origin) -> _Row | None:
+    for row in rows:
+        if origin in row.origins and row.matches(entry, batch):
+            return row
+    return None
+
+
+def _refusal(row: _Row, entry: ProducerEntry, batch: Candidate) -> Refused:
+    assert row.code is not None
+    reason = row.reason.format(entry=entry, batch=batch)
+    return Refused(row.name, row.code, f"producer {batch.producer_id} at offset {batch.base_offset}: {reason}")
+
+
+def _with_batch(entry: ProducerEntry, batch: Candidate) -> ProducerEntry:
+    """D12: the entry after the batch is written."""
+    remembered = RememberedBatch(batch.last_sequence, batch.base_offset + batch.offset_delta, batch.offset_delta, batch.timestamp)
+    earlier = entry.batches[1 - BATCHES_REMEMBERED :] if entry.epoch == batch.epoch else ()
+    opens = batch.transactional and entry.txn_first_offset is None
+    return ProducerEntry(
+        epoch=batch.epoch,
+        coordinator_epoch=entry.coordinator_epoch,
+        last_timestamp=batch.timestamp,
+        txn_first_offset=batch.base_offset if opens else entry.txn_first_offset,
+        batches=(*earlier, remembered),
+    )
+
+
+def _admit_marker(entry: ProducerEntry, batch: Candidate, marker: Marker, origin: Origin) -> Verdict:
+    row = _first_match(_MARKER_ROWS, entry, batch, origin)
+    if row is not None:
+        return _refusal(row, entry, batch)
+    ended = replace(
+        entry,
+        epoch=batch.epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        last_timestamp=batch.timestamp,
+        txn_first_offset=None,
+        batches=entry.batches if entry.epoch == batch.epoch else (),
+    )
+    if entry.txn_first_offset is None:
+        return Accepted("M8", ended)
+    return Accepted("M7", ended, CompletedTxn(batch.producer_id, entry.txn_first_offset, batch.base_offset, not marker.commit))

@@ -1,0 +1,110 @@
+"""Where a log keeps its bytes: record batches back to back, as in Kafka's `.log` files, with nothing around them.
+
+A storage knows positions and bytes, no offsets and no batches. What it hands out may share its memory and must not be written to.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, Protocol
+
+WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size stays the object it is
+TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are gathered up to here
+
+
+class Storage(Protocol):
+    """What a log asks of the place where its bytes are."""
+
+    @property
+    def size(self) -> int:
+        """Bytes stored; the position of the next append."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """Takes `data` over: it belongs to the storage from here on."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes | memoryview:
+        """The bytes from `position`, at most `size` of them, fewer at the end; a view wherever that saves a copy."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Drops everything from position `size` on."""
+        ...
+
+
+class MemoryStorage:
+    """A list of immutable chunks and a growing tail.
+
+    A large append is kept as it came and read back as a view of itself. Small ones are gathered, so that a log of tiny batches does not
+    pay an object for each; the tail is copied when read, because a view would forbid it to grow.
+    """
+
+    __slots__ = ("_chunks", "_starts", "_tail", "_tail_start")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._chunks: list[bytes] = []
+        self._starts: list[int] = []
+        self._tail = bytearray()
+        self._tail_start = 0
+        if data:
+            self.append(data)
+
+    @property
+    def size(self) -> int:
+        return self._tail_start + len(self._tail)
+
+    def append(self, data: bytes) -> None:
+        if len(data) >= WHOLE_BYTES_MIN:
+            self._seal()
+            self._keep(data)
+            return
+        self._tail += data
+        if len(self._tail) >= TAIL_BYTES_MAX:
+            self._seal()
+
+    def read(self, position: int, size: int) -> bytes | memoryview:
+        end = min(position + size, self.size)
+        if position >= end:
+            return b""
+        if position >= self._tail_start:
+            return bytes(memoryview(self._tail)[position - self._tail_start : end - self._tail_start])
+        number = bisect_right(self._starts, position) - 1
+        parts = [self._part(number, position, end)]
+        at = position + len(parts[0])
+        while at < end and at < self._tail_start:
+            number += 1
+            parts.append(self._part(number, at, end))
+            at += len(parts[-1])
+        if at < end:
+            with memoryview(self._tail) as tail:
+                parts.append(bytes(tail[: end - at]))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        if size >= self._tail_start:
+            del self._tail[size - self._tail_start :]
+            return
+        number = bisect_right(self._starts, size) - 1
+        kept = self._chunks[number][: size - self._starts[number]]
+        del self._chunks[number:], self._starts[number:]
+        self._tail.clear()
+        self._tail_start = self._starts[-1] + len(self._chunks[-1]) if self._chunks else 0
+        if kept:
+            self.append(kept)
+
+    def _part(self, number: int, position: int, end: int) -> bytes | memoryview:
+        chunk = self._chunks[number]
+        start = position - self._starts[number]
+        stop = min(end - self._starts[number], len(chunk))
+        return chunk if stop - start == len(chunk) else memoryview(chunk)[start:stop]
+
+    def _seal(self) -> None:
+        if self._tail:
+            self._keep(bytes(self._tail))
+            self._tail = bytearray()
+
+    def _keep(self, chunk: bytes) -> None:
+        self._starts.append(self._tail_start)
+        self._chunks.append(chunk)
+        self._tail_start += len(chunk)

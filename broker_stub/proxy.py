@@ -1,0 +1,129 @@
+"""`FaultProxy`: a Kafka-aware TCP proxy in front of any broker, so that a real Kafka loses replies on demand.
+
+    with FaultProxy("localhost:9092") as proxy:
+        proxy.faults.on(Api.PRODUCE).drop_reply().times(3)
+        producer = Producer(bootstrap_servers=proxy.bootstrap)
+
+It listens once for every broker behind it and writes its own addresses into the answers that name brokers, so clients never learn the real
+ones. The faults are the stub's and mean the same. It never retries and keeps no data. It does not speak TLS, does not understand the bare
+tokens of SaslHandshake version 0, and takes the share group APIs out of ApiVersions, because their answers name brokers too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVar
+
+from broker_stub.faults import Faults
+from broker_stub.proxy_hub import Hub, discover
+
+START_TIMEOUT_S = 15.0
+CALL_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
+
+T = TypeVar("T")
+
+
+class FaultProxy:
+    """A proxy with its own thread; every public method may be called from any thread and comes back within a deadline.
+
+    `upstream_bootstrap` is HOST:PORT, or several with commas. `port` is the first listener's, the others follow it; 0 takes free ones.
+    Starting raises ConnectionError when no broker answers. One proxy starts once.
+    """
+
+    def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.faults = Faults()
+        self._upstream = [_address(each) for each in upstream_bootstrap.split(",")]
+        self._host = host
+        self._port = port
+        self._hub: Hub | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Where clients find each broker that is known by now."""
+        return self._call(lambda: dict(self._running().addresses))
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+
+    def start(self) -> Self:
+        """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
+        if self._thread is not None:
+            raise RuntimeError("a proxy starts once")
+        loop = asyncio.new_event_loop()
+        self._hub = Hub(loop, self.faults, host=self._host, port=self._port)
+        self._thread = threading.Thread(target=_run, args=(self._hub,), name="fault-proxy", daemon=True)
+        self._thread.start()
+        begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)
+        try:
+            begun.result(START_TIMEOUT_S)
+        except BaseException:
+            begun.cancel()
+            self.close()
+            raise
+        return self
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Cuts every connection, closes every socket, ends the thread; a second call does nothing."""
+        hub, thread = self._hub, self._thread
+        if hub is None or thread is None:
+            return
+        if thread.is_alive():
+            with suppress(RuntimeError):  # the loop has just ended by itself
+                hub.loop.call_soon_threadsafe(hub.loop.stop)
+            thread.join(timeout)
+            if thread.is_alive():
+                raise TimeoutError(f"the proxy's thread did not end within {timeout} s")
+        self._hub = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def cut_links(self, node: int | None = None) -> int:
+        """Ends every client connection now, of one broker or of all; returns how many."""
+        return self._call(lambda: self._running().cut_links(node))
+
+    def stats(self) -> dict[str, int]:
+        """What has been counted, and the connections open now."""
+        return self._call(lambda: self._running().stats())
+
+    async def _begin(self, hub: Hub) -> None:
+        await discover(hub, self._upstream)
+
+    def _running(self) -> Hub:
+        if self._hub is None:
+            raise RuntimeError("the proxy does not run")
+        return self._hub
+
+    def _call(self, run: Callable[[], T]) -> T:
+        """Runs it on the loop's thread."""
+
+        async def on_loop() -> T:
+            return run()
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), self._running().loop).result(CALL_TIMEOUT_S)
+
+
+def _run(hub: Hub) -> None:
+    """The thread: serves until the loop is stopped, then leaves nothing behind."""
+    try:
+        hub.loop.run_forever()
+        hub.loop.run_until_complete(hub.down())
+    finally:
+        hub.loop.close()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)

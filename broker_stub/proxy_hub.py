@@ -1,0 +1,267 @@
+"""The sockets of a proxy: one listener per broker behind it, and what all of its links share.
+
+It moves bytes and decides nothing: links do. All of it runs on the loop's thread except `post`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from struct import Struct
+from uuid import UUID
+
+import msgspec
+
+from broker_stub.faults import Faults
+from broker_stub.proxy_link import ProxyLink
+from broker_stub.proxy_messages import names_in
+from producer.wire import Malformed, MetadataRequest, MetadataResponse, decode_response, encode_request
+
+CONNECT_TIMEOUT_S = 10.0
+DISCOVER_TIMEOUT_S = 12.0
+DISCOVER_PAUSE_S = 0.1
+ACCEPT_BACKLOG = 128
+WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+DOWN_TURNS_MAX = 100
+
+Address = tuple[str, int]
+
+_SIZE = Struct(">i")
+_log = logging.getLogger(__name__)
+
+
+class ProxyCounters(msgspec.Struct):
+    """Plain numbers that only grow."""
+
+    connections: int = 0
+    requests: int = 0
+    answers: int = 0
+    unreachable: int = 0  # connections whose broker could not be reached
+    links_cut: int = 0
+
+
+class Hub:
+    """Listeners, links, the addresses of both sides and the names of topic ids."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, host: str, port: int) -> None:
+        self.loop = loop
+        self.faults = faults
+        self.counters = ProxyCounters()
+        self.addresses: dict[int, Address] = {}  # where clients find a node
+        self._upstream: dict[int, Address] = {}  # where the node is
+        self._host = host
+        self._port = port
+        self._listeners: dict[int, socket.socket] = {}
+        self._servers: list[asyncio.Server] = []
+        self._links: set[ProxyLink] = set()
+        self._names: dict[UUID, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transports: set[asyncio.BaseTransport] = set()
+
+    # -- what links share --------------------------------------------------------------------------------------------------
+
+    def address_of(self, node: int, host: str, port: int) -> Address:
+        """Where clients find this node, which is at that address itself; a new node gets a listener."""
+        self._upstream[node] = (host, port)
+        if node not in self.addresses:
+            self._listen(node)
+        return self.addresses[node]
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self._names.get(topic_id)
+
+    def learn(self, names: Mapping[UUID, str]) -> None:
+        """Topic ids seen in an answer."""
+        self._names.update(names)
+
+    def forget(self, link: ProxyLink) -> None:
+        """The link has ended."""
+        self._links.discard(link)
+
+    def opened(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
+        """A socket of either side is up."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        self._transports.add(transport)
+        return transport
+
+    def closed(self, transport: asyncio.BaseTransport | None) -> None:
+        """A socket of either side is down."""
+        if transport is not None:
+            self._transports.discard(transport)
+
+    def post(self, run: Callable[[], None]) -> None:
+        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(run)
+
+    def cut_links(self, node: int | None) -> int:
+        links = [link for link in self._links if node is None or link.node == node]
+        for link in links:
+            link.cut()
+        self.counters.links_cut += len(links)
+        return len(links)
+
+    def stats(self) -> dict[str, int]:
+        return {**msgspec.structs.asdict(self.counters), "open": len(self._links)}
+
+    async def down(self) -> None:
+        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        for task in self._tasks:
+            task.cancel()
+        for server in self._servers:
+            server.close()
+        for listener in self._listeners.values():
+            listener.close()
+        for _ in range(DOWN_TURNS_MAX):
+            for link in tuple(self._links):
+                link.cut()
+            for transport in self._transports:
+                transport.close()
+            await asyncio.sleep(0)
+            if not (self._links or self._tasks or self._transports):
+                break
+        else:
+            _log.warning("%d connections did not end", len(self._transports))
+        await self.loop.shutdown_default_executor()  # names may have been looked up in it
+
+    # -- sockets -----------------------------------------------------------------------------------------------------------
+
+    def _listen(self, node: int) -> None:
+        number = len(self.addresses)
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, self._port + number if self._port else 0))
+            listener.listen(ACCEPT_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+        self._listeners[node] = listener
+        self.addresses[node] = (self._host, listener.getsockname()[1])
+        self._spawn(self._serve(node, listener))
+
+    async def _serve(self, node: int, listener: socket.socket) -> None:
+        self._servers.append(await self.loop.create_server(lambda: _ClientSide(self, node), sock=listener, backlog=ACCEPT_BACKLOG))
+
+    def joined(self, link: ProxyLink) -> None:
+        """A client has connected: its broker is called."""
+        self.counters.connections += 1
+        self._links.add(link)
+        self._spawn(self._connect(link))
+
+    async def _connect(self, link: ProxyLink) -> None:
+        host, port = self._upstream[link.node]
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self.loop.create_connection(lambda: _BrokerSide(link), host, port)
+        except OSError as error:
+            _log.info("node %d at %s:%d cannot be reached: %s", link.node, host, port, error)
+            self.counters.unreachable += 1
+            link.broker_lost()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _ClientSide(asyncio.Protocol):
+    """The socket that a client opened."""
+
+    def __init__(self, hub: Hub, node: int) -> None:
+        self._hub = hub
+        self._link = ProxyLink(hub, node)
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._link.client_connected(self._hub.opened(transport))
+        self._hub.joined(self._link)
+
+    def data_received(self, data: bytes) -> None:
+        self._link.client_sent(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._hub.closed(self._transport)
+        self._link.client_lost()
+
+    def pause_writing(self) -> None:
+        self._link.choke_broker(True)
+
+    def resume_writing(self) -> None:
+        self._link.choke_broker(False)
+
+
+class _BrokerSide(asyncio.Protocol):
+    """The socket to the broker."""
+
+    def __init__(self, link: ProxyLink) -> None:
+        self._link = link
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._link.broker_connected(self._link.hub.opened(transport))
+
+    def data_received(self, data: bytes) -> None:
+        self._link.broker_sent(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._link.hub.closed(self._transport)
+        self._link.broker_lost()
+
+    def pause_writing(self) -> None:
+        self._link.choke_client(True)
+
+    def resume_writing(self) -> None:
+        self._link.choke_client(False)
+
+
+async def discover(hub: Hub, upstream: list[Address]) -> None:
+    """Asks the addresses in turn for the cluster's brokers and topics until one answers, and has the hub listen for each broker."""
+    reasons: dict[Address, str] = {}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCOVER_TIMEOUT_S):
+            while True:
+                for address in upstream:
+                    try:
+                        answer = await _metadata(address)
+                    except (OSError, asyncio.IncompleteReadError, Malformed) as error:
+                        reasons[address] = str(error) or type(error).__name__
+                        continue
+                    for broker in sorted(answer.brokers, key=lambda each: each.node_id):
+                        hub.address_of(broker.node_id, broker.host, broker.port)
+                    hub.learn(names_in(answer))
+                    if answer.brokers:
+                        return
+                    reasons[address] = "it names no brokers"
+                await asyncio.sleep(DISCOVER_PAUSE_S)
+    raise ConnectionError("no broker answered: " + ", ".join(f"{host}:{port}: {why}" for (host, port), why in reasons.items()))
+
+
+async def _metadata(address: Address) -> MetadataResponse:
+    """Every broker and topic, in the newest version that the broker answers."""
+    try:
+        return await _ask_metadata(address, 12)
+    except asyncio.IncompleteReadError:
+        return await _ask_metadata(address, 1)  # it closed on the version; an old broker has no topic ids either
+
+
+async def _ask_metadata(address: Address, version: int) -> MetadataResponse:
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=version < 4)
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(b"".join(encode_request(request, version, correlation_id=1, client_id="fault-proxy")))
+        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+        _, answer = decode_response(await reader.readexactly(size), request.api, version)
+        assert isinstance(answer, MetadataResponse)
+        return answer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,213 @@
+"""What the proxy changes in messages: addresses, offered versions, and answers in a broker's place.
+
+Pure functions over messages; what they return is new. Messages that are not spoken here are left to pass as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.subjects import Covers, NameOf, topic_name
+from producer.wire import (
+    REQUESTS,
+    RESPONSES,
+    ZERO_UUID,
+    Api,
+    ApiVersionsResponse,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FetchResponse,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    Message,
+    MetadataResponse,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+    WireStruct,
+    decode,
+    decode_response,
+)
+from producer.wire.fields import i8, i16, i32, ignorable, since
+
+AddressOf = Callable[[int, str, int], tuple[str, int]]
+"""Where clients find a node; it is told where the node itself says to be."""
+
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
+BROKERS = 1  # the endpoint type of DescribeCluster that is about brokers
+
+# The first version of each answer that carries addresses, versions or topic ids; answers below it pass as they are.
+_READ_FROM: Final = {
+    Api.METADATA: 0,
+    Api.FIND_COORDINATOR: 0,
+    Api.API_VERSIONS: 0,
+    Api.DESCRIBE_CLUSTER: 0,
+    Api.PRODUCE: 10,
+    Api.FETCH: 16,
+    Api.CREATE_TOPICS: 7,
+}
+
+
+class DescribeClusterBroker(WireStruct):
+    """A broker in the answer to DescribeCluster."""
+
+    broker_id: i32 = 0
+    host: str = ""
+    port: i32 = 0
+    rack: str | None = None
+    is_fenced: Annotated[bool, since(2)] = False
+
+
+class DescribeClusterResponse(Message):
+    """Spoken for its addresses alone."""
+
+    api = Api.DESCRIBE_CLUSTER
+    versions = range(3)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = None
+    endpoint_type: Annotated[i8, since(1), ignorable] = BROKERS
+    cluster_id: str = ""
+    controller_id: i32 = -1
+    brokers: list[DescribeClusterBroker] = []
+    cluster_authorized_operations: i32 = -2147483648
+
+
+def must_read(api: int, version: int) -> bool:
+    """Whether the answer may hold something that the proxy changes or learns from, whatever the faults are."""
+    first = _READ_FROM.get(api)  # type: ignore[call-overload]  # an Api is its number
+    return first is not None and version >= first
+
+
+def read_answer(frame: bytes, api: int, version: int) -> Message | None:
+    """The answer, or None when it is not spoken here and has to pass as it is."""
+    if api == Api.DESCRIBE_CLUSTER and version in DescribeClusterResponse.versions and frame[4:5] == b"\0":
+        return decode(DescribeClusterResponse, version, frame, start=5)
+    spoken = RESPONSES.get(api)
+    if spoken is None or version not in spoken.versions:
+        return None
+    return decode_response(frame, api, version)[1]
+
+
+def names_in(answer: Message) -> dict[UUID, str]:
+    """The topic ids that the answer gives names to."""
+    if isinstance(answer, MetadataResponse | CreateTopicsResponse):
+        return {topic.topic_id: topic.name for topic in answer.topics if topic.name and topic.topic_id != ZERO_UUID}
+    return {}
+
+
+def readdressed(answer: Message, address_of: AddressOf) -> Message:
+    """The answer with every broker where clients find it; ApiVersions offers no version in which that could not be done."""
+    if isinstance(answer, MetadataResponse):
+        brokers = []
+        for broker in answer.brokers:
+            host, port = address_of(broker.node_id, broker.host, broker.port)
+            brokers.append(replace(broker, host=host, port=port))
+        return replace(answer, brokers=brokers)
+    if isinstance(answer, FindCoordinatorResponse):
+        coordinators = []
+        for each in answer.coordinators:
+            host, port = _moved(each.node_id, each.host, each.port, address_of)
+            coordinators.append(replace(each, host=host, port=port))
+        host, port = _moved(answer.node_id, answer.host, answer.port, address_of)
+        return replace(answer, coordinators=coordinators, host=host, port=port)
+    if isinstance(answer, ProduceResponse | FetchResponse):
+        return replace(answer, node_endpoints=[_moved_endpoint(each, address_of) for each in answer.node_endpoints])
+    if isinstance(answer, DescribeClusterResponse) and answer.endpoint_type == BROKERS:
+        described = []
+        for known in answer.brokers:
+            host, port = address_of(known.broker_id, known.host, known.port)
+            described.append(replace(known, host=host, port=port))
+        return replace(answer, brokers=described)
+    if isinstance(answer, ApiVersionsResponse):
+        return _readable_versions(answer)
+    return answer
+
+
+def is_write(request: Message) -> bool:
+    """Whether a broker that gets the request does something. What only asks may be forwarded and its answer changed."""
+    return isinstance(request, ProduceRequest | CreateTopicsRequest | InitProducerIdRequest)
+
+
+def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None:
+    """What is left of a write when the covered partitions, or topics, are taken out; None when nothing is."""
+    if isinstance(request, ProduceRequest):
+        topics = []
+        for topic in request.topic_data:
+            name = topic_name(topic, name_of) or ""
+            left = [each for each in topic.partition_data if not covers(name, each.index)]
+            if left:
+                topics.append(replace(topic, partition_data=left))
+        return replace(request, topic_data=topics) if topics else None
+    if isinstance(request, CreateTopicsRequest):
+        wanted = [topic for topic in request.topics if not covers(topic.name, ANY_PARTITION)]
+        return replace(request, topics=wanted) if wanted else None
+    return None
+
+
+def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
+    """The answer to a write with this code for everything that is covered, and nothing about the rest."""
+    if isinstance(request, ProduceRequest):
+        refused = []
+        for topic in request.topic_data:
+            name = topic_name(topic, name_of) or ""
+            parts = [
+                PartitionProduceResponse(index=each.index, error_code=code, base_offset=-1)
+                for each in topic.partition_data
+                if covers(name, each.index)
+            ]
+            if parts:
+                refused.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
+        return ProduceResponse(responses=refused)
+    if isinstance(request, CreateTopicsRequest):
+        topics = [
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=None, configs=[])
+            for topic in request.topics
+            if covers(topic.name, ANY_PARTITION)
+        ]
+        return CreateTopicsResponse(topics=topics)
+    assert isinstance(request, InitProducerIdRequest), f"{type(request).__name__} is no write"
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def together(first: Message, second: Message) -> Message:
+    """Two answers to the parts of one write as the one answer to it."""
+    if isinstance(first, ProduceResponse) and isinstance(second, ProduceResponse):
+        return replace(first, responses=[*first.responses, *second.responses])
+    if isinstance(first, CreateTopicsResponse) and isinstance(second, CreateTopicsResponse):
+        return replace(first, topics=[*first.topics, *second.topics])
+    return second
+
+
+def _moved(node: int, host: str, port: int, address_of: AddressOf) -> tuple[str, int]:
+    return (host, port) if node < 0 or not host else address_of(node, host, port)
+
+
+def _moved_endpoint(endpoint: NodeEndpoint, address_of: AddressOf) -> NodeEndpoint:
+    host, port = address_of(endpoint.node_id, endpoint.host, endpoint.port)
+    return replace(endpoint, host=host, port=port)
+
+
+def _readable_versions(answer: ApiVersionsResponse) -> ApiVersionsResponse:
+    """Without what would lead clients past the proxy: newer versions than it reads, and the share APIs, whose answers name brokers too."""
+    readable = []
+    for each in answer.api_keys:
+        if each.api_key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+            continue
+        spoken = DescribeClusterResponse if each.api_key == Api.DESCRIBE_CLUSTER else REQUESTS.get(each.api_key)
+        if spoken is not None:
+            each = replace(each, max_version=min(each.max_version, spoken.versions.stop - 1))
+        readable.append(each)
+    return replace(answer, api_keys=readable)

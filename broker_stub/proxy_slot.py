@@ -1,0 +1,131 @@
+"""One request on its way through the proxy: what a fault rule looks at, and the place of its answer.
+
+It reads frames only when somebody needs to know what is in them. It sends nothing: the link does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from broker_stub.faults import Action, TopicPartition
+from broker_stub.proxy_messages import must_read, names_in, read_answer, readdressed, together
+from broker_stub.subjects import partitions_of, with_error
+from producer.wire import REQUESTS, Api, Buffer, ErrorCode, Malformed, Message, decode, decode_request_header, encode_response
+
+if TYPE_CHECKING:
+    from broker_stub.proxy_hub import Hub
+
+_SIZE = Struct(">i")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+_log = logging.getLogger(__name__)
+
+
+class Slot:
+    """One request and the place of its answer; what a fault rule looks at."""
+
+    __slots__ = (
+        "answer",
+        "api",
+        "client_id",
+        "correlation_id",
+        "cut",
+        "errors",
+        "expects_answer",
+        "frame",
+        "hub",
+        "node",
+        "parts",
+        "refused",
+        "start",
+        "throttle_ms",
+        "twice",
+        "version",
+    )
+
+    def __init__(self, hub: Hub, node: int, frame: bytes) -> None:
+        header, self.start = decode_request_header(frame)
+        self.hub = hub
+        self.node = node
+        self.frame = frame
+        self.api = header.api_key
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
+        self.expects_answer = self.api != Api.PRODUCE or not _acks_are_zero(frame, self.start, self.version)
+        self.answer = b""  # the broker's, without its length
+        self.errors: list[Action] = []
+        self.refused: Message | None = None  # what is answered in the broker's place
+        self.throttle_ms = 0
+        self.twice = False
+        self.parts: list[Buffer] | None = None  # ready to leave
+        self.cut = False  # the connection ends here
+
+    def partitions(self) -> Collection[TopicPartition]:
+        try:
+            request = self.request()
+        except Malformed:
+            return ()  # the broker will say what it thinks of it
+        return () if request is None else partitions_of(request, self.hub.name_of)
+
+    def request(self) -> Message | None:
+        """The decoded request; None for one that is not spoken here."""
+        spoken = REQUESTS.get(self.api)
+        if spoken is None or self.version not in spoken.versions:
+            return None
+        try:
+            return decode(spoken, self.version, self.frame, start=self.start)
+        except Malformed as error:
+            # Brokers ignore what follows a body, and librdkafka sends such bytes; any other damage is damage again.
+            return decode(spoken, self.version, self.frame[: error.offset], start=self.start)
+
+    def answer_parts(self) -> list[Buffer]:
+        """The frame for the client: the broker's bytes as they are, unless something in them has to change."""
+        untouched: list[Buffer] = [_SIZE.pack(len(self.answer)), self.answer]
+        if not (self.errors or self.refused or self.throttle_ms or must_read(self.api, self.version)):
+            return untouched
+        answer = self._read()
+        if answer is None:
+            return untouched
+        for action in self.errors:
+            answer = with_error(answer, action.code, action.covers, self.hub.name_of)
+        if self.throttle_ms and "throttle_time_ms" in answer.__struct_fields__:
+            answer = replace(answer, throttle_time_ms=self.throttle_ms)
+        return encode_response(answer, self.version, correlation_id=self.correlation_id)
+
+    def _read(self) -> Message | None:
+        """The answer with the proxy's addresses in it; None when it cannot be read and must pass as it is."""
+        answer = self.refused
+        if self.answer:
+            try:
+                given = read_answer(self.answer, self.api, self.version)
+            except Malformed as error:
+                _log.warning("node %d: %s; passed as it is", self.node, error)
+                return None
+            if given is None or (self.api == Api.API_VERSIONS and self.answer[4:6] == _UNSUPPORTED_VERSION):
+                return None
+            answer = given if answer is None else together(given, answer)
+        assert answer is not None
+        self.hub.learn(names_in(answer))
+        return readdressed(answer, self.hub.address_of)
+
+
+def _acks_are_zero(frame: bytes, position: int, version: int) -> bool:
+    """Whether a Produce body that starts there asks for no answer; its acks come after the transactional id."""
+    if version < 9:
+        position += 2 + max(0, int.from_bytes(frame[position : position + 2], "big", signed=True))
+    else:
+        size, shift = 0, 0
+        while position < len(frame):
+            byte = frame[position]
+            position += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        position += max(0, size - 1)
+    return frame[position : position + 2] == b"\0\0"

@@ -1,0 +1,270 @@
+"""The sockets of a cluster: one listener per broker, all on one event loop, which owns everything.
+
+It moves bytes and time and decides nothing: frames go to links, `tick` is called when the cluster's next deadline has come. All of it runs
+on the loop's thread except `bind`. A stopped broker's port stays reserved, by a socket that is bound and does not listen: connections are
+refused, and no other process can take the port before the broker is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from broker_stub.clock import Clock
+from broker_stub.cluster import Cluster
+from broker_stub.link import Link
+from producer.wire import Buffer, FrameSplitter, FrameTooLarge
+
+ACCEPT_BACKLOG = 128
+WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
+DOWN_TURNS_MAX = 100
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Listeners, connections and the one timer."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = cluster
+        self.loop = loop
+        self._clock = clock
+        self._sockets: dict[int, socket.socket] = {}
+        self._connections: set[_Connection] = set()
+        self._accepting: set[asyncio.Task[object]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for_ms: int | None = None
+        cluster.post = self.post
+        self._unwatch = clock.watch(partial(self.post, _nothing))
+
+    def bind(self, host: str, port: int) -> None:
+        """Every broker gets its socket, listening: clients may connect before the loop runs. Ports are consecutive, or free ones for 0."""
+        try:
+            for number, broker in enumerate(self.cluster.brokers.values()):
+                listener = _bound(host, port + number if port else 0)
+                self._sockets[broker.node_id] = listener
+                listener.listen(ACCEPT_BACKLOG)
+                broker.host, broker.port = host, listener.getsockname()[1]
+        except OSError:
+            self._close_sockets()
+            raise
+
+    def serve(self) -> None:
+        """Begins to accept on every socket."""
+        for node_id in self._sockets:
+            self._accept_on(node_id)
+
+    def stop_broker(self, node_id: int, *, clean: bool) -> None:
+        broker = self.cluster.brokers[node_id]
+        if broker.alive:
+            self.loop.remove_reader(self._sockets[node_id])
+            self._sockets[node_id] = _deaf(self._sockets[node_id])
+            self.cluster.stop_broker(node_id, clean=clean)
+        self.arm()
+
+    def start_broker(self, node_id: int) -> None:
+        if not self.cluster.brokers[node_id].alive:
+            self.cluster.start_broker(node_id)
+            self._sockets[node_id].listen(ACCEPT_BACKLOG)
+            self._accept_on(node_id)
+        self.arm()
+
+    def post(self, run: Callable[[], None]) -> None:
+        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        try:
+            self.loop.call_soon_threadsafe(self._run, run)
+        except RuntimeError:
+            _log.debug("the cluster is down, %r is not run", run)
+
+    def arm(self) -> None:
+        """Runs what is due and sets the timer for what comes next. To be called after everything that touched the cluster."""
+        cluster = self.cluster
+        deadline_ms = cluster.next_deadline()
+        while deadline_ms is not None and deadline_ms <= cluster.now_ms():
+            cluster.tick()
+            deadline_ms = cluster.next_deadline()
+        if deadline_ms == self._armed_for_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = self._clock.delay_s(deadline_ms) if deadline_ms is not None else None
+        self._timer = self.loop.call_later(delay_s, self._due) if delay_s is not None else None
+        self._armed_for_ms = deadline_ms if self._timer is not None else None
+
+    async def down(self) -> None:
+        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        self._unwatch()
+        for listener in self._sockets.values():
+            self.loop.remove_reader(listener)
+        self._close_sockets()
+        for task in self._accepting:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for _ in range(DOWN_TURNS_MAX):
+            for connection in tuple(self._connections):
+                connection.cut(flush=False)
+            if not self._connections and not self._accepting:
+                return
+            await asyncio.sleep(0)
+        _log.warning("%d connections did not end", len(self._connections))
+
+    def _run(self, run: Callable[[], None]) -> None:
+        run()
+        self.arm()
+
+    def _due(self) -> None:
+        self._timer = None
+        self._armed_for_ms = None
+        self.arm()
+
+    def _accept_on(self, node_id: int) -> None:
+        listener = self._sockets[node_id]
+        listener.setblocking(False)
+        self.loop.add_reader(listener, self._accept, node_id, listener)
+
+    def _accept(self, node_id: int, listener: socket.socket) -> None:
+        try:
+            for _ in range(ACCEPT_BACKLOG):
+                accepted, _ = listener.accept()
+                accepted.setblocking(False)
+                task = self.loop.create_task(self._take_over(node_id, accepted))
+                self._accepting.add(task)
+                task.add_done_callback(self._accepting.discard)
+        except BlockingIOError:
+            return  # that was all
+        except OSError as error:
+            _log.warning("broker %d cannot accept a connection: %s", node_id, error)
+
+    async def _take_over(self, node_id: int, accepted: socket.socket) -> None:
+        try:
+            await self.loop.connect_accepted_socket(lambda: _Connection(self, node_id), accepted)
+        except OSError as error:
+            _log.warning("broker %d lost a connection while accepting it: %s", node_id, error)
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+
+    def _close_sockets(self) -> None:
+        for listener in self._sockets.values():
+            listener.close()
+        self._sockets.clear()
+
+
+class _Connection(asyncio.Protocol):
+    """One accepted socket and its link."""
+
+    def __init__(self, server: Server, node_id: int) -> None:
+        self._server = server
+        self._node_id = node_id
+        self._splitter = FrameSplitter()
+        self._transport: asyncio.Transport | None = None
+        self._link: Link | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server._connections.add(self)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        try:
+            self._link = self._server.cluster.connect(self._node_id, self)
+        except ConnectionRefusedError:
+            transport.abort()  # the broker stopped while the connection was being accepted
+
+    def data_received(self, data: bytes) -> None:
+        link = self._link
+        if link is None or not link.open:
+            return
+        too_large = False
+        try:
+            frames = self._splitter.feed(data)
+        except FrameTooLarge as error:
+            frames, too_large = error.frames, True
+        for frame in frames:
+            link.receive(frame)
+        if too_large:
+            link.cut()
+        self._server.arm()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server._connections.discard(self)
+        if self._link is not None:
+            self._link.lost()
+            self._server.arm()
+
+    def pause_writing(self) -> None:
+        if self._link is not None:
+            self._link.choke(True)
+
+    def resume_writing(self) -> None:
+        if self._link is not None:
+            self._link.choke(False)
+            self._server.arm()
+
+    # What the link asks of it
+
+    def write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
+            self._transport.write(b"".join(parts))
+        else:
+            # `writelines` joins before Python 3.12 and forgets flow control in some releases after it.
+            for part in parts:
+                self._transport.write(part)
+
+    def cut(self, *, flush: bool) -> None:
+        assert self._transport is not None
+        if flush:
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+    def pause(self, paused: bool) -> None:
+        assert self._transport is not None
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has the port, a free one for 0, and refuses connections until it listens."""
+    bound = _socket(host)
+    try:
+        bound.bind((host, port))
+        if port:
+            return bound
+        # Only a port that was asked for by number survives `_deaf`: another socket asks for it before this one lets go.
+        with bound:
+            return _bound(host, bound.getsockname()[1])
+    except OSError:
+        bound.close()
+        raise
+
+
+def _socket(host: str) -> socket.socket:
+    new = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return new
+
+
+def _deaf(listener: socket.socket) -> socket.socket:
+    """A socket that has the listener's port and does not listen; what waited to be accepted is reset."""
+    try:
+        listener.shutdown(socket.SHUT_RDWR)  # Linux takes that as the end of listening, and the port stays bound
+        return listener
+    except OSError:
+        host, port, *_ = listener.getsockname()
+        listener.close()
+        return _bound(host, port)
+
+
+def _nothing() -> None:
+    """A jump of the clock is nothing by itself: `arm` does what has come due."""

@@ -1,0 +1,110 @@
+"""Fetch sessions (KIP-227): what a client has asked for so far, so that it need not say it again.
+
+One cache per broker, gone when the broker stops. It decides which partitions are asked for and which answers are news; it reads no log. It
+never evicts a session for a busier one: beyond the limit a new session is refused by id 0, which every client takes as "no session".
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+FINAL_EPOCH, INITIAL_EPOCH, EPOCH_MAX = -1, 0, 2**31 - 1
+SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
+
+Key = tuple[str, UUID, int]
+
+
+class Asked(NamedTuple):
+    """One partition of a Fetch as the client wants it, its topic called as the request called it: by name or by id."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    offset: int
+    bytes_max: int
+    leader_epoch: int
+    last_fetched_epoch: int
+
+    @property
+    def key(self) -> Key:
+        return (self.topic, self.topic_id, self.partition)
+
+
+class _Cached:
+    """What the session last told about one partition."""
+
+    __slots__ = ("asked", "high_watermark", "log_start_offset")
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+
+class Session:
+    """The partitions of one client, in the order they are served: whoever got records goes to the end."""
+
+    def __init__(self, session_id: int, *, uses_ids: bool) -> None:
+        self.id = session_id
+        self.uses_ids = uses_ids
+        self.epoch = 1
+        self._cached: dict[Key, _Cached] = {}
+
+    def update(self, asked: Iterable[Asked], forgotten: Iterable[Key] = ()) -> None:
+        for key in forgotten:
+            self._cached.pop(key, None)
+        for each in asked:
+            known = self._cached.get(each.key)
+            if known is None:
+                self._cached[each.key] = _Cached(each)
+            else:
+                known.asked = each
+
+    def partitions(self) -> list[Asked]:
+        return [cached.asked for cached in self._cached.values()]
+
+    def advance(self) -> None:
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def is_news(self, key: Key, *, has_records: bool, failed: bool, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether an incremental answer must name this partition; remembers what it then told."""
+        cached = self._cached.get(key)
+        if cached is None:
+            return True
+        news = has_records or failed or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
+        # After an error the client knows nothing: the first good answer is news again.
+        cached.high_watermark = -1 if failed else high_watermark
+        cached.log_start_offset = log_start_offset
+        if has_records:
+            self._cached[key] = self._cached.pop(key)
+        return news
+
+
+class SessionCache:
+    """The sessions of one broker."""
+
+    def __init__(self, *, limit: int = SESSIONS_MAX) -> None:
+        self._limit = limit
+        self._next_id = 1
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: int) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def create(self, *, uses_ids: bool) -> Session | None:
+        """A new session, or None when there are too many."""
+        if len(self._sessions) >= self._limit:
+            return None
+        session = Session(self._next_id, uses_ids=uses_ids)
+        self._next_id = 1 if self._next_id == EPOCH_MAX else self._next_id + 1
+        self._sessions[session.id] = session
+        return session
+
+    def remove(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def clear(self) -> None:
+        self._sessions.clear()

@@ -1,0 +1,236 @@
+"""`BrokerStub`: a cluster with its own thread, for tests and for the command line.
+
+Every public method may be called from any thread: it runs on the loop's thread and comes back within a deadline, or raises TimeoutError.
+Before `start` and after `close`, when there is no loop, it runs where it was called. One stub starts once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVar
+
+from broker_stub.clock import Clock, RealClock
+from broker_stub.cluster import Cluster
+from broker_stub.faults import Faults
+from broker_stub.journal import Journal
+from broker_stub.partitions import Partition
+from broker_stub.server import Server
+from broker_stub.topics import Topic
+from producer.wire.records import Record, iter_batches, read_records
+
+CALL_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
+
+T = TypeVar("T")
+
+
+class BrokerStub:
+    """A Kafka-compatible cluster of brokers 1 to n.
+
+    `port` is the first broker's, the others follow it; 0 takes free ones. `config` takes Kafka's broker configs, which are also its topics'
+    defaults; an unknown name is refused. `journal` is how many exchanges are kept, 0 for none.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        default_replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+        journal: int = 1000,
+        seed: int = 0,
+        cluster_id: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = clock or RealClock()
+        self.cluster = Cluster(
+            self.clock,
+            brokers=brokers,
+            auto_create_topics=auto_create_topics,
+            default_partitions=default_partitions,
+            default_replication_factor=default_replication_factor,
+            config=config,
+            journal=journal,
+            seed=seed,
+            cluster_id=cluster_id,
+        )
+        self._host = host
+        self._port = port
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def faults(self) -> Faults:
+        return self.cluster.faults
+
+    @property
+    def journal(self) -> Journal:
+        return self.cluster.journal
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Where each broker is, or will be again."""
+        return {node_id: (broker.host, broker.port) for node_id, broker in self.cluster.brokers.items()}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+
+    def start(self) -> Self:
+        """Binds, listens and starts the thread. Clients may connect as soon as it returns."""
+        if self._thread is not None:
+            raise RuntimeError("a stub starts once")
+        loop = asyncio.new_event_loop()
+        server = Server(self.cluster, self.clock, loop)
+        try:
+            server.bind(self._host, self._port)
+        except OSError:
+            loop.close()
+            raise
+        self._loop, self._server = loop, server
+        self._thread = threading.Thread(target=_run, args=(loop, server), name="broker-stub", daemon=True)
+        self._thread.start()
+        return self
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Cuts every connection, closes every socket, ends the thread; a second call does nothing."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        if thread.is_alive():
+            with suppress(RuntimeError):  # the loop has just ended by itself
+                loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+            if thread.is_alive():
+                raise TimeoutError(f"the stub's thread did not end within {timeout} s")
+        self._loop = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # Topics
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication_factor: int | None = None, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Creates the topic, or raises ValueError with the reason that a client would get."""
+        self._call(lambda: self._create(name, partitions, replication_factor, config))
+
+    def delete_topic(self, name: str) -> None:
+        self._call(lambda: self.cluster.delete_topic(self._topic(name)))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Grows the topic to `total` partitions; refused when it has as many already."""
+        self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
+
+    def records(self, topic: str, partition: int) -> list[Record]:
+        """Every data record in the log, also of open and aborted transactions; control records are left out."""
+        start, data = self._call(lambda: self._contents(self._partition(topic, partition)))
+        batches = [batch for header, batch in iter_batches(data) if not header.is_control]
+        return [record for batch in batches for record in read_records(batch) if record.offset >= start]
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        return self._call(lambda: self._partition(topic, partition).log.log_end_offset)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The node that leads the partition, -1 for none."""
+        return self._call(lambda: self._partition(topic, partition).leader)
+
+    def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
+        """Has another in-sync replica lead, by default the next; raises ValueError when there is none. Returns the new leader."""
+        return self._call(lambda: self.cluster.move_leader(self._partition(topic, partition), to=to))
+
+    # Brokers
+
+    def stop_broker(self, node: int, *, clean: bool = True) -> None:
+        """Its connections end, its port refuses, its leaderships move. Unclean, it leaves no producer snapshot behind."""
+        self._known(node)
+        hosts = self._server or self.cluster
+        self._call(lambda: hosts.stop_broker(node, clean=clean))
+
+    def start_broker(self, node: int) -> None:
+        """Back on the same port."""
+        self._known(node)
+        hosts = self._server or self.cluster
+        self._call(lambda: hosts.start_broker(node))
+
+    def restart_broker(self, node: int, *, clean: bool = True) -> None:
+        self.stop_broker(node, clean=clean)
+        self.start_broker(node)
+
+    def cut_links(self, node: int | None = None) -> int:
+        """Ends every client connection now, of one broker or of all; returns how many."""
+        if node is not None:
+            self._known(node)
+        return self._call(lambda: self.cluster.cut_links(node))
+
+    def stats(self) -> dict[str, int]:
+        """The cluster's counters, and the connections open now."""
+        return self._call(
+            lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.links) for each in self.cluster.brokers.values())}
+        )
+
+    def _create(self, name: str, partitions: int, replication_factor: int | None, config: Mapping[str, str] | None) -> None:
+        from broker_stub.handlers.create_topics import why_not
+
+        factor = self.cluster.default_replication_factor if replication_factor is None else replication_factor
+        overrides = dict(config or {})
+        refusal = why_not(self.cluster, name, partitions=partitions, replication_factor=factor, configs=dict(overrides))
+        if refusal is not None:
+            raise ValueError(f"{refusal.code.name}: {refusal.message}")
+        self.cluster.create_topic(name, partitions=partitions, replication_factor=factor, overrides=overrides)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self.cluster.topics.named(name)
+        if topic is None:
+            raise KeyError(f"there is no topic {name!r}")
+        return topic
+
+    def _partition(self, topic: str, index: int) -> Partition:
+        partition = self._topic(topic).partition(index)
+        if partition is None:
+            raise KeyError(f"{topic!r} has no partition {index}")
+        return partition
+
+    def _known(self, node: int) -> None:
+        if node not in self.cluster.brokers:
+            raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
+
+    def _contents(self, partition: Partition) -> tuple[int, bytes]:
+        return partition.log.log_start_offset, bytes(partition.storage.read(0, partition.storage.size))
+
+    def _call(self, run: Callable[[], T]) -> T:
+        """Runs it on the loop's thread, or here when there is none."""
+        loop, server = self._loop, self._server
+        if loop is None or server is None or self._thread is threading.current_thread():
+            return run()
+
+        async def on_loop() -> T:
+            try:
+                return run()
+            finally:
+                server.arm()
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), loop).result(CALL_TIMEOUT_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop, server: Server) -> None:
+    """The thread: serves until the loop is stopped, then leaves nothing behind."""
+    try:
+        loop.call_soon(server.serve)
+        loop.run_forever()
+        loop.run_until_complete(server.down())
+    finally:
+        loop.close()

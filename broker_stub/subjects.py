@@ -1,0 +1,103 @@
+"""What a message is about: the topics and partitions that its request names and its answer answers for.
+
+Pure walks over messages, for the fault rules of the stub and of the proxy. Topic ids are resolved by the caller's `name_of`; an id it does
+not know is nobody's partition. It changes no message: `with_error` returns a new one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from broker_stub.faults import ANY_PARTITION, TopicPartition
+from producer.wire import Api, Message
+
+NameOf = Callable[[UUID], str | None]
+Covers = Callable[[str, int], bool]
+
+# api: (topics, partitions of a topic, index of a partition); no partitions where the topic itself is the unit.
+_ASKED: dict[int, tuple[str, str | None, str | None]] = {
+    Api.PRODUCE: ("topic_data", "partition_data", "index"),
+    Api.FETCH: ("topics", "partitions", "partition"),
+    Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
+    Api.METADATA: ("topics", None, None),
+    Api.CREATE_TOPICS: ("topics", None, None),
+    Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
+}
+_ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
+    Api.PRODUCE: ("responses", "partition_responses", "index"),
+    Api.FETCH: ("responses", "partitions", "partition_index"),
+    Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
+    Api.METADATA: ("topics", None, None),
+    Api.CREATE_TOPICS: ("topics", None, None),
+    Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
+    Api.FIND_COORDINATOR: ("coordinators", None, None),
+}
+# What an answer carries besides its code only when it succeeded.
+_OF_SUCCESS: dict[str, Any] = {
+    "active_producers": [],
+    "base_offset": -1,
+    "host": "",
+    "log_append_time_ms": -1,
+    "node_id": -1,
+    "offset": -1,
+    "partitions": [],
+    "port": -1,
+    "producer_epoch": -1,
+    "producer_id": -1,
+    "records": b"",
+    "timestamp": -1,
+}
+
+
+def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
+    """Every (topic, partition) the request names; a partition is ANY_PARTITION where it names topics only."""
+    walk = _ASKED.get(request.api)
+    if walk is None:
+        return []
+    topics, partitions, index = walk
+    named: list[TopicPartition] = []
+    for topic in getattr(request, topics) or ():
+        name = topic_name(topic, name_of)
+        if name is None:
+            continue
+        if partitions is None:
+            named.append((name, ANY_PARTITION))
+        else:
+            named += [(name, each if index is None else getattr(each, index)) for each in getattr(topic, partitions)]
+    return named
+
+
+def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
+    """The answer with this code for everything that is covered, and without what only a success carries."""
+    walk = _ANSWERED.get(response.api)
+    if walk is None or not getattr(response, walk[0]):
+        failed: Message = _failed(response, code)
+        return failed
+    topics, partitions, index = walk
+    changed = []
+    for topic in getattr(response, topics):
+        name = topic_name(topic, name_of) or ""
+        if partitions is None:
+            changed.append(_failed(topic, code) if covers(name, ANY_PARTITION) else topic)
+        else:
+            answers = [_failed(each, code) if covers(name, getattr(each, str(index))) else each for each in getattr(topic, partitions)]
+            changed.append(msgspec.structs.replace(topic, **{partitions: answers}))
+    return msgspec.structs.replace(response, **{topics: changed})
+
+
+def topic_name(topic: Any, name_of: NameOf) -> str | None:
+    """The name of a topic entry of any message, by whichever of name and id it has."""
+    name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "key", None)
+    if name:
+        return name
+    topic_id = getattr(topic, "topic_id", None)
+    return name_of(topic_id) if topic_id is not None else None
+
+
+def _failed(answer: Any, code: int) -> Any:
+    fields = answer.__struct_fields__
+    if "error_code" not in fields:
+        return answer
+    return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})

@@ -1,0 +1,62 @@
+"""Deadlines of the core: what must happen at a time, in order of time and then of arrival.
+
+It reads no clock and waits for nothing: `run_due(now)` runs what has come due, `next_deadline()` says when to come again.
+"""
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+
+class Timer:
+    """One thing to run; cancelled, it is skipped when its turn comes."""
+
+    __slots__ = ("_run", "deadline_ms")
+
+    def __init__(self, deadline_ms: int, run: Callable[[], None]) -> None:
+        self.deadline_ms = deadline_ms
+        self._run: Callable[[], None] | None = run
+
+    @property
+    def live(self) -> bool:
+        return self._run is not None
+
+    def cancel(self) -> None:
+        self._run = None
+
+    def fire(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run()
+
+
+class Timers:
+    """A heap of timers. Cancelled ones leave as soon as they reach the top."""
+
+    __slots__ = ("_heap", "_order")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._order = count()
+
+    def at(self, deadline_ms: int, run: Callable[[], None]) -> Timer:
+        timer = Timer(deadline_ms, run)
+        heapq.heappush(self._heap, (deadline_ms, next(self._order), timer))
+        return timer
+
+    def next_deadline(self) -> int | None:
+        self._drop_cancelled()
+        return self._heap[0][0] if self._heap else None
+
+    def run_due(self, now_ms: int) -> int:
+        """Runs everything due at or before now, also what that work sets for now; returns how many ran."""
+        ran = 0
+        while self._heap and self._heap[0][0] <= now_ms:
+            timer = heapq.heappop(self._heap)[2]
+            ran += timer.live
+            timer.fire()
+        return ran
+
+    def _drop_cancelled(self) -> None:
+        while self._heap and not self._heap[0][2].live:
+            heapq.heappop(self._heap)

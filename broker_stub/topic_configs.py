@@ -1,0 +1,154 @@
+"""The topic configs of Kafka 4.3: names, types, defaults, and the broker config each default comes from.
+
+It knows values, not what they do: the log and the handlers read the ones they honour. A name that is not here is refused, as Kafka refuses
+it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
+
+
+class InvalidConfig(ValueError):
+    """A config that no topic or broker may have."""
+
+
+class Definition(NamedTuple):
+    """One topic config; `broker` names the broker config its default comes from."""
+
+    default: str
+    check: Callable[[str], bool]
+    broker: str
+
+
+def _whole(low: int, high: int) -> Callable[[str], bool]:
+    def check(value: str) -> bool:
+        digits = value.strip().removeprefix("-")
+        return digits.isascii() and digits.isdigit() and low <= int(value) <= high
+
+    return check
+
+
+def _ratio(value: str) -> bool:
+    try:
+        return 0.0 <= float(value) <= 1.0
+    except ValueError:
+        return False
+
+
+def _one_of(*words: str) -> Callable[[str], bool]:
+    return lambda value: value in words
+
+
+def _list_of(*words: str) -> Callable[[str], bool]:
+    return lambda value: all(word.strip() in words for word in value.split(",") if word.strip())
+
+
+def _boolean(value: str) -> bool:
+    return value.lower() in ("true", "false")
+
+
+def _replicas(value: str) -> bool:
+    """Throttled replicas: `*`, nothing, or partition:broker pairs."""
+    pairs = [pair.strip().split(":") for pair in value.split(",")] if value else []
+    return value == "*" or all(len(pair) == 2 and all(part.isdigit() for part in pair) for pair in pairs)
+
+
+_size, _duration = _whole(0, INT_MAX), _whole(0, LONG_MAX)
+
+TOPIC_CONFIGS: dict[str, Definition] = {
+    "cleanup.policy": Definition("delete", _list_of("delete", "compact"), "log.cleanup.policy"),
+    "compression.gzip.level": Definition("-1", lambda value: value == "-1" or _whole(1, 9)(value), "compression.gzip.level"),
+    "compression.lz4.level": Definition("9", _whole(1, 17), "compression.lz4.level"),
+    "compression.type": Definition("producer", _one_of("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"), "compression.type"),
+    "compression.zstd.level": Definition("3", _whole(-131072, 22), "compression.zstd.level"),
+    "delete.retention.ms": Definition("86400000", _duration, "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": Definition("60000", _duration, "log.segment.delete.delay.ms"),
+    "flush.messages": Definition(str(LONG_MAX), _whole(1, LONG_MAX), "log.flush.interval.messages"),
+    "flush.ms": Definition(str(LONG_MAX), _duration, "log.flush.interval.ms"),
+    "follower.replication.throttled.replicas": Definition("", _replicas, "follower.replication.throttled.replicas"),
+    "index.interval.bytes": Definition("4096", _size, "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": Definition("", _replicas, "leader.replication.throttled.replicas"),
+    "local.retention.bytes": Definition("-2", _whole(-2, LONG_MAX), "log.local.retention.bytes"),
+    "local.retention.ms": Definition("-2", _whole(-2, LONG_MAX), "log.local.retention.ms"),
+    "max.compaction.lag.ms": Definition(str(LONG_MAX), _whole(1, LONG_MAX), "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": Definition("1048588", _size, "message.max.bytes"),
+    "message.timestamp.after.max.ms": Definition("3600000", _duration, "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": Definition(str(LONG_MAX), _duration, "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": Definition("CreateTime", _one_of("CreateTime", "LogAppendTime"), "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": Definition("0.5", _ratio, "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": Definition("0", _duration, "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": Definition("1", _whole(1, INT_MAX), "min.insync.replicas"),
+    "preallocate": Definition("false", _boolean, "log.preallocate"),
+    "remote.log.copy.disable": Definition("false", _boolean, "remote.log.copy.disable"),
+    "remote.log.delete.on.disable": Definition("false", _boolean, "remote.log.delete.on.disable"),
+    "remote.storage.enable": Definition("false", _boolean, "remote.storage.enable"),
+    "retention.bytes": Definition("-1", _whole(-1, LONG_MAX), "log.retention.bytes"),
+    "retention.ms": Definition("604800000", _whole(-1, LONG_MAX), "log.retention.ms"),
+    "segment.bytes": Definition("1073741824", _whole(1024 * 1024, INT_MAX), "log.segment.bytes"),
+    "segment.index.bytes": Definition("10485760", _whole(4, INT_MAX), "log.index.size.max.bytes"),
+    "segment.jitter.ms": Definition("0", _duration, "log.roll.jitter.ms"),
+    "segment.ms": Definition("604800000", _whole(1, LONG_MAX), "log.roll.ms"),
+    "unclean.leader.election.enable": Definition("false", _boolean, "unclean.leader.election.enable"),
+}
+
+# What a broker is told besides the defaults of its topics.
+BROKER_CONFIGS: dict[str, Definition] = {
+    "auto.create.topics.enable": Definition("true", _boolean, ""),
+    "default.replication.factor": Definition("1", _whole(1, 32767), ""),
+    "num.partitions": Definition("1", _whole(1, INT_MAX), ""),
+    "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
+    "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
+    "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
+    "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
+}
+
+
+def check_topic_config(name: str, value: str | None) -> None:
+    """Raises InvalidConfig with Kafka's reason."""
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        raise InvalidConfig(f"Unknown topic config name: {name}")
+    if value is None:
+        raise InvalidConfig(f"Null value not supported for topic configs: {name}")
+    if not definition.check(value):
+        raise InvalidConfig(f"Invalid value {value} for configuration {name}")
+
+
+class BrokerConfig:
+    """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused."""
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        by_broker_name = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
+        self.given: dict[str, str] = {}
+        self.topic_defaults = {name: definition.default for name, definition in TOPIC_CONFIGS.items()}
+        for name, value in (given or {}).items():
+            topic_name = by_broker_name.get(name, name)
+            if topic_name in TOPIC_CONFIGS:
+                check_topic_config(topic_name, value)
+                self.topic_defaults[topic_name] = value
+            elif name not in BROKER_CONFIGS:
+                raise InvalidConfig(f"unknown broker config {name!r}{_nearest(name, [*by_broker_name, *BROKER_CONFIGS])}")
+            elif not BROKER_CONFIGS[name].check(value):
+                raise InvalidConfig(f"invalid value {value!r} for broker config {name!r}")
+            self.given[name] = value
+
+    def __getitem__(self, name: str) -> str:
+        """A broker's own config, as given or by default."""
+        return self.given.get(name, BROKER_CONFIGS[name].default)
+
+    def kafka_default(self, topic_config: str) -> str:
+        """What the topic config is where nobody says anything."""
+        return TOPIC_CONFIGS[topic_config].default
+
+    def of_topic(self, overrides: Mapping[str, str]) -> dict[str, str]:
+        """Every topic config in force: the topic's own over the broker's over Kafka's default."""
+        return {**self.topic_defaults, **overrides}
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    import difflib  # only when something is misspelt
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,78 @@
+"""Topics: their names, ids, configs and partitions, found by name or by id.
+
+It creates nothing and refuses nothing: the cluster does the one, the handlers the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from broker_stub.partitions import Partition
+
+LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+NAME_CHARS_MAX = 249
+INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+
+class Topic:
+    """A topic; `config` is everything in force, `overrides` what was set on the topic itself."""
+
+    def __init__(self, name: str, topic_id: UUID, *, config: Mapping[str, str], overrides: Mapping[str, str]) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        self.overrides = overrides
+        self.partitions: list[Partition] = []
+        self.internal = name in INTERNAL
+
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class Topics:
+    """Every topic, by name and by id."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+
+    def named(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def colliding(self, name: str) -> Topic | None:
+        """Another topic whose metrics would have the same name: `.` and `_` are one there."""
+        if "." not in name and "_" not in name:
+            return None
+        flat = name.replace(".", "_")
+        return next((topic for topic in self if topic.name != name and topic.name.replace(".", "_") == flat), None)
+
+
+def illegal_name(name: str) -> str | None:
+    """Why a topic cannot be called that, in Kafka's words; None if it can."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > NAME_CHARS_MAX:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_CHARS_MAX}"
+    if not LEGAL.issuperset(name):
+        return f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None

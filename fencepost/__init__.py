@@ -1,0 +1,100 @@
+"""The door of the project: every public name, without the generic package names behind them.
+
+    from fencepost import Producer, BrokerStub
+
+Names are loaded when first asked for, so that `import fencepost` and the command line start at once. It defines nothing of its own but
+the build's description, and no other package of the project imports it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from producer.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from broker_stub import BrokerStub as BrokerStub
+    from broker_stub import Clock as Clock
+    from broker_stub import Exchange as Exchange
+    from broker_stub import Fault as Fault
+    from broker_stub import Faults as Faults
+    from broker_stub import Journal as Journal
+    from broker_stub import Point as Point
+    from broker_stub import RealClock as RealClock
+    from broker_stub import VirtualClock as VirtualClock
+    from broker_stub.proxy import FaultProxy as FaultProxy
+    from fencepost._build import BuildInfo as BuildInfo
+    from fencepost._build import build_info as build_info
+    from producer import BufferFull as BufferFull
+    from producer import ConfigError as ConfigError
+    from producer import DeliveryError as DeliveryError
+    from producer import DeliveryFatal as DeliveryFatal
+    from producer import DeliveryTimeout as DeliveryTimeout
+    from producer import DeliveryUnknown as DeliveryUnknown
+    from producer import Fatal as Fatal
+    from producer import Fenced as Fenced
+    from producer import FencepostError as FencepostError
+    from producer import Misuse as Misuse
+    from producer import Partitioner as Partitioner
+    from producer import Persisted as Persisted
+    from producer import Producer as Producer
+    from producer import ProducerClosed as ProducerClosed
+    from producer import ProducerForked as ProducerForked
+    from producer import RecordFuture as RecordFuture
+    from producer import RecordMetadata as RecordMetadata
+    from producer import RecordRefused as RecordRefused
+    from producer import RecordTooLarge as RecordTooLarge
+    from producer import Retriable as Retriable
+    from producer import Settings as Settings
+    from producer import TopicUnavailable as TopicUnavailable
+    from producer import UndeliveredRecords as UndeliveredRecords
+    from producer.wire.codes import Api as Api
+    from producer.wire.codes import ErrorCode as ErrorCode
+
+_HOMES = {
+    "broker_stub": ("BrokerStub", "Clock", "Exchange", "Fault", "Faults", "Journal", "Point", "RealClock", "VirtualClock"),
+    "broker_stub.proxy": ("FaultProxy",),
+    "fencepost._build": ("BuildInfo", "build_info"),
+    "producer": (
+        "BufferFull",
+        "ConfigError",
+        "DeliveryError",
+        "DeliveryFatal",
+        "DeliveryTimeout",
+        "DeliveryUnknown",
+        "Fatal",
+        "Fenced",
+        "FencepostError",
+        "Misuse",
+        "Partitioner",
+        "Persisted",
+        "Producer",
+        "ProducerClosed",
+        "ProducerForked",
+        "RecordFuture",
+        "RecordMetadata",
+        "RecordRefused",
+        "RecordTooLarge",
+        "Retriable",
+        "Settings",
+        "TopicUnavailable",
+        "UndeliveredRecords",
+    ),
+    "producer.wire.codes": ("Api", "ErrorCode"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_HOME_OF]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -1,0 +1,55 @@
+"""The whole command line as typer sees it: every command with its options, help and error messages.
+
+It holds no command of its own; each is in the module of its name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fencepost.cli.broker import run as run_broker
+from fencepost.cli.demo import demo
+from fencepost.cli.proxy import proxy
+
+app = typer.Typer(
+    help="Write to Kafka exactly once, and try it: a producer, a broker for tests and a proxy that loses replies.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from fencepost._build import build_info
+
+        print(build_info())
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which fencepost this is.")
+    ] = False,
+) -> None:
+    """Options that need no command."""
+
+
+@app.command()
+def broker(
+    brokers: Annotated[int, typer.Option(min=1, help="How many brokers.")] = 1,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The first broker's port, the others follow it; 0 takes free ones.")] = 9092,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is created by being asked for.")] = 1,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A broker config of Kafka; repeatable.")] = None,
+) -> None:
+    """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
+    raise typer.Exit(run_broker(brokers=brokers, host=host, port=port, partitions=partitions, config=config))
+
+
+app.command()(demo)
+app.command()(proxy)

@@ -1,0 +1,77 @@
+"""`fencepost demo`: the flights of 2013 through a cluster in trouble, and what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from confluent_kafka import KafkaException
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
+from producer import FencepostError
+
+ROWS_MIN = 1_000
+
+
+def demo(
+    rows: Annotated[
+        int, typer.Option(min=ROWS_MIN, max=FLIGHTS_TOTAL, clamp=True, help="Send only the first so many flights.")
+    ] = FLIGHTS_TOTAL,
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Play on this Kafka, through a fault proxy, instead of on the stub.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """Send every flight that left New York in 2013 while replies, links, leaders and brokers are lost; read back and count.
+
+    Exit code 0 only if nothing was lost, doubled or reordered, every kind of trouble happened, and the same without idempotence doubled.
+    """
+    begun = time.monotonic()
+    errors = Console(stderr=True)
+    try:
+        with Bars(errors) as bars:
+            report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
+    except (FlightsMissing, FencepostError, KafkaException, OSError, ValueError) as error:
+        errors.print(f"fencepost demo: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from None
+    found = problems(report)
+    if json:
+        print(as_json(report))
+    else:
+        Console().print(as_table(report), _verdict(report, found, time.monotonic() - begun), sep="\n", highlight=False)
+    for problem in found:
+        errors.print(f"fencepost demo: {problem}", style="red", markup=False, highlight=False)
+    raise typer.Exit(1 if found else 0)
+
+
+class Bars:
+    """One progress bar for each act."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console)
+
+    def act(self, title: str, total: int) -> Callable[[int], None]:
+        task = self._progress.add_task(title, total=total)
+        return lambda done: self._progress.update(task, completed=done)
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def _verdict(report: Report, found: list[str], seconds: float) -> str:
+    if found:
+        return f"[bold red]not shown[/] ({seconds:.0f} s)"
+    ours, other = report.idempotent, report.without_idempotence
+    return (
+        f"[bold green]{ours.sent:,} flights sent, {ours.in_log:,} in the log, each once and in order[/]; "
+        f"without idempotence the same troubles left {other.doubled:,} copies too many ({seconds:.0f} s)"
+    )

@@ -1,0 +1,60 @@
+"""`fencepost proxy`: a proxy in front of any Kafka that loses replies and connections on demand."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from broker_stub import Fault
+from broker_stub.faults import Rule
+from broker_stub.proxy import FaultProxy
+from producer.wire import Api
+
+
+def proxy(
+    upstream: Annotated[str, typer.Argument(metavar="HOST:PORT", help="A broker behind the proxy; several with commas.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The first listener's port, the others follow it; 0 takes free ones.")] = 0,
+    drop_replies: Annotated[
+        float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a Produce is appended and its connection goes silent.")
+    ] = 0.0,
+    cut_replies: Annotated[
+        float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a connection dies in the middle of a Produce reply.")
+    ] = 0.0,
+    delay_replies: Annotated[float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a Produce reply is late.")] = 0.0,
+    delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
+    topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
+    seed: Annotated[int, typer.Option(help="Where the chances are drawn from: the same seed, the same draws.")] = 0,
+) -> None:
+    """Stand between clients and a Kafka, and lose replies: point the clients at the printed address. Ends with Ctrl-C."""
+    stopped = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with FaultProxy(upstream, host=host, port=port) as running:
+            faults = {
+                "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),
+                "cut": _produce(running, topic).reply().probability(cut_replies, seed + 1).disconnect(),
+                "delayed": _produce(running, topic).after_append().probability(delay_replies, seed + 2).delay(delay_ms),
+            }
+            print(f"proxy for {upstream} listening on {running.bootstrap}", flush=True)
+            stopped.wait()
+            print(_summary(faults, running.stats()), file=sys.stderr)
+    except (OSError, ValueError) as error:
+        print(f"fencepost proxy: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _produce(running: FaultProxy, topic: str | None) -> Rule:
+    return running.faults.on(Api.PRODUCE).where(topic=topic)
+
+
+def _summary(faults: dict[str, Fault], stats: dict[str, int]) -> str:
+    hits = ", ".join(f"{fault.hits} {name}" for name, fault in faults.items())
+    return f"stopped after {stats['requests']} requests; replies to Produce: {hits}"

@@ -1,0 +1,122 @@
+"""The demo's play: the same flights and the same troubles twice, once with the producer as it is and once without idempotence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from fencepost.demo.flights import Flight
+from fencepost.demo.readback import Audit, read_back
+from fencepost.demo.report import Outcome, Report
+from fencepost.demo.schedule import plan
+from fencepost.demo.stages import PARTITIONS, KafkaStage, Stage, StubStage
+from producer import Producer, RecordFuture
+
+BATCH_BYTES_MAX: Final = 16_384
+BATCH_BYTES_MIN: Final = 1_024
+BATCHES: Final = 2_000
+BUFFERED_BATCHES: Final = 128
+REQUEST_TIMEOUT_MS: Final = 500
+DEADLINE_MS: Final = 30_000
+FLUSH_TIMEOUT_S: Final = 60.0
+READ_TIMEOUT_S: Final = 120.0
+_log = logging.getLogger("fencepost.demo")
+
+
+class Audience(Protocol):
+    """Who is told how far the play is."""
+
+    def act(self, title: str, total: int) -> Callable[[int], None]:
+        """A new act; the answer is called with how many of `total` are done."""
+        ...
+
+
+def run_demo(flights: Sequence[Flight], *, upstream: str | None, audience: Audience) -> Report:
+    """Play on the stub, or on the Kafka at `upstream`. Raises OSError, KafkaException or TimeoutError when that cannot be reached."""
+    return Report(
+        _run(_stage(upstream), flights, idempotent=True, audience=audience),
+        _run(_stage(upstream), flights, idempotent=False, audience=audience),
+    )
+
+
+def demo_settings(flights: Sequence[Flight]) -> dict[str, Any]:
+    """Settings that make the demo a demo.
+
+    Batches are far smaller than the default, so that there are enough requests for every trouble to hit one; the buffer holds only some of
+    them, so that sending keeps step with delivery; and a reply counts as lost after half a second instead of thirty. Half a minute without
+    any progress ends the demo.
+    """
+    data_bytes = sum(len(flight.value) for flight in flights)
+    batch_bytes = min(BATCH_BYTES_MAX, max(BATCH_BYTES_MIN, data_bytes // BATCHES))
+    return {
+        "batch_size": batch_bytes,
+        "buffer_memory": batch_bytes * BUFFERED_BATCHES,
+        "max_request_size": batch_bytes * PARTITIONS,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "delivery_timeout_ms": DEADLINE_MS,
+        "max_block_ms": DEADLINE_MS,
+    }
+
+
+def _stage(upstream: str | None) -> Stage:
+    return StubStage() if upstream is None else KafkaStage(upstream)
+
+
+def _run(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, audience: Audience) -> Outcome:
+    how = "idempotent" if idempotent else "without idempotence"
+    with stage:
+        acknowledged = _send(stage, flights, idempotent=idempotent, advance=audience.act(f"sending, {how}", len(flights)))
+        tally = stage.tally(len(flights))
+        audit = Audit(flights)
+        advance = audience.act("reading back with confluent-kafka", len(flights))
+        for partition, key, value in read_back(stage.plain_bootstrap, stage.topic, PARTITIONS, timeout_s=READ_TIMEOUT_S, advance=advance):
+            audit.see(partition, key, value)
+    return Outcome(
+        sent=len(flights),
+        acknowledged=acknowledged,
+        resent=tally.resent,
+        duplicates_refused=tally.duplicates_refused,
+        in_log=audit.in_log,
+        lost=audit.lost,
+        doubled=audit.doubled,
+        out_of_order=audit.out_of_order,
+        replies_dropped=tally.replies_dropped,
+        links_cut=tally.links_cut,
+        leader_moves=tally.leader_moves,
+        restarts=tally.restarts,
+    )
+
+
+def _send(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, advance: Callable[[int], None]) -> int:
+    """Send everything while the plan unfolds; returns how many records were acknowledged."""
+    acknowledged = 0
+    reasons: dict[str, None] = {}
+
+    def delivered(future: RecordFuture) -> None:
+        nonlocal acknowledged
+        failure = future.exception()
+        if failure is None:
+            acknowledged += 1
+        else:
+            reasons.setdefault(str(failure))
+
+    settings = demo_settings(flights)
+    with Producer(bootstrap_servers=stage.bootstrap, enable_idempotence=idempotent, **settings) as producer:
+        begun = 0
+        for row, trouble in plan(len(flights)):
+            _send_rows(producer, stage.topic, flights[begun:row], delivered)
+            begun = row
+            advance(acknowledged)
+            stage.strike(trouble)
+        _send_rows(producer, stage.topic, flights[begun:], delivered)
+        producer.flush(FLUSH_TIMEOUT_S)
+        advance(acknowledged)
+    for reason in reasons:
+        _log.warning("not acknowledged: %s", reason)
+    return acknowledged
+
+
+def _send_rows(producer: Producer, topic: str, flights: Sequence[Flight], delivered: Callable[[RecordFuture], None]) -> None:
+    for key, value in flights:
+        producer.send(topic, value, key=key, on_delivery=delivered)

@@ -1,0 +1,193 @@
+"""Where the demo plays: three brokers of the stub, or a real Kafka behind a `FaultProxy`.
+
+A stage makes the topic, does the troubles and counts them. It never counts what it cannot see: such a number is None.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final, Protocol, Self
+from uuid import uuid4
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from msgspec import Struct
+
+from broker_stub import BrokerStub, Fault
+from broker_stub.proxy import FaultProxy
+from fencepost.demo.schedule import Trouble
+from producer.wire import Api, ProduceRequest
+from producer.wire.records import read_header
+
+PARTITIONS: Final = 6
+_BROKERS: Final = 3
+_STOPPED: Final = 2  # the broker that is restarted; as good as any
+_JOURNAL_EXCHANGES: Final = 1_000_000
+_ADMIN_TIMEOUT_S: Final = 30.0
+_log = logging.getLogger("fencepost.demo")
+
+
+class Tally(Struct, frozen=True, kw_only=True):
+    """What was done to the cluster, and what came of it; None for what nobody could count."""
+
+    resent: int | None = None
+    duplicates_refused: int | None = None
+    replies_dropped: int | None = None
+    links_cut: int | None = None
+    leader_moves: int | None = None
+    restarts: int | None = None
+
+
+class Stage(Protocol):
+    """A cluster with one topic, where things go wrong on demand. Entering starts it."""
+
+    topic: str
+
+    @property
+    def bootstrap(self) -> str:
+        """For the producer, behind the troubles."""
+        ...
+
+    @property
+    def plain_bootstrap(self) -> str:
+        """For the consumer."""
+        ...
+
+    def strike(self, trouble: Trouble) -> None:
+        """Have it happen; what this stage cannot do is left out."""
+        ...
+
+    def tally(self, sent: int) -> Tally:
+        """The counts so far, `sent` being the records that the producer was given."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+class StubStage:
+    """Three brokers in this process, the topic on all of them."""
+
+    topic = "flights"
+
+    def __init__(self) -> None:
+        self._stub = BrokerStub(brokers=_BROKERS, journal=_JOURNAL_EXCHANGES)
+        self._drops: list[Fault] = []
+        self._cuts: list[Fault] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return self._stub.bootstrap
+
+    plain_bootstrap = bootstrap
+
+    def strike(self, trouble: Trouble) -> None:
+        stub = self._stub
+        match trouble:
+            case Trouble.DROP_REPLY:
+                self._drops.append(stub.faults.on(Api.PRODUCE).after_append().drop())
+            case Trouble.CUT_REPLY:
+                self._cuts.append(stub.faults.on(Api.PRODUCE).reply().disconnect())
+            case Trouble.CUT_LINKS:
+                stub.cut_links()
+            case Trouble.MOVE_LEADERS:
+                for partition in range(PARTITIONS):
+                    stub.move_leader(self.topic, partition)
+            case Trouble.STOP_BROKER:
+                stub.stop_broker(_STOPPED)
+            case Trouble.KILL_BROKER:
+                stub.stop_broker(_STOPPED, clean=False)
+            case Trouble.START_BROKER:
+                stub.start_broker(_STOPPED)
+
+    def tally(self, sent: int) -> Tally:
+        stats = self._stub.stats()
+        return Tally(
+            resent=self._arrived() - sent,
+            duplicates_refused=stats["duplicates"],
+            replies_dropped=_hits(self._drops),
+            links_cut=stats["links_cut"] + _hits(self._cuts),
+            leader_moves=stats["leader_moves"],
+            restarts=stats["restarts"],
+        )
+
+    def _arrived(self) -> int:
+        """Records in the Produce requests that reached a broker, each time they did."""
+        requests = [exchange.request for exchange in self._stub.journal.requests(Api.PRODUCE)]
+        return sum(_records_in(request) for request in requests if isinstance(request, ProduceRequest))
+
+    def __enter__(self) -> Self:
+        self._stub.start()
+        self._stub.create_topic(self.topic, partitions=PARTITIONS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stub.close()
+
+
+class KafkaStage:
+    """A running Kafka, with a topic of its own that is deleted afterwards. The producer reaches it through a proxy that loses replies and
+    connections; the brokers themselves are left alone, so leaders do not move and nothing restarts."""
+
+    def __init__(self, upstream: str) -> None:
+        self.topic = f"fencepost-demo-{uuid4().hex[:8]}"
+        self.plain_bootstrap = upstream
+        self._proxy = FaultProxy(upstream)
+        self._admin = AdminClient({"bootstrap.servers": upstream})
+        self._drops: list[Fault] = []
+        self._cuts: list[Fault] = []
+        self._exit = ExitStack()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._proxy.bootstrap
+
+    def strike(self, trouble: Trouble) -> None:
+        faults = self._proxy.faults
+        match trouble:
+            case Trouble.DROP_REPLY:
+                self._drops.append(faults.on(Api.PRODUCE).where(topic=self.topic).after_append().drop())
+            case Trouble.CUT_REPLY:
+                self._cuts.append(faults.on(Api.PRODUCE).where(topic=self.topic).reply().disconnect())
+            case Trouble.CUT_LINKS:
+                self._proxy.cut_links()
+            case _:
+                return
+
+    def tally(self, sent: int) -> Tally:
+        return Tally(replies_dropped=_hits(self._drops), links_cut=self._proxy.stats()["links_cut"] + _hits(self._cuts))
+
+    def __enter__(self) -> Self:
+        with ExitStack() as exit_stack:
+            brokers = len(self._admin.list_topics(timeout=_ADMIN_TIMEOUT_S).brokers)
+            exit_stack.enter_context(self._proxy)
+            topic = NewTopic(self.topic, num_partitions=PARTITIONS, replication_factor=min(_BROKERS, brokers))
+            for done in self._admin.create_topics([topic], request_timeout=_ADMIN_TIMEOUT_S).values():
+                done.result(_ADMIN_TIMEOUT_S)
+            exit_stack.callback(self._delete_topic)
+            self._exit = exit_stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._exit.close()
+
+    def _delete_topic(self) -> None:
+        try:
+            for done in self._admin.delete_topics([self.topic], request_timeout=_ADMIN_TIMEOUT_S).values():
+                done.result(_ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            _log.warning("the topic %s could not be deleted: %s", self.topic, error)
+
+
+def _hits(faults: list[Fault]) -> int:
+    return sum(fault.hits for fault in faults)
+
+
+def _records_in(request: ProduceRequest) -> int:
+    return sum(
+        read_header(data.records).records_count for topic in request.topic_data for data in topic.partition_data if data.records is not None
+    )

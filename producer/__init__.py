@@ -1,0 +1,106 @@
+"""An idempotent Kafka producer that speaks the wire protocol itself.
+
+`Producer` and what it raises are exported here. They are loaded when first asked for, so that `producer.wire` can be used without the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from producer._hot import verify as _verify
+
+if TYPE_CHECKING:
+    from producer.core.batch import RecordFuture as RecordFuture
+    from producer.core.errors import BufferFull as BufferFull
+    from producer.core.errors import ConfigError as ConfigError
+    from producer.core.errors import DeliveryError as DeliveryError
+    from producer.core.errors import DeliveryFatal as DeliveryFatal
+    from producer.core.errors import DeliveryTimeout as DeliveryTimeout
+    from producer.core.errors import DeliveryUnknown as DeliveryUnknown
+    from producer.core.errors import Fatal as Fatal
+    from producer.core.errors import Fenced as Fenced
+    from producer.core.errors import FencepostError as FencepostError
+    from producer.core.errors import Misuse as Misuse
+    from producer.core.errors import Persisted as Persisted
+    from producer.core.errors import ProducerClosed as ProducerClosed
+    from producer.core.errors import ProducerForked as ProducerForked
+    from producer.core.errors import RecordRefused as RecordRefused
+    from producer.core.errors import RecordTooLarge as RecordTooLarge
+    from producer.core.errors import Retriable as Retriable
+    from producer.core.errors import TopicUnavailable as TopicUnavailable
+    from producer.core.errors import UndeliveredRecords as UndeliveredRecords
+    from producer.core.record import RecordMetadata as RecordMetadata
+    from producer.core.settings import Partitioner as Partitioner
+    from producer.core.settings import Settings as Settings
+    from producer.producer import Producer as Producer
+
+_verify()
+
+_HOMES = {
+    "producer.core.batch": ("RecordFuture",),
+    "producer.core.errors": (
+        "BufferFull",
+        "ConfigError",
+        "DeliveryError",
+        "DeliveryFatal",
+        "DeliveryTimeout",
+        "DeliveryUnknown",
+        "Fatal",
+        "Fenced",
+        "FencepostError",
+        "Misuse",
+        "Persisted",
+        "ProducerClosed",
+        "ProducerForked",
+        "RecordRefused",
+        "RecordTooLarge",
+        "Retriable",
+        "TopicUnavailable",
+        "UndeliveredRecords",
+    ),
+    "producer.core.record": ("RecordMetadata",),
+    "producer.core.settings": (
+        "Partitioner",
+        "Settings",
+    ),
+    "producer.producer": ("Producer",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BufferFull",
+    "ConfigError",
+    "DeliveryError",
+    "DeliveryFatal",
+    "DeliveryTimeout",
+    "DeliveryUnknown",
+    "Fatal",
+    "Fenced",
+    "FencepostError",
+    "Misuse",
+    "Partitioner",
+    "Persisted",
+    "Producer",
+    "ProducerClosed",
+    "ProducerForked",
+    "RecordFuture",
+    "RecordMetadata",
+    "RecordRefused",
+    "RecordTooLarge",
+    "Retriable",
+    "Settings",
+    "TopicUnavailable",
+    "UndeliveredRecords",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF])

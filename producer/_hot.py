@@ -1,0 +1,100 @@
+"""Which modules mypyc compiles, and whether what would be loaded was made from the sources beside it.
+
+`verify` refuses, with `ImportError`, a compiled module whose `.py` was changed after the build, and one that no build of ours
+made. It uses the standard library only, because the build reads this file without importing the package.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import source_hash, spec_from_file_location
+from typing import Final
+
+HOT: Final = (
+    "producer.wire.varint",
+    "producer.wire.batch_builder",
+    "producer.wire.record_reader",
+    "producer.core.partition",
+    "producer.core.batch",
+    "producer.core.accumulator",
+    "producer.producer",
+    "broker_stub.log.walk",
+)
+"""The modules that every record passes through: the one list, for the build, for the check at import and for `build_info`."""
+
+BUILD_RECORD: Final = "_build_record.txt"
+"""What a build leaves beside this file: a line `module digest` for each compiled module, or one line `pure: reason`."""
+
+PURE_VARIABLE: Final = "FENCEPOST_PURE"
+
+_ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def pure_wanted() -> bool:
+    """Whether the environment asks for plain Python: a build then compiles nothing, and a run passes over what is compiled."""
+    return os.environ.get(PURE_VARIABLE, "") not in ("", "0")
+
+
+def source_path(module: str) -> str:
+    return os.path.join(_ROOT, *module.split(".")) + ".py"
+
+
+def digest(source: bytes) -> str:
+    """What tells one source from another: the hash that Python itself uses for checked .pyc files."""
+    return source_hash(source).hex()
+
+
+def read_build_record() -> list[str]:
+    """The lines that the build left; none in a checkout or an editable install."""
+    try:
+        with open(os.path.join(os.path.dirname(__file__), BUILD_RECORD), encoding="utf-8") as record:
+            return record.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def verify() -> None:
+    """Make sure that a hot module, when imported, does what its source says. Called before the first of them is."""
+    compiled = [module for module in HOT if _extension_of(module)]
+    if not compiled:
+        return
+    if pure_wanted():
+        sys.meta_path.insert(0, _SourceFinder())
+        return
+    built = dict(line.split() for line in read_build_record() if not line.startswith("pure:"))
+    stale = [module for module in compiled if _is_stale(module, built.get(module))]
+    if stale:
+        files = " ".join(filter(None, map(_extension_of, stale)))
+        raise ImportError(
+            f"fencepost: what is compiled of {', '.join(stale)} was not made from the source beside it: the .py file was edited after "
+            f"the build, or was compiled in place. What would run is not what you read. Either install again from your checkout (`make "
+            f"install`, or `pip install --force-reinstall --no-deps .`), or delete the compiled files ({files}), or set "
+            f"{PURE_VARIABLE}=1 to run the sources as they are."
+        )
+
+
+def _extension_of(module: str) -> str | None:
+    stem = source_path(module).removesuffix(".py")
+    for suffix in EXTENSION_SUFFIXES:
+        if os.path.exists(stem + suffix):
+            return stem + suffix
+    return None
+
+
+def _is_stale(module: str, built: str | None) -> bool:
+    try:
+        with open(source_path(module), "rb") as source:
+            return digest(source.read()) != built
+    except FileNotFoundError:
+        # Somebody ships the compiled files alone; there is nothing to mistake them for.
+        return False
+
+
+class _SourceFinder:
+    """Finds the hot modules' sources before the import system finds their compiled files."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, source_path(name)) if name in HOT else None

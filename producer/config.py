@@ -1,0 +1,232 @@
+"""Reading and checking a producer's settings: `linger_ms` and Kafka's `linger.ms` alike, conflicts refused with their reason.
+
+Every error names the value, the limit and the setting. An unknown key suggests the one that was probably meant. The struct itself, with
+all defaults, is `Settings`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from producer.core.cluster import Address
+from producer.core.errors import ConfigError, plain
+from producer.core.settings import Partitioner, Settings
+from producer.wire.compression import Codec
+
+DOTTED: Final[dict[str, str]] = {
+    "bootstrap.servers": "bootstrap_servers",
+    "client.id": "client_id",
+    "acks": "acks",
+    "enable.idempotence": "enable_idempotence",
+    "linger.ms": "linger_ms",
+    "batch.size": "batch_size",
+    "buffer.memory": "buffer_memory",
+    "max.request.size": "max_request_size",
+    "max.block.ms": "max_block_ms",
+    "compression.type": "compression_type",
+    "compression.level": "compression_level",
+    "compression.lz4.level": "compression_level",
+    "partitioner": "partitioner",
+    "max.in.flight.requests.per.connection": "max_in_flight",
+    "retries": "retries",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "retry.backoff.max.ms": "retry_backoff_max_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "delivery.timeout.ms": "delivery_timeout_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "allow.auto.create.topics": "allow_auto_create_topics",
+    "resolve.grace.ms": "resolve_grace_ms",
+    "exit.flush.ms": "exit_flush_ms",
+}
+"""Kafka's names, and ours in the same style, for each setting."""
+
+ACKS: Final[dict[object, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+BATCH_SIZE_MAX: Final = 1_048_576
+"""A batch above the brokers' default max.message.bytes (1,048,588 with its overhead) would be refused."""
+
+AT_LEAST: Final[dict[str, float]] = {
+    "linger_ms": 0,
+    "batch_size": 0,
+    "buffer_memory": 1024,
+    "max_request_size": 1024,
+    "max_block_ms": 0,
+    "max_in_flight": 1,
+    "retries": 0,
+    "retry_backoff_ms": 0,
+    "retry_backoff_max_ms": 0,
+    "request_timeout_ms": 1,
+    "delivery_timeout_ms": 1,
+    "metadata_max_age_ms": 1,
+    "reconnect_backoff_ms": 0,
+    "reconnect_backoff_max_ms": 0,
+    "socket_connection_setup_timeout_ms": 1,
+    "connections_max_idle_ms": 1,
+    "resolve_grace_ms": 0,
+    "exit_flush_ms": 0,
+}
+AT_MOST: Final[dict[str, float]] = {"batch_size": BATCH_SIZE_MAX, "retries": 2_147_483_647, "request_timeout_ms": 2_147_483_647}
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Settings from keyword arguments or a dictionary in either spelling. Raises ConfigError."""
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = _name(key)
+        if name in named:
+            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
+        named[name] = READERS[name](key, value) if name in READERS else value
+    if "bootstrap_servers" not in named:
+        raise ConfigError("bootstrap_servers is missing: give at least one broker as 'host:port'")
+    _soften(named)
+    settings = _fit(_typed(named), given=named)
+    _check_ranges(settings)
+    _check_conflicts(settings)
+    return settings
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """The bootstrap servers, read. Raises ConfigError for what is not host:port."""
+    return [_address(server) for server in settings.bootstrap_servers]
+
+
+def _name(key: str) -> str:
+    if key in DOTTED:
+        return DOTTED[key]
+    if key in Settings.__struct_fields__:
+        return key
+    candidates = [*DOTTED, *Settings.__struct_fields__]
+    near = difflib.get_close_matches(key, candidates, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"unknown setting {key!r}{hint}")
+
+
+def _acks(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value not in ACKS:
+        raise ConfigError(f"{key}={value!r}: acks is 0, 1 or 'all' (-1)")
+    return ACKS[value]
+
+
+def _codec(key: str, value: object) -> Codec:
+    if isinstance(value, Codec):
+        codec = value
+    else:
+        name = str(value).upper()
+        if name not in Codec.__members__:
+            raise ConfigError(f"{key}={value!r}: the codecs are {', '.join(c.name.lower() for c in Codec)}")
+        codec = Codec[name]
+    if codec not in (Codec.NONE, Codec.LZ4):
+        raise ConfigError(f"{key}={value!r}: this version compresses with none and lz4 only")
+    return codec
+
+
+def _partitioner(key: str, value: object) -> Partitioner:
+    try:
+        return Partitioner(value)
+    except ValueError:
+        raise ConfigError(f"{key}={value!r}: the partitioners are {', '.join(p.value for p in Partitioner)}") from None
+
+
+def _servers(key: str, value: object) -> tuple[str, ...]:
+    servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
+    servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
+    if not servers:
+        raise ConfigError(f"{key}={value!r}: give at least one broker as 'host:port', several separated by commas")
+    for server in servers:
+        if not isinstance(server, str):
+            raise ConfigError(f"{key}={value!r}: a server is written 'host:port', not {server!r}")
+        _address(server)
+    return servers
+
+
+def _address(server: str) -> Address:
+    bare = server.split("://", 1)[-1]
+    host, _, port = bare.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"bootstrap_servers: {server!r} is not 'host:port' with a port from 1 to 65535")
+    return Address(host.strip("[]"), int(port))
+
+
+READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "acks": _acks,
+    "compression_type": _codec,
+    "partitioner": _partitioner,
+    "bootstrap_servers": _servers,
+}
+
+
+def _soften(named: dict[str, Any]) -> None:
+    """As Java does: acks other than all switch idempotence off, unless it was asked for
+    (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`)."""
+    if "enable_idempotence" not in named and (named.get("acks", -1) != -1 or named.get("retries", 1) == 0):
+        named["enable_idempotence"] = False
+
+
+def _typed(named: dict[str, Any]) -> Settings:
+    """Convert with msgspec, so that "5" is a number where one is wanted and a wrong type is named."""
+    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    ready: dict[str, Any] = {}
+    for name, value in named.items():
+        try:
+            ready[name] = value if name in READERS else msgspec.convert(value, types[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{name}={value!r}: {error}") from None
+    return Settings(**ready)
+
+
+def _fit(settings: Settings, *, given: Mapping[str, Any]) -> Settings:
+    """Limits that nobody chose make room for those that somebody did."""
+    floor = settings.linger_ms + settings.request_timeout_ms
+    if "delivery_timeout_ms" not in given and settings.delivery_timeout_ms < floor:
+        settings = msgspec.structs.replace(settings, delivery_timeout_ms=floor)
+    if "max_request_size" not in given and settings.max_request_size > settings.buffer_memory:
+        settings = msgspec.structs.replace(settings, max_request_size=settings.buffer_memory)
+    return settings
+
+
+def _check_ranges(settings: Settings) -> None:
+    for name, low in AT_LEAST.items():
+        value = getattr(settings, name)
+        high = AT_MOST.get(name, float("inf"))
+        if not low <= value <= high:
+            allowed = f"at least {plain(low)}" if high == float("inf") else f"between {plain(low)} and {plain(high)}"
+            raise ConfigError(f"{name}={plain(value)} is out of range: it must be {allowed}")
+
+
+def _check_conflicts(s: Settings) -> None:
+    if s.enable_idempotence:
+        if s.acks != -1:
+            raise ConfigError(
+                f"enable_idempotence=True needs acks='all', not acks={s.acks}: "
+                "a leader that fails before its replicas have a batch would lose it"
+            )
+        if s.max_in_flight > 5:
+            raise ConfigError(
+                f"enable_idempotence=True needs max_in_flight of at most 5, not {s.max_in_flight}: "
+                "brokers remember five batches a partition"
+            )
+        if s.retries == 0:
+            raise ConfigError("enable_idempotence=True needs retries above 0: a lost reply could never be resolved")
+    if s.delivery_timeout_ms < s.linger_ms + s.request_timeout_ms:
+        raise ConfigError(
+            f"delivery_timeout_ms={plain(s.delivery_timeout_ms)} is less than linger_ms={plain(s.linger_ms)} "
+            f"+ request_timeout_ms={plain(s.request_timeout_ms)}: "
+            "not even one request would be waited for"
+        )
+    if s.max_request_size > s.buffer_memory:
+        raise ConfigError(
+            f"max_request_size={s.max_request_size} exceeds buffer_memory={s.buffer_memory}: such a record could never be accepted"
+        )
+    if s.retry_backoff_ms > s.retry_backoff_max_ms:
+        raise ConfigError(f"retry_backoff_ms={plain(s.retry_backoff_ms)} exceeds retry_backoff_max_ms={plain(s.retry_backoff_max_ms)}")
+    if s.reconnect_backoff_ms > s.reconnect_backoff_max_ms:
+        raise ConfigError(
+            f"reconnect_backoff_ms={plain(s.reconnect_backoff_ms)} exceeds reconnect_backoff_max_ms={plain(s.reconnect_backoff_max_ms)}"
+        )

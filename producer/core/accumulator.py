@@ -1,0 +1,211 @@
+"""The RecordAccumulator: where callers' threads append and the sender takes batches away, under one short lock and one byte budget.
+
+Appends encode straight into the partition's open batch. The sender hears of a partition once per batch, not per record, and one wake-up
+covers everything appended until it looks. Nothing here decides when a batch may leave (`core` does) and nothing here waits: an append
+that finds no room says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from mypy_extensions import i64
+
+from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture, Shared
+from producer.core.errors import FencepostError, again
+from producer.core.partition import RoundRobin, Sticky, murmur2
+
+RECORD_OVERHEAD_MAX: Final[i64] = 21
+BATCH_OVERHEAD: Final[i64] = 61
+
+
+class PartitionQueue:
+    """Batches of one partition that wait for the sender, oldest first; the last one may still be open for appends."""
+
+    def __init__(self, topic: str, partition: i64) -> None:
+        self.topic = topic
+        self.partition: i64 = partition
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        self.queued_bytes: i64 = 0
+        self.touched = False
+
+
+class TopicQueues:
+    """One topic's queues and the state of its keyless partitioning. `available`: partitions that have a leader."""
+
+    def __init__(self, topic: str, *, draw: Callable[[], int], round_robin: bool) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue] = []
+        self.partitions = 0
+        self.available: list[int] = []
+        self.sticky = Sticky(draw=draw)
+        self.rotation: RoundRobin | None = RoundRobin() if round_robin else None
+
+    def grow(self, partitions: int) -> None:
+        """Make queues for partitions that are new; a topic never loses the queues it has."""
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(self.topic, partition))
+
+    def queue_for(self, key: bytes | None, partitions: i64) -> PartitionQueue:
+        """The queue a record without an explicit partition goes to."""
+        if self.rotation is not None:
+            return self.queues[self.rotation.choose(self.available, partitions)]
+        if key is not None:
+            return self.queues[(murmur2(key) & 0x7FFFFFFF) % partitions]
+        current: i64 = self.sticky.current
+        if current < 0 or current >= partitions:
+            current = self.sticky.choose(self.available, partitions, [int(queue.queued_bytes) for queue in self.queues[:partitions]])
+        return self.queues[current]
+
+
+class Accumulator:
+    """The byte budget, the topics' queues and the set of records without an outcome.
+
+    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, queued and in flight. `clock`:
+    milliseconds.
+    """
+
+    def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
+        self.shared = shared
+        self.topics: dict[str, TopicQueues] = {}
+        self.used: i64 = 0
+        self.waiting: i64 = 0
+        self._flushing: i64 = 0
+        self.refusal: FencepostError | None = None
+        self._limit: i64 = buffer_memory
+        self._batch_size: i64 = batch_size
+        self._clock = clock
+        self._touched: list[PartitionQueue] = []
+        self._woken = False
+        self._incomplete: dict[Batch, None] = {}
+
+    # -- callers' side -----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | None:
+        """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
+        once it is set."""
+        need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
+        if key is not None:
+            need += len(key)
+        if value is not None:
+            need += len(value)
+        if headers is not None:
+            need += headers_bound(headers)
+        wake = False
+        with self.shared.lock:
+            if self.refusal is not None:
+                raise again(self.refusal)
+            if self.used + need > self._limit:
+                return None
+            queues = topic.queues
+            queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
+            batch = queue.open
+            fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self._batch_size
+            if batch is None or fresh:
+                batch = Batch(queue.topic, queue.partition, self._clock(), self.shared)
+            before: i64 = batch.size
+            # What the encoder refuses raises here, before anybody has been told of the batch.
+            future = batch.append(timestamp, key, value, headers, on_delivery)
+            if fresh:
+                self._enqueue(queue, batch)
+                before = 0
+                wake = not self._woken
+                self._woken = True
+            grown: i64 = batch.size - before
+            self.used += grown
+            queue.queued_bytes += grown
+            if partition < 0 and key is None and topic.rotation is None:
+                topic.sticky.spend(grown)
+        if wake:
+            self.shared.wake()
+        return future
+
+    def _enqueue(self, queue: PartitionQueue, batch: Batch) -> None:
+        queue.batches.append(batch)
+        queue.open = batch
+        self._incomplete[batch] = None
+        if not queue.touched:
+            queue.touched = True
+            self._touched.append(queue)
+
+    def begin_flush(self) -> list[Batch]:
+        """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet."""
+        with self.shared.lock:
+            self._flushing += 1
+            waiting = list(self._incomplete)
+        self.shared.wake()
+        return waiting
+
+    def end_flush(self) -> None:
+        """The flush is over, whatever became of it."""
+        with self.shared.lock:
+            self._flushing -= 1
+
+    # -- the sender's side -------------------------------------------------------------------------------------------
+
+    def take_touched(self) -> list[PartitionQueue]:
+        """Queues that got a new batch since the last call; from here on the next new batch wakes the sender again."""
+        with self.shared.lock:
+            touched, self._touched = self._touched, []
+            self._woken = False
+            for queue in touched:
+                queue.touched = False
+            return touched
+
+    def hurried(self) -> bool:
+        """Whether lingering is pointless: somebody flushes, waits for room, or the producer is closing."""
+        return self._flushing > 0 or self.waiting > 0 or self.refusal is not None
+
+    def head(self, queue: PartitionQueue) -> Batch | None:
+        """The oldest batch that waits, still in its queue."""
+        with self.shared.lock:
+            return queue.batches[0] if queue.batches else None
+
+    def is_full(self, queue: PartitionQueue) -> bool:
+        """Whether the head takes no more records."""
+        return len(queue.batches) > 1 or queue.open is None
+
+    def take(self, queue: PartitionQueue) -> Batch:
+        """Remove the head; if it was open, the next append begins a new batch."""
+        with self.shared.lock:
+            batch = queue.batches.popleft()
+            if queue.open is batch:
+                queue.open = None
+            queue.queued_bytes -= batch.size
+            return batch
+
+    def replace(self, batch: Batch, pieces: list[Batch]) -> None:
+        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces."""
+        with self.shared.lock:
+            del self._incomplete[batch]
+            self.used -= batch.size
+            for piece in pieces:
+                self._incomplete[piece] = None
+                self.used += piece.size
+        batch.split_into(pieces)
+
+    def release(self, batch: Batch) -> None:
+        """Give the bytes of a batch with an outcome back to the budget."""
+        with self.shared.lock:
+            del self._incomplete[batch]
+            self.used -= batch.size
+
+
+def headers_bound(headers: Headers) -> i64:
+    """Upper bound of the bytes that headers take in a record."""
+    total: i64 = 5
+    for name, value in headers:
+        total += 10 + 4 * len(name) + (len(value) if value is not None else 0)
+    return total

@@ -1,0 +1,278 @@
+"""A run of records bound for one partition, and the future each of them gets.
+
+Appends happen under the accumulator's lock, settlement on the sender thread; what both touch (callbacks, waiters, the outcome) is
+guarded by that same lock. A future is a (batch, index) pair: it holds no result of its own, so that settling costs the same for one
+record and for ten thousand. Callbacks run on the sender thread, in the order in which the batch's records were sent; one added after
+the outcome is known runs at once, on the caller's thread. A callback's exception is logged and goes no further.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from librt.threading import Lock
+from mypy_extensions import i64, mypyc_attr
+
+from producer.core.errors import DeliveryError, FencepostError, Misuse, again
+from producer.core.record import RecordMetadata
+from producer.wire.batch_builder import BatchBuilder
+
+log = logging.getLogger("fencepost.producer")
+
+WAIT_SECONDS_MAX = 100 * 365 * 86_400.0
+
+Headers = Sequence[tuple[str, bytes | None]]
+OnDelivery = Callable[["RecordFuture"], object]
+
+
+class Shared:
+    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is."""
+
+    def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
+        self.lock = Lock()
+        self.wake: Callable[[], object] = wake or asleep
+        self.patience_s = patience_s
+        self.sender_ident = 0
+        self.forked: FencepostError | None = None
+
+    def on_sender(self) -> bool:
+        """Whether the caller is the sender thread, where waiting for the sender would never end."""
+        return threading.get_ident() == self.sender_ident
+
+
+def asleep() -> None:
+    """There is no sender to wake yet."""
+
+
+class Batch:
+    """Records of one partition, from the first append to the outcome that they share."""
+
+    def __init__(self, topic: str, partition: i64, created_ms: float, shared: Shared) -> None:
+        self.topic = topic
+        self.partition: i64 = partition
+        self.created_ms = created_ms
+        self.builder: BatchBuilder | None = BatchBuilder()
+        self.count: i64 = 0
+        self.size: i64 = 61
+        self.urgent = False
+        self.settled = False
+        self.base_offset: i64 = -1
+        self.log_append_time: i64 = -1
+        self.failure: DeliveryError | None = None
+        self.unseen: i64 = 0
+        self.pieces: list[Batch] | None = None
+        self.shared = shared
+        self._event: threading.Event | None = None
+        self._callbacks: list[OnDelivery] | None = None
+        self._watched: list[RecordFuture] | None = None
+
+    # -- appending, under the accumulator's lock ---------------------------------------------------------------------
+
+    def append(
+        self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None, on_delivery: OnDelivery | None
+    ) -> RecordFuture:
+        builder = self.builder
+        assert builder is not None
+        builder.append(timestamp, key, value, headers)
+        self.size = builder.size
+        future = RecordFuture(self, self.count, timestamp)
+        self.count += 1
+        if on_delivery is not None:
+            self._watch(future, on_delivery)
+        return future
+
+    def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None) -> None:
+        """Append a record that has a future already (a split)."""
+        builder = self.builder
+        assert builder is not None
+        builder.append(timestamp, key, value, headers)
+        self.size = builder.size
+        self.count += 1
+
+    def _watch(self, future: RecordFuture, on_delivery: OnDelivery) -> None:
+        if self._callbacks is None or self._watched is None:
+            self._callbacks = []
+            self._watched = []
+        self._callbacks.append(on_delivery)
+        self._watched.append(future)
+
+    # -- the outcome -------------------------------------------------------------------------------------------------
+
+    def settle(self, base_offset: i64, log_append_time: i64, failure: DeliveryError | None) -> None:
+        """Publish the outcome, wake whoever waits and run the callbacks. Only the first call counts."""
+        with self.shared.lock:
+            if self.settled:
+                return
+            self.settled = True
+            self.base_offset = base_offset
+            self.log_append_time = log_append_time
+            self.failure = failure
+            self.builder = None
+            event, callbacks, watched = self._event, self._callbacks, self._watched
+            self._event = self._callbacks = self._watched = None
+            if failure is not None:
+                self.unseen = self.count
+        if event is not None:
+            event.set()
+        if callbacks is not None and watched is not None:
+            for index in range(len(callbacks)):
+                watched[index].looked()
+                run_callback(callbacks[index], watched[index])
+
+    def split_into(self, pieces: list[Batch]) -> None:
+        """Hand futures, waiters and callbacks over to the batches that take this one's place; they hold its records in order."""
+        with self.shared.lock:
+            self.pieces = pieces
+            self.builder = None
+            event, callbacks, watched = self._event, self._callbacks, self._watched
+            self._event = self._callbacks = self._watched = None
+            if callbacks is not None and watched is not None:
+                for index in range(len(callbacks)):
+                    watched[index].move()
+                    watched[index].batch._watch(watched[index], callbacks[index])
+        if event is not None:
+            event.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until this batch and all that took its place have an outcome; False when the time passed first. Ctrl-C interrupts it."""
+        deadline = deadline_after(timeout_s)
+        if not self._wait_until(deadline):
+            return False
+        pieces = self.pieces
+        if pieces is not None:
+            for piece in pieces:
+                if not piece.wait(deadline - time.monotonic()):
+                    return False
+        return True
+
+    def _wait_until(self, deadline: float) -> bool:
+        """Wait for an outcome or a split."""
+        with self.shared.lock:
+            if self.settled or self.pieces is not None:
+                return True
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        return event.wait(max(0.0, deadline - time.monotonic()))
+
+    def complete(self) -> bool:
+        """Whether every record of it has an outcome."""
+        pieces = self.pieces
+        if pieces is None:
+            return self.settled
+        return all(piece.complete() for piece in pieces)
+
+
+# Not tracked by the cycle collector when compiled: a program that keeps millions of futures would pay twice their price in collections
+# that find nothing. The one cycle there can be, through a batch's callbacks, is cut when the batch settles, and every batch settles.
+@mypyc_attr(acyclic=True)
+class RecordFuture:
+    """The outcome of one `send`, now or later. Cheap: an index into a batch."""
+
+    def __init__(self, batch: Batch, index: i64, timestamp: i64) -> None:
+        self.batch = batch
+        self._index: i64 = index
+        self._timestamp: i64 = timestamp
+        self._looked = False
+
+    def done(self) -> bool:
+        """Whether the record has been acknowledged or has failed."""
+        self.rehome()
+        return self.batch.settled
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record went, waiting up to `timeout` seconds (None: until the delivery deadline decides).
+
+        Raises DeliveryError (its `persisted` says whether the record may be in the log) or TimeoutError when `timeout` passed first.
+        Waiting sends the record's batch without further lingering.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        batch = self.batch
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp = batch.log_append_time if batch.log_append_time >= 0 else self._timestamp
+        return RecordMetadata(batch.topic, int(batch.partition), int(offset), int(timestamp))
+
+    def exception(self, timeout: float | None = None) -> DeliveryError | None:
+        """The failure, or None for an acknowledged record. Waits and raises TimeoutError like `result`."""
+        self.rehome()
+        if not self.batch.settled:
+            self._wait(timeout)
+        self.looked()
+        failure = self.batch.failure
+        return None if failure is None else failure.again()
+
+    def add_done_callback(self, callback: OnDelivery) -> None:
+        """Run `callback(self)` on the sender thread once the outcome is known, or here and now when it already is."""
+        if self.batch.shared.forked is not None:
+            raise again(self.batch.shared.forked)
+        with self.batch.shared.lock:
+            self.move()
+            waits = not self.batch.settled
+            if waits:
+                self.batch._watch(self, callback)
+        if not waits:
+            self.looked()
+            run_callback(callback, self)
+
+    def rehome(self) -> None:
+        """Follow a split: point at the piece that holds this record now."""
+        if self.batch.pieces is not None:
+            with self.batch.shared.lock:
+                self.move()
+
+    def move(self) -> None:
+        """The same, under the lock."""
+        pieces = self.batch.pieces
+        while pieces is not None:
+            for piece in pieces:
+                if self._index < piece.count:
+                    self.batch = piece
+                    break
+                self._index -= piece.count
+            pieces = self.batch.pieces
+
+    def looked(self) -> None:
+        """Somebody has seen this record's outcome, so nobody else needs to be told of its failure."""
+        batch = self.batch
+        if not self._looked and batch.failure is not None:
+            with batch.shared.lock:
+                if not self._looked:
+                    self._looked = True
+                    batch.unseen -= 1
+
+    def _wait(self, timeout: float | None) -> None:
+        shared = self.batch.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        if shared.on_sender():
+            raise Misuse("waiting for a delivery inside a delivery callback would never end: the callback runs on the thread that delivers")
+        limit = shared.patience_s if timeout is None else timeout
+        deadline = deadline_after(limit)
+        while not self.batch.settled:
+            if not self.batch.urgent:
+                self.batch.urgent = True
+                shared.wake()
+            if not self.batch._wait_until(deadline):
+                raise TimeoutError(
+                    f"{self.batch.topic}-{self.batch.partition}: no outcome within {limit} s; the record is still on its way"
+                )
+            self.rehome()
+
+
+def deadline_after(seconds: float) -> float:
+    """The monotonic time so many seconds from now; "for ever" is a century, because no lock can wait for longer."""
+    return time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
+
+
+def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
+    """Run one delivery callback; what it raises is logged here and goes no further (KeyboardInterrupt and SystemExit included: this is
+    not their thread)."""
+    try:
+        callback(future)
+    except BaseException:
+        log.exception("a delivery callback for %s-%d raised", future.batch.topic, future.batch.partition)

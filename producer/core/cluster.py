@@ -1,0 +1,136 @@
+"""What the producer believes about the cluster: brokers, topics, partitions, leaders.
+
+It only moves forward: for the same topic id an answer with an older leader epoch is ignored (KIP-320), whoever sent it. A new topic id
+means that the topic was deleted and created again. It requests nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from uuid import UUID
+
+from msgspec import Struct
+
+from producer.wire.codes import ErrorCode
+from producer.wire.messages import MetadataResponse
+from producer.wire.messages.metadata import MetadataResponseTopic
+
+NO_TOPIC_ID = UUID(int=0)
+NO_LEADER = -1
+
+
+class Address(Struct, frozen=True):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+class Leader(Struct, frozen=True):
+    """Who leads a partition, since which leader epoch (-1: the broker did not say)."""
+
+    node: int
+    epoch: int
+
+
+class Topic(Struct):
+    """One topic as last heard of. `leaders[p]` is partition p's."""
+
+    name: str
+    topic_id: UUID
+    leaders: list[Leader]
+    missing: bool = False
+
+
+class Change(enum.Enum):
+    """What an answer changed about a topic."""
+
+    SEEN = "seen for the first time"
+    GROWN = "more partitions"
+    RECREATED = "deleted and created again"
+    MISSING = "does not exist, or not any more"
+    REFUSED = "an error that will not go away by itself"
+    SAME = "nothing but leaders"
+
+
+class Heard(Struct, frozen=True):
+    """One topic's news. `code`: the topic's error code, 0 when it is fine."""
+
+    topic: str
+    change: Change
+    partitions: int
+    code: int = 0
+
+
+TEMPORARY = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class ClusterView:
+    """The producer's picture of the cluster."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Address] = {}
+        self.topics: dict[str, Topic] = {}
+        self.cluster_id: str | None = None
+
+    def leader(self, topic: str, partition: int) -> Leader | None:
+        """The partition's leader, or None while none is known."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return None
+        leader = known.leaders[partition]
+        return leader if leader.node != NO_LEADER else None
+
+    def topic_id(self, topic: str) -> UUID:
+        """The topic's id; all zero when brokers do not say."""
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else NO_TOPIC_ID
+
+    def moved(self, topic: str, partition: int, leader: Leader) -> bool:
+        """Take a leader that an error answer named (KIP-951); False when it is no news."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders) or leader.epoch <= known.leaders[partition].epoch:
+            return False
+        known.leaders[partition] = leader
+        return True
+
+    def learn(self, answer: MetadataResponse) -> list[Heard]:
+        """Take a metadata answer; returns what it said of each topic in it."""
+        if answer.brokers:
+            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self.cluster_id = answer.cluster_id or self.cluster_id
+        return [self._learn_topic(topic) for topic in answer.topics if topic.name is not None]
+
+    def _learn_topic(self, said: MetadataResponseTopic) -> Heard:
+        name = said.name or ""
+        known = self.topics.get(name)
+        if said.error_code in TEMPORARY and not said.partitions:
+            if known is not None:
+                known.missing = said.error_code != ErrorCode.LEADER_NOT_AVAILABLE
+            return Heard(name, Change.MISSING, 0, said.error_code)
+        if said.error_code not in (0, *TEMPORARY):
+            return Heard(name, Change.REFUSED, 0, said.error_code)
+        said_leaders = _leaders(said)
+        if known is None or _recreated(known, said):
+            self.topics[name] = Topic(name, said.topic_id, said_leaders)
+            return Heard(name, Change.SEEN if known is None else Change.RECREATED, len(said_leaders))
+        known.missing = False
+        grown = len(said_leaders) > len(known.leaders)
+        for partition, leader in enumerate(said_leaders):
+            if partition >= len(known.leaders):
+                known.leaders.append(leader)
+            elif leader.epoch >= known.leaders[partition].epoch or leader.epoch < 0:
+                known.leaders[partition] = leader
+        return Heard(name, Change.GROWN if grown else Change.SAME, len(known.leaders))
+
+
+def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
+    return NO_TOPIC_ID not in (known.topic_id, said.topic_id) and known.topic_id != said.topic_id
+
+
+def _leaders(said: MetadataResponseTopic) -> list[Leader]:
+    count = max((partition.partition_index for partition in said.partitions), default=-1) + 1
+    leaders = [Leader(NO_LEADER, -1)] * count
+    for partition in said.partitions:
+        leaders[partition.partition_index] = Leader(partition.leader_id, partition.leader_epoch)
+    return leaders

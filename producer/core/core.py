@@ -1,0 +1,162 @@
+"""The producer's machine: events and the time in, commands out.
+
+Everything in it runs on one thread, the engine's loop; callers' threads only append to the accumulator and post events. After every
+event the whole machine advances once, so that no order of events can leave something waiting that could go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatchmethod
+
+from producer.core.accumulator import Accumulator
+from producer.core.cluster import Address, Change, ClusterView
+from producer.core.delivery import Delivery
+from producer.core.errors import FencepostError
+from producer.core.events import (
+    Announce,
+    Appended,
+    Command,
+    Connected,
+    Die,
+    Event,
+    LinkLost,
+    Replied,
+    Settle,
+    Ticked,
+    TopicWanted,
+    Written,
+)
+from producer.core.gate import Gate, OpenGate
+from producer.core.nodes import Nodes
+from producer.core.registrar import Registrar
+from producer.core.scout import Scout
+from producer.core.settings import Settings
+from producer.wire.codes import Api
+from producer.wire.messages import DescribeProducersResponse, InitProducerIdResponse, MetadataResponse, ProduceResponse
+
+
+class Core:
+    """See the module. `draw`: uniform in [0, 1), the only randomness there is."""
+
+    def __init__(
+        self, settings: Settings, accumulator: Accumulator, *, bootstrap: list[Address], draw: Callable[[], float], gate: Gate | None = None
+    ) -> None:
+        self.view = ClusterView()
+        self.nodes = Nodes(settings, draw, bootstrap)
+        self.scout = Scout(settings, self.nodes, self.view, draw)
+        self.registrar = Registrar(settings, self.nodes, draw)
+        self.delivery = Delivery(
+            settings,
+            accumulator,
+            nodes=self.nodes,
+            view=self.view,
+            scout=self.scout,
+            registrar=self.registrar,
+            gate=gate or OpenGate(),
+            draw=draw,
+        )
+        self.dead: FencepostError | None = None
+        self._max_block_ms = settings.max_block_ms
+
+    def handle(self, event: Event, now_ms: float) -> list[Command]:
+        """Take one event, then do everything that can be done now."""
+        commands: list[Command] = []
+        self._on(event, now_ms, commands)
+        if self.dead is None:
+            commands += self.delivery.advance(now_ms)
+            commands += self.registrar.advance(now_ms)
+            commands += self.scout.advance(now_ms)
+            commands += self.nodes.upkeep(now_ms)
+        return self._until_death(commands)
+
+    def next_wake_ms(self, now_ms: float) -> float:
+        """When to send Ticked at the latest; infinity when only another event can change anything."""
+        if self.dead is not None:
+            return float("inf")
+        parts = (self.delivery, self.registrar, self.scout, self.nodes)
+        return min(part.next_deadline(now_ms) for part in parts)
+
+    def abandon(self, error: FencepostError) -> list[Command]:
+        """End here: fail every record that has no outcome yet."""
+        self.dead = error
+        return self.delivery.fail_all(error)
+
+    @singledispatchmethod
+    def _on(self, event: Event, now_ms: float, commands: list[Command]) -> None:
+        raise AssertionError(f"no such event: {event!r}")
+
+    @_on.register
+    def _(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
+        return None
+
+    @_on.register
+    def _(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:
+        return None
+
+    @_on.register
+    def _(self, event: TopicWanted, now_ms: float, commands: list[Command]) -> None:
+        wait_ms = event.wait_ms if event.wait_ms is not None else self._max_block_ms
+        self.scout.want(event.topic, until_ms=now_ms + wait_ms, partitions=event.partitions)
+
+    @_on.register
+    def _(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
+        node = self.nodes.get(event.node)
+        if node is not None:
+            self.nodes.connected(node, event.versions, now_ms)
+
+    @_on.register
+    def _(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return
+        for request in self.nodes.lost(node, event.reason, now_ms):
+            if request.api is Api.METADATA:
+                self.scout.lost(now_ms)
+            elif request.api is Api.INIT_PRODUCER_ID:
+                self.registrar.lost(now_ms)
+            else:
+                self.delivery.lost(request, now_ms)
+        if node.node_id >= 0:
+            self.scout.refresh()
+        if event.fatal is not None:
+            commands.append(Die(event.fatal))
+
+    @_on.register
+    def _(self, event: Written, now_ms: float, commands: list[Command]) -> None:
+        node = self.nodes.get(event.node)
+        request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
+        if request is not None:
+            self.delivery.written(request)
+
+    @_on.register
+    def _(self, event: Replied, now_ms: float, commands: list[Command]) -> None:
+        node = self.nodes.get(event.node)
+        request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
+        if node is None or request is None:
+            return
+        throttle_ms = getattr(event.response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            node.muted_until_ms = now_ms + throttle_ms
+        match event.response:
+            case ProduceResponse() as answer:
+                commands += self.delivery.produced(request, answer, now_ms)
+            case MetadataResponse() as answer:
+                news = self.scout.answered(request, answer, now_ms)
+                for command in news:
+                    if isinstance(command, Announce) and command.heard.change is Change.RECREATED:
+                        self.delivery.recreated(command.heard.topic)
+                commands += news
+            case DescribeProducersResponse() as answer:
+                self.delivery.described(request, answer, now_ms)
+            case InitProducerIdResponse() as answer:
+                error = self.registrar.answered(answer, now_ms)
+                if error is not None:
+                    commands.append(Die(error))
+
+    def _until_death(self, commands: list[Command]) -> list[Command]:
+        """A fatal error ends the machine: nothing is sent after it, and every record gets its outcome."""
+        death = next((command for command in commands if isinstance(command, Die)), None)
+        if death is None or self.dead is not None:
+            return commands
+        return [death, *(command for command in commands if isinstance(command, Settle)), *self.abandon(death.error)]

@@ -1,0 +1,116 @@
+"""What happens to the core, and what it wants done: past-tense events in, imperative commands out.
+
+Both are plain data, so that the engine, the simulator and a test drive the same core. Times are milliseconds of whichever clock the
+driver has.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from producer.core.batch import Batch
+from producer.core.cluster import Heard
+from producer.core.errors import DeliveryError, FencepostError
+from producer.wire.codes import Api
+from producer.wire.message import Message
+
+
+class Appended(Struct, frozen=True):
+    """Callers began new batches, asked for a flush or are waiting for room."""
+
+
+class TopicWanted(Struct, frozen=True):
+    """Somebody wants to send to a topic that is not known, or not to have so many partitions, and waits that long for it (None:
+    max_block_ms)."""
+
+    topic: str
+    wait_ms: float | None = None
+    partitions: int = 1
+
+
+class Ticked(Struct, frozen=True):
+    """Time passed."""
+
+
+class Connected(Struct, frozen=True):
+    """A link is up and has agreed on versions. `versions`: api -> (min, max) that both sides speak."""
+
+    node: int
+    versions: dict[int, tuple[int, int]]
+
+
+class LinkLost(Struct, frozen=True):
+    """A link is gone, or could not be made; every request on it is unanswered."""
+
+    node: int
+    reason: str
+    fatal: FencepostError | None = None
+
+
+class Replied(Struct, frozen=True):
+    """A request was answered."""
+
+    node: int
+    request_id: int
+    response: Message
+
+
+class Written(Struct, frozen=True):
+    """A request that gets no answer (acks=0) was handed to the socket."""
+
+    node: int
+    request_id: int
+
+
+Event = Appended | TopicWanted | Ticked | Connected | LinkLost | Replied | Written
+
+
+class Connect(Struct, frozen=True):
+    """Make a link to a node; answer with Connected or LinkLost."""
+
+    node: int
+    host: str
+    port: int
+
+
+class Disconnect(Struct, frozen=True):
+    """Give a link up; answer with LinkLost."""
+
+    node: int
+    reason: str
+
+
+class Send(Struct, frozen=True):
+    """Write a request to a node's link; answer with Replied, or with Written when it gets no answer."""
+
+    node: int
+    request_id: int
+    api: Api
+    version: int
+    message: Message
+    answered: bool = True
+
+
+class Settle(Struct, frozen=True):
+    """Publish a batch's outcome."""
+
+    batch: Batch
+    base_offset: int = -1
+    log_append_time: int = -1
+    failure: DeliveryError | None = None
+
+
+class Announce(Struct, frozen=True):
+    """Tell callers what was heard of a topic. `available`: partitions with a leader."""
+
+    heard: Heard
+    available: tuple[int, ...] = ()
+
+
+class Die(Struct, frozen=True):
+    """The producer cannot go on."""
+
+    error: FencepostError
+
+
+Command = Connect | Disconnect | Send | Settle | Announce | Die

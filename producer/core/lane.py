@@ -1,0 +1,165 @@
+"""One partition's way from the accumulator to its leader: the queue of batches in front, the window of unresolved ones behind.
+
+A lane seals, stamps and expires; which node its batches go to, and when, is `delivery`'s choice.
+"""
+
+from __future__ import annotations
+
+from producer.core.accumulator import Accumulator, PartitionQueue
+from producer.core.batch import Batch
+from producer.core.errors import DeliveryFatal, DeliveryTimeout, Persisted, plain
+from producer.core.events import Command, Settle
+from producer.core.gate import Gate
+from producer.core.settings import Settings
+from producer.core.slot import Slot, State
+from producer.core.window import Window
+from producer.wire.records import read_records
+
+NEVER = float("inf")
+INTRODUCTION_MS = 600_000.0
+"""Rest after which a partition is treated as if it had never heard of the producer id; brokers keep one for a day by default."""
+
+
+class Lane:
+    """See the module. `query_not_before_ms` paces DescribeProducers; `asking` while one is on its way."""
+
+    def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator) -> None:
+        self.queue = queue
+        self.topic = queue.topic
+        self.partition = int(queue.partition)
+        self.window = Window(
+            limit=settings.max_in_flight,
+            idempotent=settings.enable_idempotence,
+            retries=settings.retries,
+            grace_ms=settings.resolve_grace_ms,
+        )
+        self.asking = False
+        self.asked_at_launch = 0
+        self.query_attempts = 0
+        self.query_not_before_ms = 0.0
+        self.blocked_by = "no leader is known"
+        self._resting_since_ms = NEVER
+        self._settings = settings
+        self._accumulator = accumulator
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing here to send, resolve or publish."""
+        return not self.queue.batches and not self.window.slots
+
+    def rest(self, now_ms: float) -> None:
+        """Nothing is left to do here."""
+        self._resting_since_ms = now_ms
+
+    def resume(self, now_ms: float) -> None:
+        """There is something to do again. After a long rest the brokers may have forgotten the producer id (producer.id.expiration.ms)."""
+        if now_ms - self._resting_since_ms >= INTRODUCTION_MS:
+            self.window.introduced = False
+        self._resting_since_ms = NEVER
+
+    def next_slot(self, now_ms: float, gate: Gate) -> Slot | None:
+        """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough."""
+        slot = self.window.sendable(now_ms)
+        if slot is None and self.window.has_room() and self.linger_until(now_ms) <= now_ms and gate.may_leave(self.topic, self.partition):
+            slot = self._seal(self._accumulator.take(self.queue))
+            gate.wrote(self.topic, self.partition)
+            self.window.enter(slot, transactional=gate.transactional_id is not None)
+        return slot
+
+    def next_size(self, now_ms: float) -> int:
+        """Bytes that `next_slot` would add to a request, before compression; 0 when there is nothing to send."""
+        slot = self.window.sendable(now_ms)
+        if slot is not None:
+            return len(slot.data)
+        head = self._accumulator.head(self.queue)
+        ready = head is not None and self.window.has_room() and self.linger_until(now_ms) <= now_ms
+        return int(head.size) if ready and head is not None else 0
+
+    def linger_until(self, now_ms: float) -> float:
+        """When the head of the queue may leave; infinity when the queue is empty."""
+        head = self._accumulator.head(self.queue)
+        if head is None:
+            return NEVER
+        if head.urgent or self._accumulator.is_full(self.queue) or self._accumulator.hurried() or head.size >= self._settings.batch_size:
+            return now_ms
+        return head.created_ms + self._settings.linger_ms
+
+    def expire(self, now_ms: float) -> list[Command]:
+        """Fail what is past its delivery deadline, queued or on its way. Queued batches wait for the outcomes of those before them."""
+        self.window.expire(now_ms)
+        commands = self.publish()
+        head = self._accumulator.head(self.queue) if all(slot.published for slot in self.window.slots) else None
+        while head is not None and head.created_ms + self._settings.delivery_timeout_ms <= now_ms:
+            commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(head)))
+            head = self._accumulator.head(self.queue)
+        return commands
+
+    def publish(self) -> list[Command]:
+        """Outcomes that are due, in order."""
+        return [
+            Settle(slot.batch, failure=slot.failure) if slot.decided else Settle(slot.batch, slot.base_offset, slot.log_append_time)
+            for slot in self.window.take_finished()
+        ]
+
+    def split(self, slot: Slot) -> None:
+        """Two batches in place of one that the broker found too large; the halves keep its sequences, deadline and futures."""
+        records = read_records(slot.data)
+        middle = len(records) // 2
+        pieces = []
+        for part in (records[:middle], records[middle:]):
+            batch = Batch(self.topic, self.partition, slot.batch.created_ms, slot.batch.shared)
+            for record in part:
+                batch.refill(record.timestamp, record.key, record.value, record.headers)
+            pieces.append(batch)
+        self._accumulator.replace(slot.batch, pieces)
+        slots = [self._seal(batch) for batch in pieces]
+        for piece in slots:
+            piece.attempts = slot.attempts
+        self.window.replace(slot, slots)
+
+    def next_deadline(self, now_ms: float) -> float:
+        """When something here changes by itself, in ms."""
+        times = self.window.deadlines()
+        head = self._accumulator.head(self.queue)
+        if head is not None:
+            times.append(head.created_ms + self._settings.delivery_timeout_ms)
+            if self.window.has_room():
+                times.append(self.linger_until(now_ms))
+        if self.window.wants_answer() and not self.asking:
+            times.append(self.query_not_before_ms)
+        return min((time for time in times if time > now_ms), default=NEVER)
+
+    def fail_all(self, reason: str) -> list[Command]:
+        """Nothing will be sent any more: fail everything, keeping the truth about what was sent."""
+        self.window.fail_all(DeliveryFatal, reason, 0)
+        commands = self.publish()
+        while self.queue.batches:
+            failure = DeliveryFatal(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
+            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
+        return commands
+
+    def _seal(self, batch: Batch) -> Slot:
+        builder = batch.builder
+        assert builder is not None
+        codec = self._settings.compression_type
+        payload = builder.payload(codec, self._settings.compression_level)
+        return Slot(
+            batch,
+            payload,
+            codec=codec,
+            base_timestamp=int(builder.base_timestamp),
+            max_timestamp=int(builder.max_timestamp),
+            deadline_ms=batch.created_ms + self._settings.delivery_timeout_ms,
+        )
+
+    def _unsent(self, batch: Batch) -> DeliveryTimeout:
+        blocked = self.blocked_by if not self._in_flight() else "older batches of the partition are not resolved"
+        return DeliveryTimeout(
+            f"not sent within delivery_timeout_ms={plain(self._settings.delivery_timeout_ms)}: {blocked}",
+            topic=self.topic,
+            partition=self.partition,
+            persisted=Persisted.NO,
+        )
+
+    def _in_flight(self) -> bool:
+        return any(slot.state is State.FLYING for slot in self.window.slots)

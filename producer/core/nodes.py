@@ -1,0 +1,190 @@
+"""The brokers as the core sees them: links, their requests in flight, backoff, throttling, idleness.
+
+It decides when a link should be made or given up; making it is the engine's work.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct, field
+
+from producer.core.cluster import Address
+from producer.core.errors import plain
+from producer.core.events import Command, Connect, Disconnect
+from producer.core.settings import Settings
+from producer.core.slot import Slot
+from producer.wire.codes import Api
+
+
+def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
+    """base·2^attempt, capped, ±20 % (`ExponentialBackoff`). `attempt` counts from 0, `draw` is uniform in [0, 1)."""
+    return float(min(cap_ms, base_ms * 2.0 ** min(attempt, 30)) * (0.8 + 0.4 * draw))
+
+
+class LinkState(enum.Enum):
+    """A node's link."""
+
+    DOWN = "down"
+    CONNECTING = "connecting"
+    UP = "up"
+    CLOSING = "closing"
+
+
+class Request(Struct):
+    """A request on its way. `slots`: of a Produce. `subject`: the partition a DescribeProducers asks about. `topics`: what a Metadata
+    asks for."""
+
+    request_id: int
+    api: Api
+    timeout_at_ms: float
+    slots: list[Slot] = field(default_factory=list)
+    subject: tuple[str, int] | None = None
+    topics: tuple[str, ...] = ()
+
+
+class Node(Struct):
+    """One broker, or one bootstrap address (negative ids, as in the Java client)."""
+
+    node_id: int
+    address: Address
+    state: LinkState = LinkState.DOWN
+    failures: int = 0
+    retry_at_ms: float = 0.0
+    muted_until_ms: float = 0.0
+    used_ms: float = 0.0
+    last_failure: str = ""
+    versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    requests: dict[int, Request] = field(default_factory=dict)
+    produces: int = 0
+    turn: int = 0
+
+    def version(self, api: Api, most: int) -> int | None:
+        """The version to use for an api, or None when the broker does not have it."""
+        span = self.versions.get(api)
+        return min(span[1], most) if span is not None and span[0] <= most else None
+
+    def ready(self, now_ms: float) -> bool:
+        """Whether requests may be written now."""
+        return self.state is LinkState.UP and self.muted_until_ms <= now_ms
+
+
+class Nodes:
+    """All of them, by id."""
+
+    def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
+        self._settings = settings
+        self._draw = draw
+        self._nodes = {-1 - i: Node(-1 - i, address) for i, address in enumerate(bootstrap)}
+        self._next_request = 0
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(list(self._nodes.values()))
+
+    def get(self, node_id: int) -> Node | None:
+        return self._nodes.get(node_id)
+
+    def learn(self, brokers: dict[int, Address]) -> list[Command]:
+        """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up."""
+        commands: list[Command] = []
+        for node in self:
+            if node.node_id >= 0 and node.address != brokers.get(node.node_id):
+                commands += self.disconnect(node, "the broker left the cluster or changed its address")
+                if node.node_id not in brokers and node.state is LinkState.DOWN:
+                    del self._nodes[node.node_id]
+        for node_id, address in brokers.items():
+            known = self._nodes.get(node_id)
+            if known is None:
+                self._nodes[node_id] = Node(node_id, address)
+            elif known.address != address:
+                known.address = address
+                known.failures, known.retry_at_ms = 0, 0.0
+        return commands
+
+    def connect(self, node: Node, now_ms: float) -> list[Command]:
+        """Make the node's link unless it is up, on its way, or backing off."""
+        if node.state is not LinkState.DOWN or node.retry_at_ms > now_ms:
+            return []
+        node.state = LinkState.CONNECTING
+        return [Connect(node.node_id, node.address.host, node.address.port)]
+
+    def disconnect(self, node: Node, reason: str) -> list[Command]:
+        """Give the node's link up."""
+        if node.state not in (LinkState.UP, LinkState.CONNECTING):
+            return []
+        node.state = LinkState.CLOSING
+        return [Disconnect(node.node_id, reason)]
+
+    def connected(self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float) -> None:
+        if node.state is LinkState.CONNECTING:
+            node.state = LinkState.UP
+        node.versions = versions
+        node.failures = 0
+        node.used_ms = now_ms
+
+    def lost(self, node: Node, reason: str, now_ms: float) -> list[Request]:
+        """The link is gone; returns the requests that died with it."""
+        settings = self._settings
+        node.state = LinkState.DOWN
+        node.last_failure = reason
+        delay = backoff_ms(node.failures, settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self._draw())
+        node.retry_at_ms = now_ms + delay
+        node.failures += 1
+        dead = list(node.requests.values())
+        node.requests.clear()
+        node.produces = 0
+        return dead
+
+    def begin(self, node: Node, api: Api, now_ms: float) -> Request:
+        """Account for a request that is about to be written."""
+        self._next_request += 1
+        request = Request(self._next_request, api, now_ms + self._settings.request_timeout_ms)
+        node.requests[request.request_id] = request
+        node.produces += api is Api.PRODUCE
+        node.used_ms = now_ms
+        return request
+
+    def finish(self, node: Node, request_id: int, now_ms: float) -> Request | None:
+        """Account for an answer; None when the request is not known (any more)."""
+        request = node.requests.pop(request_id, None)
+        if request is not None:
+            node.produces -= request.api is Api.PRODUCE
+            node.used_ms = now_ms
+        return request
+
+    def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:
+        """A node that can be asked anything: the least busy one that is up; otherwise begin a link to the one whose turn comes first."""
+        up = [node for node in self if node.ready(now_ms)]
+        if up:
+            return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
+        if any(node.state is LinkState.CONNECTING for node in self):
+            return None, []
+        idle = [node for node in self if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
+        if not idle:
+            return None, []
+        return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
+
+    def upkeep(self, now_ms: float) -> list[Command]:
+        """Give up links whose requests are overdue or that nobody uses."""
+        commands: list[Command] = []
+        for node in self:
+            if any(request.timeout_at_ms <= now_ms for request in node.requests.values()):
+                commands += self.disconnect(
+                    node, f"a request was not answered within request_timeout_ms={plain(self._settings.request_timeout_ms)}"
+                )
+            elif not node.requests and node.state is LinkState.UP and now_ms - node.used_ms >= self._settings.connections_max_idle_ms:
+                commands += self.disconnect(node, f"idle for connections_max_idle_ms={plain(self._settings.connections_max_idle_ms)}")
+        return commands
+
+    def next_deadline(self, now_ms: float) -> float:
+        """When something here must be looked at again, in ms."""
+        times = [float("inf")]
+        for node in self:
+            if node.state is LinkState.UP:
+                idle_at = node.used_ms + self._settings.connections_max_idle_ms
+                times += [request.timeout_at_ms for request in node.requests.values()] or [idle_at]
+            for at in (node.muted_until_ms, node.retry_at_ms):
+                if at > now_ms:
+                    times.append(at)
+        return min(times)

@@ -1,0 +1,102 @@
+"""Which partition a record goes to: murmur2 of the key as Java does it, sticky-adaptive without one (KIP-794), or round-robin.
+
+It knows numbers of partitions and queue sizes, not topics or brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64
+
+STICKY_BYTES: Final = 16384
+"""Bytes after which the sticky partition changes: Java's default batch.size, so that a slow producer still spreads its records."""
+
+
+def murmur2(key: bytes) -> int:
+    """32-bit murmur2 with Kafka's seed, unsigned (`Utils.murmur2`; Java shows the same bits signed)."""
+    length: i64 = len(key)
+    h: i64 = 0x9747B28C ^ length
+    m: i64 = 0x5BD1E995
+    mask: i64 = 0xFFFFFFFF
+    i: i64 = 0
+    while i + 4 <= length:
+        k: i64 = i64(read_i32_le(key, i)) & mask
+        k = (k * m) & mask
+        k ^= k >> 24
+        k = (k * m) & mask
+        h = (h * m) & mask
+        h ^= k
+        i += 4
+    left: i64 = length - i
+    if left > 0:
+        if left == 3:
+            h ^= i64(key[i + 2]) << 16
+        if left >= 2:
+            h ^= i64(key[i + 1]) << 8
+        h ^= i64(key[i])
+        h = (h * m) & mask
+    h ^= h >> 13
+    h = (h * m) & mask
+    h ^= h >> 15
+    return int(h)
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """`BuiltInPartitioner.partitionForKey`: over all partitions of the topic, available or not."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class RoundRobin:
+    """Cycles over the partitions that have a leader; over all when none has (`RoundRobinPartitioner`)."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def choose(self, available: list[int], partitions: int) -> int:
+        turn = self._next
+        self._next = turn + 1
+        return available[turn % len(available)] if available else turn % partitions
+
+
+class Sticky:
+    """One partition at a time, changed every `STICKY_BYTES`; the next one is drawn with more weight where less is queued (KIP-794)."""
+
+    def __init__(self, *, draw: Callable[[], int], sticky_bytes: int = STICKY_BYTES) -> None:
+        self.current: i64 = -1
+        self._room: i64 = 0
+        self._draw = draw
+        self._sticky_bytes: i64 = sticky_bytes
+
+    def spend(self, size: i64) -> None:
+        """Count bytes appended to the current partition; once they are used up the next record moves on."""
+        self._room -= size
+        if self._room <= 0:
+            self.current = -1
+
+    def choose(self, available: list[int], partitions: int, queued_bytes: list[int]) -> int:
+        """Draw the next partition. `queued_bytes` has one entry a partition; without differences the draw is uniform."""
+        candidates = available if available else list(range(partitions))
+        loads = [queued_bytes[p] // STICKY_BYTES for p in candidates]
+        self.current = candidates[draw_weighted(loads, self._draw())]
+        self._room = self._sticky_bytes
+        return int(self.current)
+
+
+def draw_weighted(loads: list[int], draw: int) -> int:
+    """Index drawn by `draw` with weights max+1−load (`BuiltInPartitioner.nextPartition`); uniform when all loads are equal."""
+    most = max(loads)
+    if most == min(loads):
+        return (draw & 0x7FFFFFFF) % len(loads)
+    total = 0
+    table: list[int] = []
+    for load in loads:
+        total += most + 1 - load
+        table.append(total)
+    point = (draw & 0x7FFFFFFF) % total
+    for index, upper in enumerate(table):
+        if point < upper:
+            return index
+    raise AssertionError("the last entry of the table is above every point")

@@ -1,0 +1,131 @@
+"""When to ask for metadata, of whom, and about which topics.
+
+Asked when a topic is wanted, when an answer says that a leader moved, and every `metadata_max_age_ms`. One request at a time; answers
+without news back off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from producer.core.cluster import Change, ClusterView, Heard
+from producer.core.events import Announce, Command, Send
+from producer.core.nodes import Nodes, Request, backoff_ms
+from producer.core.settings import Settings
+from producer.wire.codes import Api
+from producer.wire.messages import MetadataRequest, MetadataResponse
+from producer.wire.messages.metadata import MetadataRequestTopic
+
+METADATA_VERSION_MAX = 12
+NAMELESS_TOPIC_ID_VERSION = 10
+
+
+class Wanted(Struct, frozen=True):
+    """How long somebody waits, and for how many partitions."""
+
+    until_ms: float
+    partitions: int
+
+
+NOBODY = Wanted(0.0, 1)
+
+
+class Scout:
+    """Keeps the cluster view fresh."""
+
+    def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+        self._settings = settings
+        self._nodes = nodes
+        self._view = view
+        self._draw = draw
+        self._topics: set[str] = set()
+        self._wanted: dict[str, Wanted] = {}
+        self._asked = False
+        self._stale = False
+        self._attempts = 0
+        self._not_before_ms = 0.0
+        self._fresh_until_ms = 0.0
+
+    def want(self, topic: str, *, until_ms: float, partitions: int = 1) -> None:
+        """Somebody waits until then for the topic to have so many partitions."""
+        before = self._wanted.get(topic, NOBODY)
+        self._topics.add(topic)
+        self._wanted[topic] = Wanted(max(before.until_ms, until_ms), max(before.partitions, partitions))
+
+    def refresh(self) -> None:
+        """Something that was believed turned out to be wrong."""
+        self._stale = True
+
+    def advance(self, now_ms: float) -> list[Command]:
+        """Ask if there is reason to, and somebody to ask."""
+        self._forget(now_ms)
+        due = self._stale or bool(self._wanted) or (bool(self._topics) and now_ms >= self._fresh_until_ms)
+        if not due or self._asked or now_ms < self._not_before_ms:
+            return []
+        node, commands = self._nodes.pick(now_ms)
+        version = node.version(Api.METADATA, METADATA_VERSION_MAX) if node is not None else None
+        if node is None or version is None:
+            return commands
+        request = self._nodes.begin(node, Api.METADATA, now_ms)
+        request.topics = tuple(sorted(self._topics))
+        self._asked = True
+        message = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in request.topics],
+            allow_auto_topic_creation=self._settings.allow_auto_create_topics,
+        )
+        return [*commands, Send(node.node_id, request.request_id, Api.METADATA, version, message)]
+
+    def answered(self, request: Request, answer: MetadataResponse, now_ms: float) -> list[Command]:
+        """Take an answer; callers that wait for a topic are told."""
+        self._asked = False
+        heard = self._view.learn(answer)
+        commands: list[Command] = self._nodes.learn(self._view.brokers) if answer.brokers else []
+        for news in heard:
+            if news.change is Change.REFUSED or news.partitions >= self._wanted.get(news.topic, NOBODY).partitions:
+                self._wanted.pop(news.topic, None)
+            if news.change is Change.REFUSED:
+                self._topics.discard(news.topic)
+            commands.append(Announce(news, self._available(news)))
+        news_for_all = all(news.change is not Change.MISSING for news in heard) and self._leaders_known(request.topics)
+        self._stale = not news_for_all
+        self._attempts = self._attempts + 1 if self._stale or self._wanted else 0
+        self._pace(now_ms)
+        self._fresh_until_ms = now_ms + self._settings.metadata_max_age_ms
+        return commands
+
+    def lost(self, now_ms: float) -> None:
+        """The request died with its link."""
+        self._asked = False
+        self._attempts += 1
+        self._pace(now_ms)
+
+    def next_deadline(self, now_ms: float) -> float:
+        if self._asked:
+            return float("inf")
+        if self._stale or self._wanted:
+            return self._not_before_ms if self._not_before_ms > now_ms else float("inf")
+        return self._fresh_until_ms if self._topics else float("inf")
+
+    def _forget(self, now_ms: float) -> None:
+        """Stop asking for topics that never appeared once nobody waits for them any more."""
+        for topic in [topic for topic, wanted in self._wanted.items() if wanted.until_ms < now_ms]:
+            del self._wanted[topic]
+            if topic not in self._view.topics:
+                self._topics.discard(topic)
+
+    def _pace(self, now_ms: float) -> None:
+        settings = self._settings
+        self._not_before_ms = now_ms + backoff_ms(self._attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, self._draw())
+
+    def _leaders_known(self, topics: tuple[str, ...]) -> bool:
+        return all(
+            self._view.leader(name, p) is not None
+            for name in topics
+            if name in self._view.topics
+            for p in range(len(self._view.topics[name].leaders))
+        )
+
+    def _available(self, news: Heard) -> tuple[int, ...]:
+        return tuple(p for p in range(news.partitions) if self._view.leader(news.topic, p) is not None)

@@ -1,0 +1,23 @@
+"""Sequence numbers: a ring of 2^31 values, compared by distance and never by size.
+
+Source: `DefaultRecordBatch.incrementSequence`. The Java client compares raw integers in places and is not safe around the wrap; this
+module has no comparison that could be wrong there, because a producer never has more than five batches between two sequences that it
+compares.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SEQUENCE_RING: Final = 1 << 31
+EPOCH_MAX: Final = 32767
+
+
+def advance(sequence: int, count: int) -> int:
+    """The sequence `count` records after `sequence`: 2147483647 is followed by 0."""
+    return (sequence + count) % SEQUENCE_RING
+
+
+def distance(start: int, end: int) -> int:
+    """How many records after `start` the sequence `end` lies, from -2^30 (before it) to 2^30 - 1."""
+    return (end - start + SEQUENCE_RING // 2) % SEQUENCE_RING - SEQUENCE_RING // 2

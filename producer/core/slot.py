@@ -1,0 +1,115 @@
+"""One batch on its way: sealed bytes, the identity they carry, and what is known about them so far.
+
+It holds facts; `window` draws the conclusions.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from producer.core.batch import Batch
+from producer.core.errors import DeliveryError, Persisted
+from producer.core.sequence import advance
+from producer.wire.batch_builder import build_batch
+from producer.wire.compression import Codec
+
+BATCH_HEADER_BYTES: Final = 61
+NO_IDENTITY: Final = (-1, -1)
+NO_SEQUENCE: Final = -1
+
+
+class State(enum.Enum):
+    """Where a slot's sequences stand. The last three are resolved."""
+
+    WAITING = "waiting to be sent (again)"
+    FLYING = "sent, not answered"
+    LOGGED = "in the leader's log, acknowledgement outstanding"
+    ACKED = "acknowledged"
+    FAILED = "failed"
+
+
+class Slot:
+    """A stamped batch.
+
+    `doubt`: some attempt may have reached the log unseen. `appended`: the leader said that it did. `failure`: decided for the futures,
+    whatever the sequences do. `published`: the futures have been told; a slot that is published and unresolved is an orphan.
+    """
+
+    def __init__(self, batch: Batch, payload: bytes, *, codec: Codec, base_timestamp: int, max_timestamp: int, deadline_ms: float) -> None:
+        self.batch: Final = batch
+        self.count: Final = int(batch.count)
+        self.deadline_ms = deadline_ms
+        self.data = b""
+        self.state = State.WAITING
+        self.identity = NO_IDENTITY
+        self.base_sequence = -1
+        self.attempts = 0
+        self.not_before_ms = 0.0
+        self.doubt = False
+        self.appended = False
+        self.published = False
+        self.asking = False
+        self.in_grace = False
+        self.confirming = False
+        self.last_code = 0
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.failure: DeliveryError | None = None
+        self._payload: bytes | None = payload
+        self._codec: Final = codec
+        self._base_timestamp: Final = base_timestamp
+        self._max_timestamp: Final = max_timestamp
+
+    def stamp(self, identity: tuple[int, int], base_sequence: int, *, transactional: bool = False) -> None:
+        """Put the header with this identity before the records. Only ever called for a batch known not to be in the log under another
+        one."""
+        assert not self.doubt, "a batch that may be in the log keeps its identity"
+        payload = self._payload if self._payload is not None else self.data[BATCH_HEADER_BYTES:]
+        self._payload = None
+        self.identity = identity
+        self.base_sequence = base_sequence
+        self.data = build_batch(
+            payload,
+            count=self.count,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            codec=self._codec,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record after this slot's last one."""
+        return advance(self.base_sequence, self.count)
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether it is not known yet what became of the slot's sequences."""
+        return self.state in (State.WAITING, State.FLYING)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the futures' outcome is a failure already, published or about to be."""
+        return self.failure is not None
+
+    @property
+    def persisted(self) -> Persisted:
+        """What could be said about the log if the slot failed now."""
+        if self.appended or self.state is State.LOGGED:
+            return Persisted.YES
+        return Persisted.MAYBE if self.doubt or self.state is State.FLYING else Persisted.NO
+
+    def fail(self, kind: type[DeliveryError], reason: str, *, code: int = 0, persisted: Persisted | None = None) -> None:
+        """Decide the futures' failure; `window` publishes it in its turn."""
+        self.failure = kind(
+            reason,
+            topic=self.batch.topic,
+            partition=int(self.batch.partition),
+            persisted=persisted if persisted is not None else self.persisted,
+            code=code or self.last_code,
+            attempts=self.attempts,
+        )

@@ -1,0 +1,126 @@
+"""What the producer does about an error code, as one table: (api, code) -> Verdict. docs/errors.md is generated from it.
+
+A verdict says what to do next; `Landed` says what the same answer tells about the batch: refused for certain, in the leader's log, or
+unknown. Codes that no row names are final and of unknown effect, because a broker newer than this table may have done anything.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from msgspec import Struct
+
+from producer.wire.codes import Api, ErrorCode
+
+__all__ = ["TABLE", "UNKNOWN_CODE", "Landed", "Row", "Verdict", "judge"]
+
+
+class Verdict(enum.Enum):
+    """What to do next."""
+
+    DONE = "done"
+    RETRY = "send again after a backoff"
+    REFRESH = "refresh metadata, send again after a backoff"
+    SPLIT = "split the batch and go on; a single record fails"
+    HEAL = "find out what the log holds, then bump the epoch and rewrite what is not there"
+    FAIL = "fail the batch, then bump the epoch"
+    FATAL = "fail everything; the producer cannot go on"
+
+
+class Landed(enum.Enum):
+    """What the answer says about the batch that was sent."""
+
+    YES = "in the leader's log"
+    NO = "not in the log"
+    UNKNOWN = "unknown"
+
+
+class Row(Struct, frozen=True):
+    """One line of the table."""
+
+    verdict: Verdict
+    landed: Landed
+    why: str
+
+
+def _row(verdict: Verdict, why: str, landed: Landed = Landed.NO) -> Row:
+    return Row(verdict, landed, why)
+
+
+UNKNOWN_CODE: Final = _row(Verdict.FAIL, "a code this version does not know: no promise can be made about its effect", Landed.UNKNOWN)
+
+_PRODUCE: Final[dict[ErrorCode, Row]] = {
+    ErrorCode.NONE: _row(Verdict.DONE, "acknowledged", Landed.YES),
+    ErrorCode.UNKNOWN_SERVER_ERROR: _row(Verdict.FAIL, "the broker failed in a way it has no code for", Landed.UNKNOWN),
+    ErrorCode.CORRUPT_MESSAGE: _row(Verdict.RETRY, "the checksum did not match on arrival"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _row(Verdict.REFRESH, "this broker does not host the partition, or the topic was deleted"),
+    ErrorCode.LEADER_NOT_AVAILABLE: _row(Verdict.REFRESH, "an election is under way"),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: _row(Verdict.REFRESH, "the leader moved"),
+    ErrorCode.REQUEST_TIMED_OUT: _row(Verdict.RETRY, "appended, but the replicas did not confirm in time", Landed.YES),
+    ErrorCode.MESSAGE_TOO_LARGE: _row(Verdict.SPLIT, "the batch exceeds the topic's max.message.bytes"),
+    ErrorCode.NETWORK_EXCEPTION: _row(Verdict.REFRESH, "the connection died before the answer", Landed.UNKNOWN),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _row(Verdict.RETRY, "a coordinator is loading its state"),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: _row(Verdict.FAIL, "the topic's name is illegal or internal"),
+    ErrorCode.RECORD_LIST_TOO_LARGE: _row(Verdict.FAIL, "the batch exceeds the topic's segment.bytes"),
+    ErrorCode.NOT_ENOUGH_REPLICAS: _row(Verdict.RETRY, "fewer in-sync replicas than min.insync.replicas; nothing was appended"),
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _row(Verdict.RETRY, "appended, then the in-sync replicas became too few", Landed.YES),
+    ErrorCode.INVALID_REQUIRED_ACKS: _row(Verdict.FAIL, "the acks setting is not one the broker knows"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, "no WRITE permission on the topic"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no permission to write idempotently"),
+    ErrorCode.INVALID_TIMESTAMP: _row(Verdict.FAIL, "a record's timestamp is outside the topic's limits"),
+    ErrorCode.UNSUPPORTED_VERSION: _row(Verdict.FATAL, "the broker does not speak the version that was sent"),
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: _row(Verdict.FAIL, "the topic's message format is too old"),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: _row(
+        Verdict.HEAL, "the broker expects another sequence: a predecessor is missing, or this batch is forgotten"
+    ),
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: _row(Verdict.DONE, "already in the log, offset unknown (older brokers)", Landed.YES),
+    ErrorCode.INVALID_PRODUCER_EPOCH: _row(Verdict.HEAL, "the partition has seen a newer epoch of this producer id"),
+    ErrorCode.INVALID_TXN_STATE: _row(Verdict.FAIL, "a transaction of this producer id is in the way"),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: _row(Verdict.FATAL, "the transactional id belongs to another producer id"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no permission on the transactional id"),
+    ErrorCode.KAFKA_STORAGE_ERROR: _row(Verdict.REFRESH, "the leader's disk failed; part of the append may have happened", Landed.UNKNOWN),
+    ErrorCode.UNKNOWN_PRODUCER_ID: _row(Verdict.HEAL, "the broker has forgotten this producer id (older brokers)"),
+    ErrorCode.FENCED_LEADER_EPOCH: _row(Verdict.REFRESH, "the leader epoch is outdated"),
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: _row(Verdict.FAIL, "the broker or topic does not take this codec"),
+    ErrorCode.INVALID_RECORD: _row(Verdict.FAIL, "a record breaks a rule of the topic, for example a null key on a compacted one"),
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: _row(Verdict.RETRY, "a quota is exhausted"),
+    ErrorCode.PRODUCER_FENCED: _row(Verdict.FATAL, "a newer producer took this identity over"),
+    ErrorCode.UNKNOWN_TOPIC_ID: _row(Verdict.REFRESH, "the topic was deleted, or deleted and created again"),
+    ErrorCode.INCONSISTENT_TOPIC_ID: _row(Verdict.REFRESH, "the topic was deleted and created again"),
+    ErrorCode.TRANSACTION_ABORTABLE: _row(Verdict.FAIL, "the transaction must be aborted"),
+}
+
+_INIT: Final[dict[ErrorCode, Row]] = {
+    ErrorCode.NONE: _row(Verdict.DONE, "the producer id was assigned"),
+    ErrorCode.REQUEST_TIMED_OUT: _row(Verdict.RETRY, "the controller did not answer the broker in time"),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _row(Verdict.RETRY, "the coordinator is loading its state"),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _row(Verdict.RETRY, "the broker has no producer id at hand yet"),
+    ErrorCode.NOT_COORDINATOR: _row(Verdict.RETRY, "the coordinator moved"),
+    ErrorCode.NETWORK_EXCEPTION: _row(Verdict.RETRY, "the connection died before the answer"),
+    ErrorCode.CONCURRENT_TRANSACTIONS: _row(Verdict.RETRY, "a previous transaction is still being completed"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no IDEMPOTENT_WRITE permission and no WRITE on any topic"),
+    ErrorCode.UNSUPPORTED_VERSION: _row(Verdict.FATAL, "the broker cannot assign producer ids"),
+}
+
+_METADATA: Final[dict[ErrorCode, Row]] = {
+    ErrorCode.NONE: _row(Verdict.DONE, "the topic is known"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _row(Verdict.REFRESH, "the topic does not exist, or not yet"),
+    ErrorCode.LEADER_NOT_AVAILABLE: _row(Verdict.REFRESH, "the topic is being created or a leader is being elected"),
+    ErrorCode.UNKNOWN_TOPIC_ID: _row(Verdict.REFRESH, "the topic was deleted"),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: _row(Verdict.FAIL, "the topic's name is illegal"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, "no DESCRIBE permission on the topic"),
+}
+
+TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
+    Api.PRODUCE: _PRODUCE,
+    Api.INIT_PRODUCER_ID: _INIT,
+    Api.METADATA: _METADATA,
+}
+
+_BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row in rows.items()} for api, rows in TABLE.items()}
+
+
+def judge(api: Api, code: int) -> Row:
+    """The row for an answer; codes without one are final and of unknown effect."""
+    return _BY_CODE[api].get(code, UNKNOWN_CODE)

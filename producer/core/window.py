@@ -1,0 +1,320 @@
+"""One partition's window of unresolved batches: at most five, in sequence order, counted across connections.
+
+The broker remembers five batches per producer and partition, so a sixth on its way could make a retry unrecognisable. Sequences are
+stamped once, when a batch enters; a batch that may be in the log is only ever sent again with the same ones. After a retry the window
+is resent one batch at a time, from its head, until it is clean. When the sequence is broken (a batch failed, or the broker expects
+another number) the window heals: nothing new leaves, what is doubtful is asked of the broker (DescribeProducers, KIP-664), and only
+what is known not to be in the log is rewritten under the next epoch (KIP-360, bumped locally and for this partition alone).
+
+It sends nothing, asks nothing and settles nothing itself: `core` does, told by `sendable`, `wants_answer`, `wants_bump` and
+`take_finished`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
+from producer.core.sequence import EPOCH_MAX, distance
+from producer.core.slot import NO_IDENTITY, NO_SEQUENCE, Slot, State
+from producer.core.verdict import Landed, Row, Verdict
+
+RETRIED: Final = (Verdict.RETRY, Verdict.REFRESH, Verdict.HEAL)
+
+
+class Known(Struct, frozen=True):
+    """What DescribeProducers says of our producer id on one partition."""
+
+    epoch: int
+    last_sequence: int
+
+
+class Window:
+    """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and doubt is simply sent again."""
+
+    def __init__(self, *, limit: int, idempotent: bool, retries: int, grace_ms: float) -> None:
+        self.slots: list[Slot] = []
+        self.identity: tuple[int, int] | None = None
+        self.next_sequence = 0
+        self.first_sequence = 0
+        self.introduced = False
+        self.launches = 0
+        self.recovering = False
+        self.healing = False
+        self.spent_pid: int | None = None
+        self._hole = False
+        self._limit = limit
+        self._idempotent = idempotent
+        self._retries = retries
+        self._grace_ms = grace_ms
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        """Whether a fresh batch may enter: the window is clean, below its limit, and has an identity to stamp.
+
+        Until a partition has acknowledged a first batch of the producer id there is only one at a time: a broker that does not know the id
+        accepts whichever sequence comes first, so a second batch could land while the first is refused, and lock it out.
+        """
+        limit = self._limit if self.introduced or not self._idempotent else 1
+        return self._has_identity() and not (self.recovering or self.healing) and len(self.slots) < limit
+
+    def enter(self, slot: Slot, *, transactional: bool = False) -> None:
+        """Stamp a fresh batch and line it up."""
+        if self._idempotent:
+            assert self.identity is not None
+            slot.stamp(self.identity, self.next_sequence, transactional=transactional)
+            self.next_sequence = slot.next_sequence
+        else:
+            slot.stamp(NO_IDENTITY, NO_SEQUENCE)
+        self.slots.append(slot)
+
+    def sendable(self, now_ms: float) -> Slot | None:
+        """The batch to send now: while recovering only the oldest unresolved one, otherwise the oldest that has not been sent."""
+        if self.healing or not self._has_identity():
+            return None
+        for slot in self.slots:
+            if slot.state is State.WAITING:
+                return slot if slot.not_before_ms <= now_ms else None
+            if self.recovering and slot.state is State.FLYING:
+                return None
+        return None
+
+    def launched(self, slot: Slot) -> None:
+        """The slot's bytes are on their way to a socket."""
+        slot.state = State.FLYING
+        slot.attempts += 1
+        self.launches += 1
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def acknowledged(self, slot: Slot, base_offset: int, log_append_time: int) -> None:
+        """The broker has the batch, now or since an earlier attempt. Orphans before it are resolved with it."""
+        slot.state = State.ACKED
+        self.introduced = True
+        if not slot.published:
+            slot.failure = None
+        slot.base_offset = base_offset
+        slot.log_append_time = log_append_time
+        for elder in self.slots[: self.slots.index(slot)]:
+            if elder.decided and elder.unresolved:
+                elder.state = State.ACKED
+        self._calm()
+
+    def refused(self, slot: Slot, row: Row, code: int, now_ms: float, backoff_ms: float, message: str = "") -> None:
+        """The broker answered with an error."""
+        slot.last_code = code
+        slot.state = State.WAITING
+        slot.doubt = slot.doubt or row.landed is not Landed.NO
+        slot.appended = slot.appended or row.landed is Landed.YES
+        if row.verdict in RETRIED and slot.attempts <= self._retries:
+            if row.verdict is Verdict.HEAL and self._idempotent and self._is_head(slot):
+                self.healing = True
+            self._again(slot, now_ms + backoff_ms)
+        else:
+            kind = DeliveryFatal if row.verdict is Verdict.FATAL else RecordRefused
+            self._fail(slot, f"refused by the broker: {message or row.why}", kind=kind)
+
+    def lost(self, slot: Slot, now_ms: float, backoff_ms: float) -> None:
+        """The connection died, or was given up, before the answer."""
+        slot.state = State.WAITING
+        slot.doubt = True
+        if slot.attempts <= self._retries and (self._idempotent or not slot.decided):
+            self._again(slot, now_ms + backoff_ms)
+        else:
+            self._fail(slot, "the connection was lost and no retries are left", kind=DeliveryUnknown)
+
+    def replace(self, slot: Slot, pieces: list[Slot]) -> None:
+        """Put the parts of a batch that was too large in its place, on the same sequences."""
+        place = self.slots.index(slot)
+        sequence = slot.base_sequence
+        for piece in pieces:
+            piece.stamp(slot.identity, sequence)
+            sequence = piece.next_sequence if self._idempotent else NO_SEQUENCE
+        self.slots[place : place + 1] = pieces
+        self.recovering = True
+
+    # -- deadlines ---------------------------------------------------------------------------------------------------
+
+    def expire(self, now_ms: float) -> None:
+        """Fail what is past its delivery deadline; what is in doubt gets a short grace in which the broker is asked."""
+        for slot in self.slots:
+            if slot.decided or slot.deadline_ms > now_ms or slot.state is State.ACKED:
+                continue
+            if self._idempotent and slot.persisted is Persisted.MAYBE and not slot.in_grace:
+                slot.in_grace = slot.asking = True
+                slot.deadline_ms = now_ms + self._grace_ms
+            else:
+                self._expire(slot)
+
+    def _expire(self, slot: Slot) -> None:
+        slot.fail(DeliveryTimeout, "no acknowledgement within delivery_timeout_ms")
+        if not slot.unresolved:
+            return
+        sure = slot.persisted is Persisted.NO
+        if sure or (not self._idempotent and slot.state is State.WAITING):
+            slot.state = State.FAILED
+        self._broken(hole=sure)
+
+    def deadlines(self) -> list[float]:
+        """When something here changes by itself, in ms: a delivery deadline passes, or the head's backoff ends."""
+        times = [s.deadline_ms for s in self.slots if not s.decided and s.state is not State.ACKED]
+        if not self.healing:
+            times += [s.not_before_ms for s in self.slots if s.state is State.WAITING][:1]
+        return times
+
+    # -- healing -----------------------------------------------------------------------------------------------------
+
+    def wants_answer(self) -> bool:
+        """Whether the broker should be asked what its log holds of ours."""
+        waiting = [slot for slot in self.slots if slot.unresolved and not slot.decided]
+        if any(slot.asking for slot in waiting):
+            return True
+        return self.healing and not self._flying() and any(slot.doubt for slot in waiting)
+
+    def wants_bump(self) -> bool:
+        """Whether everything left is known not to be in the log, or already reported, so that the next epoch may begin."""
+        return self.healing and self.identity is not None and not self._flying() and not self.wants_answer()
+
+    def described(self, known: Known | None) -> None:
+        """Draw the conclusions from DescribeProducers; None: the broker cannot tell."""
+        open_slots = [slot for slot in self.slots if slot.unresolved]
+        for slot in open_slots:
+            slot.asking = False
+        if not open_slots:
+            return
+        if known is None or known.epoch != open_slots[0].identity[1] or known.last_sequence < 0:
+            if not self._flying():
+                self._give_up(open_slots)
+            return
+        start = open_slots[0].base_sequence
+        covered = distance(start, known.last_sequence) + 1
+        missing = [slot for slot in open_slots if distance(start, slot.base_sequence) >= covered]
+        for slot in open_slots[: len(open_slots) - len(missing)]:
+            self._found(slot, last=slot is open_slots[-1])
+        if missing and not self._flying():
+            self._judge_missing(missing, expected=distance(start, missing[0].base_sequence) == covered)
+        self._calm()
+
+    def _found(self, slot: Slot, *, last: bool) -> None:
+        """The leader's log holds the slot. When it is the last one it is sent once more: that answer confirms all of them (acks=all)."""
+        slot.doubt = slot.appended = True
+        if slot.state is State.FLYING:
+            return
+        if last and not slot.confirming and not slot.decided:
+            slot.confirming = True
+            self._again(slot, 0.0)
+            self.healing = False
+        else:
+            slot.state = State.LOGGED
+
+    def _judge_missing(self, missing: list[Slot], *, expected: bool) -> None:
+        """Slots the log does not hold at this moment. A doubtful one could still arrive, unless a hole before it can never be filled."""
+        doubtful = [slot for slot in missing if slot.doubt and not slot.decided]
+        if expected and (doubtful or not self.healing):
+            self.healing = False
+            self.recovering = True
+        elif not expected and self._hole:
+            for slot in missing:
+                slot.doubt = slot.decided
+            self.healing = True
+        else:
+            self._give_up(doubtful)
+
+    def _give_up(self, slots: list[Slot]) -> None:
+        """Nobody can tell whether these are in the log: fail what is in doubt, keep what is not, and begin a new epoch."""
+        for slot in slots:
+            if slot.doubt and not slot.decided:
+                kind = DeliveryTimeout if slot.in_grace else DeliveryUnknown
+                slot.fail(kind, "sent, and whether it reached the log cannot be known")
+        self.healing = True
+
+    def bump(self) -> None:
+        """Begin the next epoch of this partition: drop orphans, rewrite the rest from sequence 0. After the last epoch a new producer
+        id is needed."""
+        assert self.identity is not None
+        for slot in self.slots:
+            if slot.decided and slot.unresolved:
+                slot.state = State.FAILED
+        self._hole = False
+        pid, epoch = self.identity
+        if epoch >= EPOCH_MAX:
+            self.spent_pid = pid
+            self.introduced = False
+            self.identity = None
+            self.healing = False
+        else:
+            self.adopt((pid, epoch + 1))
+
+    def adopt(self, identity: tuple[int, int]) -> None:
+        """Take an identity and give it to every batch that waits."""
+        self.identity = identity
+        self.next_sequence, self.first_sequence = self.first_sequence, 0
+        self.healing = False
+        for slot in self.slots:
+            if slot.state is State.WAITING:
+                slot.stamp(identity, self.next_sequence)
+                self.next_sequence = slot.next_sequence
+        self._calm()
+
+    # -- outcomes ----------------------------------------------------------------------------------------------------
+
+    def take_finished(self) -> list[Slot]:
+        """Slots whose outcome can be published now, in order: nothing overtakes an elder whose futures are still open."""
+        finished: list[Slot] = []
+        for place, slot in enumerate(self.slots):
+            if slot.published:
+                continue
+            if not (slot.decided or slot.state is State.ACKED or (slot.state is State.LOGGED and self._confirmed(place))):
+                break
+            slot.published = True
+            finished.append(slot)
+        self.slots = [slot for slot in self.slots if not slot.published or slot.unresolved]
+        self._calm()
+        return finished
+
+    def fail_all(self, kind: type[DeliveryError], reason: str, code: int) -> None:
+        """The producer is dead: everything here fails with it."""
+        for slot in self.slots:
+            if not slot.decided and slot.state is not State.ACKED:
+                slot.fail(kind, reason, code=code)
+            slot.state = State.FAILED if slot.unresolved else slot.state
+
+    def _confirmed(self, place: int) -> bool:
+        later = self.slots[place + 1 :]
+        return any(slot.state is State.ACKED for slot in later) or not any(slot.unresolved for slot in later)
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    def _again(self, slot: Slot, not_before_ms: float) -> None:
+        slot.state = State.WAITING
+        slot.not_before_ms = not_before_ms
+        self.recovering = True
+
+    def _fail(self, slot: Slot, reason: str, *, kind: type[DeliveryError] = RecordRefused) -> None:
+        if not slot.decided:
+            slot.fail(kind, reason)
+        slot.state = State.FAILED
+        self._broken(hole=not slot.doubt)
+
+    def _broken(self, *, hole: bool) -> None:
+        """A slot's sequences will never be acknowledged: the next epoch must begin before anything new leaves."""
+        if self._idempotent:
+            self.healing = True
+            self._hole = self._hole or hole
+
+    def _has_identity(self) -> bool:
+        return self.identity is not None or not self._idempotent
+
+    def _flying(self) -> bool:
+        return any(slot.state is State.FLYING for slot in self.slots)
+
+    def _is_head(self, slot: Slot) -> bool:
+        return next((s for s in self.slots if s.unresolved), None) is slot
+
+    def _calm(self) -> None:
+        """A window without retries is clean and pipelines again."""
+        if self.recovering and not any(s.unresolved and s.attempts > 0 for s in self.slots):
+            self.recovering = False

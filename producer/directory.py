@@ -1,0 +1,91 @@
+"""The topics callers may append to, and the wait for one that is not known yet.
+
+Filled on the sender thread from what the core announces; read by callers' threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from producer.core.accumulator import Accumulator, TopicQueues
+from producer.core.batch import deadline_after
+from producer.core.cluster import Change
+from producer.core.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
+from producer.core.events import Announce
+from producer.core.verdict import judge
+from producer.wire.codes import Api, error_name
+
+
+class Directory:
+    """See the module. `make_queues`: an empty TopicQueues for a topic's name."""
+
+    def __init__(self, accumulator: Accumulator, make_queues: Callable[[str], TopicQueues]) -> None:
+        self._accumulator = accumulator
+        self._make_queues = make_queues
+        self._changed = threading.Condition()
+        self._refused: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
+        self._dead: FencepostError | None = None
+
+    def announce(self, news: Announce) -> None:
+        """Take what was heard of a topic and wake those who wait for it."""
+        heard = news.heard
+        with self._changed:
+            self._missing.pop(heard.topic, None)
+            if heard.change is Change.MISSING:
+                self._missing[heard.topic] = heard.code
+            elif heard.change is Change.REFUSED:
+                self._refused[heard.topic] = heard.code
+            else:
+                self._learn(heard.topic, heard.partitions, list(news.available))
+            self._changed.notify_all()
+
+    def _learn(self, topic: str, partitions: int, available: list[int]) -> None:
+        with self._accumulator.shared.lock:
+            queues = self._accumulator.topics.get(topic) or self._make_queues(topic)
+            queues.grow(partitions)
+            queues.partitions = partitions
+            queues.available = available
+            self._accumulator.topics[topic] = queues
+
+    def forget_refusal(self, topic: str) -> None:
+        """Somebody is about to ask for the topic again."""
+        with self._changed:
+            self._refused.pop(topic, None)
+
+    def die(self, error: FencepostError) -> None:
+        """Nothing will be heard any more."""
+        with self._changed:
+            self._dead = error
+            self._changed.notify_all()
+
+    def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
+        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable or RecordRefused.
+
+        `trouble`: what keeps the brokers from answering, asked when nothing was heard.
+        """
+        deadline = deadline_after(timeout_s)
+        with self._changed:
+            while True:
+                queues = self._accumulator.topics.get(topic)
+                if queues is not None and partition < queues.partitions:
+                    return queues
+                if topic in self._refused:
+                    code = self._refused[topic]
+                    raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)
+                if self._dead is not None:
+                    raise again(self._dead)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TopicUnavailable(self._excuse(topic, partition, queues, timeout_s, trouble()))
+                self._changed.wait(left)
+
+    def _excuse(self, topic: str, partition: int, queues: TopicQueues | None, timeout_s: float, trouble: str) -> str:
+        limit = f"within max_block_ms={plain(timeout_s * 1000)}"
+        if queues is not None:
+            return f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}"
+        if topic in self._missing:
+            return f"topic {topic!r} did not become available {limit}: the brokers say {error_name(self._missing[topic])}"
+        return f"nothing was heard of topic {topic!r} {limit}: {trouble}"

@@ -1,0 +1,316 @@
+"""The only impure loop: it turns the core's commands into sockets, timers and callbacks, on its own thread.
+
+Callers' threads reach it through `post` alone. What its core raises is a bug; it ends the producer with every record told so, and never
+hangs a caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import singledispatchmethod
+from typing import Any, TypeVar
+
+from producer.config import addresses
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Shared, deadline_after
+from producer.core.core import Core
+from producer.core.errors import Fatal, FencepostError, ProducerClosed, again
+from producer.core.events import (
+    Announce,
+    Appended,
+    Command,
+    Connect,
+    Connected,
+    Die,
+    Disconnect,
+    Event,
+    LinkLost,
+    Replied,
+    Send,
+    Settle,
+    Ticked,
+    Written,
+)
+from producer.core.settings import Settings
+from producer.failures import Failures
+from producer.link import Link, open_link
+from producer.version import VERSION
+
+log = logging.getLogger("fencepost.producer")
+
+T = TypeVar("T")
+
+UNSEEN_LOG_DELAY_S = 1.0
+STOP_TIMEOUT_S = 5.0
+
+
+def now_ms() -> float:
+    """The engine's clock: monotonic milliseconds."""
+    return time.monotonic() * 1000.0
+
+
+class Engine:
+    """Owns the loop, the thread, the links and the core. `announce` is told what is heard of topics, `room` that the budget has some."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        shared: Shared,
+        *,
+        announce: Callable[[Announce], None],
+        died: Callable[[FencepostError], None],
+    ) -> None:
+        self.failures = Failures()
+        self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random)
+        self._settings = settings
+        self._accumulator = accumulator
+        self._shared = shared
+        self._announce = announce
+        self._died = died
+        self._room = threading.Condition()
+        self._links: dict[int, Link] = {}
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._inbox: deque[Event] = deque()
+        self._busy = False
+        self._freed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._say_timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
+
+    # -- from any thread ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def post(self, event: Event) -> None:
+        """Hand the core an event, soon. After the end it is ignored."""
+        try:
+            self._loop.call_soon_threadsafe(self.handle, event)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def wake(self) -> None:
+        """The accumulator has something new."""
+        self.post(APPENDED)
+
+    def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
+        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. The sender stops
+        lingering meanwhile."""
+        deadline = deadline_after(timeout_s)
+        with self._room:
+            self._accumulator.waiting += 1
+            try:
+                self.wake()
+                while (result := attempt()) is None and (left := deadline - time.monotonic()) > 0:
+                    self._room.wait(left)
+                return result
+            finally:
+                self._accumulator.waiting -= 1
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Wait until the sender thread has finished what it does now, callbacks included; False when the time passed first."""
+        done = threading.Event()
+        try:
+            self._loop.call_soon_threadsafe(done.set)
+        except RuntimeError:
+            return True
+        deadline = deadline_after(timeout_s)
+        while self.running and not done.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                return False
+        return True
+
+    def stop(self, reason: FencepostError) -> None:
+        """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
+        try:
+            self._loop.call_soon_threadsafe(self._finish, reason)
+        except RuntimeError:
+            return
+        if threading.current_thread() is not self._thread:
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def trouble(self) -> str:
+        """Why no broker answers, for an error message."""
+        failures = [f"{node.address.host}:{node.address.port}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
+        return "; ".join(failures) or "no broker answered"
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    # -- the loop's thread -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._shared.sender_ident = threading.get_ident()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._stop.wait())
+            self._loop.run_until_complete(self._close_links())
+        finally:
+            self._end(ProducerClosed("the producer is closed"))
+            self._loop.close()
+
+    def handle(self, event: Event) -> None:
+        """Run the core on an event and on all events that its commands cause at once."""
+        self._inbox.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._inbox:
+                now = now_ms()
+                for command in self.core.handle(self._inbox.popleft(), now):
+                    self._do(command)
+            self._set_timer(now)
+        except Exception as error:
+            log.exception("the sender failed; the producer ends here")
+            self._inbox.clear()
+            self._end(Fatal(f"internal error in the sender: {error!r}"))
+        finally:
+            self._busy = False
+            self._tell_room()
+
+    def _set_timer(self, seen_ms: float) -> None:
+        """Wake the core for what comes due after the time that it has seen; some of that may be past by now."""
+        wake_ms = self.core.next_wake_ms(seen_ms)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wake_ms != float("inf"):
+            self._timer = self._loop.call_later(max(0.0, wake_ms - now_ms()) / 1000.0, self.handle, TICKED)
+
+    def _tell_room(self) -> None:
+        if self._freed:
+            self._freed = False
+            with self._room:
+                self._room.notify_all()
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _do(self, command: Command) -> None:
+        raise AssertionError(f"no such command: {command!r}")
+
+    @_do.register
+    def _(self, command: Send) -> None:
+        link = self._links.get(command.node)
+        if link is None:
+            self._inbox.append(LinkLost(command.node, "the connection was lost"))
+            return
+        link.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
+
+    @_do.register
+    def _(self, command: Settle) -> None:
+        batch = command.batch
+        batch.settle(command.base_offset, command.log_append_time, command.failure)
+        if command.failure is not None:
+            self.failures.add(batch)
+            if self._say_timer is None and self.failures.unlogged:
+                self._say_timer = self._loop.call_later(UNSEEN_LOG_DELAY_S, self._say)
+        self._accumulator.release(batch)
+        self._freed = True
+
+    @_do.register
+    def _(self, command: Announce) -> None:
+        self._announce(command)
+
+    @_do.register
+    def _(self, command: Connect) -> None:
+        log.debug("connecting to broker %d at %s:%d", command.node, command.host, command.port)
+        self._dials[command.node] = self._loop.create_task(self._dial(command))
+
+    @_do.register
+    def _(self, command: Disconnect) -> None:
+        log.info("giving up the connection to broker %d: %s", command.node, command.reason)
+        dial = self._dials.pop(command.node, None)
+        link = self._links.pop(command.node, None)
+        if dial is not None:
+            dial.cancel()
+        if link is not None:
+            link.silence()
+        self._inbox.append(LinkLost(command.node, command.reason))
+
+    @_do.register
+    def _(self, command: Die) -> None:
+        log.error("the producer cannot go on: %s", command.error)
+        self._accumulator.refusal = command.error
+        self._died(command.error)
+
+    def _say(self) -> None:
+        self._say_timer = None
+        self.failures.say()
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    async def _dial(self, command: Connect) -> None:
+        settings = self._settings
+        node = command.node
+        try:
+            link, versions = await open_link(
+                command.host,
+                command.port,
+                settings.client_id,
+                timeout_s=settings.socket_connection_setup_timeout_ms / 1000.0,
+                software_version=VERSION,
+            )
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
+            log.info("broker %d at %s:%d cannot be reached: %s", node, command.host, command.port, error)
+            self._dials.pop(node, None)
+            self.handle(LinkLost(node, str(error) or repr(error)))
+            return
+        self._dials.pop(node, None)
+        self._links[node] = link
+        link.adopt(
+            on_reply=lambda token, message: self.handle(Replied(node, token, message)),
+            on_written=lambda token: self.handle(Written(node, token)),
+            on_lost=lambda reason: self._lost(node, link, reason),
+        )
+        self.handle(Connected(node, versions))
+
+    def _lost(self, node: int, link: Link, reason: str) -> None:
+        if self._links.get(node) is link:
+            del self._links[node]
+            log.info("broker %d: %s", node, reason)
+            self.handle(LinkLost(node, reason))
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _finish(self, reason: FencepostError) -> None:
+        self._end(reason)
+        self._stop.set()
+
+    def _end(self, reason: FencepostError) -> None:
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = reason
+        if self.core.dead is None:
+            self._died(reason)
+        for command in self.core.abandon(again(reason)):
+            self._do(command)
+        self._freed = True
+        self._tell_room()
+
+    async def _close_links(self) -> None:
+        for timer in (self._timer, self._say_timer):
+            if timer is not None:
+                timer.cancel()
+        waits: list[Coroutine[Any, Any, Any]] = []
+        for dial in list(self._dials.values()):
+            dial.cancel()
+            waits.append(asyncio.wait([dial], timeout=1.0))
+        for link in self._links.values():
+            link.silence()
+        await asyncio.gather(*waits, asyncio.sleep(0), return_exceptions=True)
+
+
+APPENDED = Appended()
+TICKED = Ticked()

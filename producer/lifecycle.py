@@ -1,0 +1,97 @@
+"""What happens to a producer that nobody closes: process exit, garbage collection, fork.
+
+Exit flushes within `exit_flush_ms` and says how many records were lost. Collection ends the sender thread and warns. In a forked child
+the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from librt.threading import Lock
+
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Batch, Shared
+from producer.core.errors import ProducerClosed, ProducerForked
+
+if TYPE_CHECKING:
+    from producer.engine import Engine
+
+log = logging.getLogger("fencepost.producer")
+
+
+class Lease:
+    """Held by the producer object alone, so that its collection is the producer's collection."""
+
+    def __init__(self, engine: Engine, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
+        self.engine = engine
+        self._accumulator = accumulator
+        self._shared = shared
+        self._exit_flush_s = exit_flush_s
+        self._ended = False
+        LIVE.add(self)
+
+    def end(self) -> None:
+        """The producer was closed properly."""
+        self._ended = True
+        LIVE.discard(self)
+
+    def __del__(self) -> None:
+        if not self._ended and self._shared.forked is None and self.engine.running:
+            warnings.warn("a producer was garbage-collected without close(); its undelivered records fail", ResourceWarning, stacklevel=2)
+            self.engine.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
+
+    def begin_to_leave(self) -> Callable[[], None]:
+        """The process exits: begin to flush. What this returns waits for the rest of the bound, and says what was lost."""
+        if self._ended or self._shared.forked is not None or not self.engine.running:
+            return lambda: None
+        self.end()
+        return partial(self._leave, self._accumulator.begin_flush(), time.monotonic() + self._exit_flush_s)
+
+    def _leave(self, batches: list[Batch], deadline: float) -> None:
+        late = [batch for batch in batches if not batch.wait(max(0.0, deadline - time.monotonic()))]
+        lost = sum(int(batch.count) for batch in late)
+        self.engine.stop(ProducerClosed("the process exited before the record was acknowledged"))
+        unseen = self.engine.failures.take()
+        if lost or unseen is not None:
+            count = unseen.count if unseen is not None else lost
+            log.critical("exit without close(): %d records were lost after waiting %g s", count, self._exit_flush_s)
+
+    def after_fork_in_child(self) -> None:
+        """This process has a copy of the memory, but neither the thread nor, by rights, the sockets."""
+        forked = ProducerForked(
+            f"this producer was made in process {os.getppid()} and cannot be used in its child {os.getpid()}: make a new one after the fork"
+        )
+        self._shared.lock = Lock()
+        self._shared.forked = forked
+        self._accumulator.refusal = forked
+        BURIED.append(self.engine)
+
+
+LIVE: weakref.WeakSet[Lease] = weakref.WeakSet()
+BURIED: list[Engine] = []
+"""A parent's engines in its child: kept, so that no destructor touches a socket or an epoll set that the parent is using."""
+
+
+def leave_all() -> None:
+    """At exit, for every producer that is still open. They share the time that they have."""
+    for leave in [lease.begin_to_leave() for lease in list(LIVE)]:
+        leave()
+
+
+def bury_all() -> None:
+    """In a forked child."""
+    for lease in list(LIVE):
+        lease.after_fork_in_child()
+
+
+atexit.register(leave_all)
+os.register_at_fork(after_in_child=bury_all)

@@ -1,0 +1,65 @@
+"""What can go wrong between a message and its bytes.
+
+Nothing here is about a broker's answers: an error code in a well-formed response is a value, and its meaning is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from producer.wire.codes import Api, api_name
+
+
+class WireError(Exception):
+    """Bytes that are no message, or a message that is no bytes. Can be pickled, so that it crosses process boundaries whole."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class Malformed(WireError):
+    """Bytes that break the layout of their message.
+
+    `offset` is where the refused item starts, counted from the start of the data, whatever part of it was decoded.
+    """
+
+    def __init__(self, reason: str, offset: int, *, api: int | None = None, version: int | None = None) -> None:
+        where = "frame" if api is None else api_name(api) if version is None else f"{api_name(api)} v{version}"
+        super().__init__(f"{where}: {reason} at byte {offset}")
+        self.reason = reason
+        self.offset = offset
+        self.api: Api | int | None = Api(api) if api in _KNOWN else api
+        self.version = version
+
+
+class FrameTooLarge(WireError):
+    """A length prefix that is negative or above the limit. `frames` are the complete frames that came before it in the same data."""
+
+    def __init__(self, size: int, limit: int, *, frames: list[bytes]) -> None:
+        super().__init__(f"a frame of {size} bytes, where 0 to {limit} are allowed")
+        self.size = size
+        self.limit = limit
+        self.frames = frames
+
+
+class UnsupportedVersion(WireError):
+    """A version in which we do not speak this message."""
+
+    def __init__(self, message: str, version: int, *, versions: range) -> None:
+        super().__init__(f"{message} v{version} is not spoken here, only v{versions.start} to v{versions.stop - 1}")
+        self.version = version
+        self.versions = versions
+
+
+class UnsupportedFieldValue(WireError):
+    """A value that the chosen version cannot carry: the field is not in it, or null, range or encoding do not fit."""
+
+
+_KNOWN: Final = frozenset(Api)
+
+
+def _rebuild(cls: type[WireError], args: tuple[object, ...], state: dict[str, object]) -> WireError:
+    """The error with the text and the attributes that it had, without going through its constructor."""
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,216 @@
+"""Frames: a message with its header and its length, and the cutting of a byte stream into frames.
+
+Which header a message has is decided here: version 2 of the request header and version 1 of the response header carry a tag buffer and
+belong to the flexible versions, except that an ApiVersions response always has header 0, so that a client can read it before it knows the
+broker. It does no I/O.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from struct import error as StructError
+from typing import Final
+
+import msgspec
+
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue
+from producer.wire.fields import NEVER, Buffer
+from producer.wire.message import Message, decode, encode_into
+from producer.wire.messages import REQUESTS, RESPONSES
+from producer.wire.runtime import REFUSALS, Refused, malformed, skip_tags
+
+FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
+"""Kafka's socket.request.max.bytes."""
+
+_SIZE: Final = Layout(">i")
+_REQUEST_START: Final = Layout(">ihhih")
+_REQUEST_HEADER: Final = Layout(">hhih")
+_RESPONSE_START: Final = Layout(">ii")
+
+
+class RequestHeader(msgspec.Struct, frozen=True):
+    """What stands in front of every request. Its client id is in the classic encoding in every version."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def encode_request(message: Message, version: int, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A request as a frame, length prefix included, in pieces for a gathering write."""
+    try:
+        client = b"" if client_id is None else client_id.encode()
+        out = bytearray(_REQUEST_START.pack(0, message.api, version, correlation_id, -1 if client_id is None else len(client)))
+    except (StructError, UnicodeEncodeError) as error:
+        raise UnsupportedFieldValue(f"request header: {error}") from error
+    out += client
+    if version >= message.flexible:
+        out.append(0)
+    return _frame(message, version, out)
+
+
+def encode_response(message: Message, version: int, *, correlation_id: int) -> list[Buffer]:
+    """A response as a frame, length prefix included, in pieces for a gathering write."""
+    try:
+        out = bytearray(_RESPONSE_START.pack(0, correlation_id))
+    except StructError as error:
+        raise UnsupportedFieldValue(f"response header: {error}") from error
+    if _response_header_has_tags(message.api, version, message.flexible):
+        out.append(0)
+    return _frame(message, version, out)
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a request, and where its body starts.
+
+    The header can be read for versions that we do not speak, as the fallback of ApiVersions needs (KIP-511). Of an API that we do not speak
+    at all the header's version is unknown: it is read as version 1.
+    """
+    data = _bytes_of(frame)
+    pos = 0
+    api_key: int | None = None
+    api_version: int | None = None
+    try:
+        api_key, api_version, correlation_id, size = _REQUEST_HEADER.unpack_from(data, 0)
+        pos = _REQUEST_HEADER.size
+        stop = pos + size
+        if size < -1 or stop > len(data):
+            raise Refused(f"client id of length {size} where {len(data) - pos} bytes are left", pos)
+        client_id = None
+        if size >= 0:
+            client_id = str(data[pos:stop], "utf-8")
+            pos = stop
+        if api_version >= _flexible_from(api_key):
+            pos = skip_tags(data, pos, len(data))
+    except REFUSALS as error:
+        raise malformed(error, pos, api_key, api_version) from error
+    return RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id), pos
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+    """A request with its header. An API or a version that we do not speak is Malformed, too: nobody can tell what its bytes mean."""
+    header, pos = decode_request_header(frame)
+    cls = REQUESTS.get(header.api_key)
+    if cls is None or header.api_version not in cls.versions:
+        what = "API" if cls is None else "version"
+        raise Malformed(f"a request of an {what} not spoken here", 0, api=header.api_key, version=header.api_version)
+    return header, decode(cls, header.api_version, frame, start=pos)
+
+
+def decode_response(frame: Buffer, api: int, version: int) -> tuple[int, Message]:
+    """A response, and the correlation id that says which request it answers.
+
+    A broker that does not know our version of ApiVersions answers in version 0 with UNSUPPORTED_VERSION (KIP-511), so that answer is
+    understood, too.
+    """
+    cls = RESPONSES[api]
+    data = _bytes_of(frame)
+    pos = 0
+    try:
+        (correlation_id,) = _SIZE.unpack_from(data, 0)
+        pos = _SIZE.size
+        if _response_header_has_tags(api, version, cls.flexible):
+            pos = skip_tags(data, pos, len(data))
+    except REFUSALS as error:
+        raise malformed(error, pos, api, version) from error
+    try:
+        return correlation_id, decode(cls, version, frame, start=pos)
+    except Malformed:
+        # The fallback came with version 3. In the older versions a truncated answer could pass for one of version 0.
+        if api != Api.API_VERSIONS or version < cls.flexible or bytes(data[pos : pos + 2]) != _UNSUPPORTED_VERSION:
+            raise
+    return correlation_id, decode(cls, 0, frame, start=pos)
+
+
+class FrameSplitter:
+    """Cuts a stream of bytes into frames without their length prefix. Data may arrive in pieces of any size; each byte is copied at most
+    twice.
+
+    A length that is negative or above the limit raises FrameTooLarge before anything of that frame is kept. The stream has lost its rhythm
+    then: the splitter must not be fed again.
+    """
+
+    def __init__(self, *, limit: int = FRAME_BYTES_MAX) -> None:
+        self._limit = limit
+        self._partial = bytearray()
+        self._partial_size = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that is not complete yet, its prefix included."""
+        return len(self._partial)
+
+    def feed(self, data: Buffer) -> list[bytes]:
+        """Take the next bytes of the stream; returns the frames that they complete."""
+        frames: list[bytes] = []
+        view = memoryview(data).cast("B")
+        pos = self._complete(view, frames) if self._partial else 0
+        while len(view) - pos >= _SIZE.size:
+            size = self._checked(_SIZE.unpack_from(view, pos)[0], frames)
+            stop = pos + _SIZE.size + size
+            if stop > len(view):
+                self._partial_size = size
+                break
+            frames.append(bytes(view[pos + _SIZE.size : stop]))
+            pos = stop
+        self._partial += view[pos:]
+        return frames
+
+    def _complete(self, view: memoryview, frames: list[bytes]) -> int:
+        """Bring the frame in the making forward; returns how many of the new bytes it took."""
+        partial = self._partial
+        taken = 0
+        if len(partial) < _SIZE.size:
+            taken = min(_SIZE.size - len(partial), len(view))
+            partial += view[:taken]
+            if len(partial) < _SIZE.size:
+                return taken
+            self._partial_size = self._checked(_SIZE.unpack_from(partial)[0], frames)
+        stop = taken + _SIZE.size + self._partial_size - len(partial)
+        if stop > len(view):
+            partial += view[taken:]
+            return len(view)
+        partial += view[taken:stop]
+        with memoryview(partial) as whole:
+            frames.append(bytes(whole[_SIZE.size :]))
+        self._partial = bytearray()
+        return stop
+
+    def _checked(self, size: int, frames: list[bytes]) -> int:
+        """The size of a frame, unless it is out of bounds."""
+        if not 0 <= size <= self._limit:
+            self._partial = bytearray()
+            raise FrameTooLarge(size, self._limit, frames=frames)
+        return size
+
+
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+def _frame(message: Message, version: int, out: bytearray) -> list[Buffer]:
+    """Complete a frame whose header is in `out`, four bytes kept free for the length."""
+    parts: list[Buffer] = []
+    parts.append(encode_into(message, version, out, parts))
+    size = sum(memoryview(part).nbytes for part in parts) - _SIZE.size
+    if size > 0x7FFFFFFF:
+        raise UnsupportedFieldValue(f"a frame of {size} bytes is above what its length can say")
+    _SIZE.pack_into(out, 0, size)
+    return parts
+
+
+def _bytes_of(frame: Buffer) -> bytes | memoryview:
+    """The frame as something whose items are its bytes."""
+    return frame if type(frame) is bytes else memoryview(frame).cast("B")
+
+
+def _flexible_from(api_key: int) -> int:
+    """The first flexible version of an API."""
+    cls = REQUESTS.get(api_key)
+    return NEVER if cls is None else cls.flexible
+
+
+def _response_header_has_tags(api: int, version: int, flexible: int) -> bool:
+    """Whether the response header ends in a tag buffer."""
+    return version >= flexible and api != Api.API_VERSIONS

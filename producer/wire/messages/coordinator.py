@@ -1,0 +1,50 @@
+"""FindCoordinator: which broker looks after a group or a transactional id."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i8, i16, i32, ignorable, since, until
+from producer.wire.message import Message
+
+
+class FindCoordinatorRequest(Message):
+    """Asks for one key, from version 4 on for many. Key type 0 is a group, 1 a transactional id, 2 a share group."""
+
+    api = Api.FIND_COORDINATOR
+    versions = range(7)
+    flexible = 3
+    is_request = True
+
+    key: Annotated[str, until(3)] = ""
+    key_type: Annotated[i8, since(1)] = 0
+    coordinator_keys: Annotated[list[str], since(4)] = []
+
+
+class Coordinator(WireStruct):
+    """The coordinator of one key."""
+
+    key: Annotated[str, since(4)] = ""
+    node_id: Annotated[i32, since(4)] = 0
+    host: Annotated[str, since(4)] = ""
+    port: Annotated[i32, since(4)] = 0
+    error_code: Annotated[i16, since(4)] = 0
+    error_message: Annotated[str | None, since(4), ignorable] = ""
+
+
+class FindCoordinatorResponse(Message):
+    """The coordinator in fields of the response itself up to version 3, in a list later."""
+
+    api = Api.FIND_COORDINATOR
+    versions = range(7)
+    flexible = 3
+    is_request = False
+
+    throttle_time_ms: Annotated[i32, since(1), ignorable] = 0
+    error_code: Annotated[i16, until(3)] = 0
+    error_message: Annotated[str | None, since(1), until(3), ignorable] = ""
+    node_id: Annotated[i32, until(3)] = 0
+    host: Annotated[str, until(3)] = ""
+    port: Annotated[i32, until(3)] = 0
+    coordinators: Annotated[list[Coordinator], since(4)] = []

@@ -1,0 +1,64 @@
+"""DescribeProducers: which producers a partition's leader remembers."""
+
+from __future__ import annotations
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i16, i32, i64
+from producer.wire.message import Message
+
+
+class TopicRequest(WireStruct):
+    """Partitions of one topic to ask about."""
+
+    name: str = ""
+    partition_indexes: list[i32] = []
+
+
+class DescribeProducersRequest(Message):
+    """Must go to the leader of each partition."""
+
+    api = Api.DESCRIBE_PRODUCERS
+    versions = range(1)
+    flexible = 0
+    is_request = True
+
+    topics: list[TopicRequest] = []
+
+
+class ProducerState(WireStruct):
+    """What is remembered of one producer. The epoch is 32 bits wide here."""
+
+    producer_id: i64 = 0
+    producer_epoch: i32 = 0
+    last_sequence: i32 = -1
+    last_timestamp: i64 = -1
+    coordinator_epoch: i32 = 0
+    current_txn_start_offset: i64 = -1
+
+
+class PartitionResponse(WireStruct):
+    """The producers of one partition."""
+
+    partition_index: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = None
+    active_producers: list[ProducerState] = []
+
+
+class TopicResponse(WireStruct):
+    """The partitions of one topic."""
+
+    name: str = ""
+    partitions: list[PartitionResponse] = []
+
+
+class DescribeProducersResponse(Message):
+    """One answer per partition."""
+
+    api = Api.DESCRIBE_PRODUCERS
+    versions = range(1)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    topics: list[TopicResponse] = []

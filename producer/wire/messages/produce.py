@@ -1,0 +1,84 @@
+"""Produce. Versions 0 to 2 carried older record formats and are not spoken here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from producer.wire.codes import Api
+from producer.wire.fields import ZERO_UUID, Records, WireStruct, i16, i32, i64, ignorable, since, tag, until
+from producer.wire.message import Message
+from producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
+
+
+class PartitionProduceData(WireStruct):
+    """One batch for one partition."""
+
+    index: i32 = 0
+    records: Records | None = None
+
+
+class TopicProduceData(WireStruct):
+    """The partitions of one topic, which goes by its id from version 13 on."""
+
+    name: Annotated[str, until(12), ignorable] = ""
+    topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
+    partition_data: list[PartitionProduceData] = []
+
+
+class ProduceRequest(Message):
+    """Appends batches. With acks 0 there is no response.
+
+    Inside a transaction, version 12 and later also add the partitions to it (KIP-890).
+    """
+
+    api = Api.PRODUCE
+    versions = range(3, 14)
+    flexible = 9
+    is_request = True
+
+    transactional_id: Annotated[str | None, since(3)] = None
+    acks: i16 = 0
+    timeout_ms: i32 = 0
+    topic_data: list[TopicProduceData] = []
+
+
+class BatchIndexAndErrorMessage(WireStruct):
+    """A record because of which its whole batch was refused."""
+
+    batch_index: Annotated[i32, since(8)] = 0
+    batch_index_error_message: Annotated[str | None, since(8)] = None
+
+
+class PartitionProduceResponse(WireStruct):
+    """What became of the batch of one partition."""
+
+    index: i32 = 0
+    error_code: i16 = 0
+    base_offset: i64 = 0
+    log_append_time_ms: Annotated[i64, since(2), ignorable] = -1
+    log_start_offset: Annotated[i64, since(5), ignorable] = -1
+    record_errors: Annotated[list[BatchIndexAndErrorMessage], since(8), ignorable] = []
+    error_message: Annotated[str | None, since(8), ignorable] = None
+    current_leader: Annotated[LeaderIdAndEpoch, since(10), tag(0)] = LeaderIdAndEpoch()
+
+
+class TopicProduceResponse(WireStruct):
+    """The partitions of one topic."""
+
+    name: Annotated[str, until(12), ignorable] = ""
+    topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
+    partition_responses: list[PartitionProduceResponse] = []
+
+
+class ProduceResponse(Message):
+    """One answer per partition, and where new leaders are reached."""
+
+    api = Api.PRODUCE
+    versions = range(3, 14)
+    flexible = 9
+    is_request = False
+
+    responses: list[TopicProduceResponse] = []
+    throttle_time_ms: Annotated[i32, since(1), ignorable] = 0
+    node_endpoints: Annotated[list[NodeEndpoint], since(10), tag(0)] = []

@@ -1,0 +1,97 @@
+"""Builds the wheel: the hot modules compiled by mypyc where a C compiler is, plain Python where none is or FENCEPOST_PURE=1 asks for it.
+
+It refuses to compile in place, where an edit would leave the compiled file stale, and it never falls back to a pure build because compiling
+failed: only because there is nothing to compile with. A checkout is left as it was; everything is built in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+hot = runpy.run_path(str(ROOT / "producer" / "_hot.py"))
+
+
+def why_pure() -> str | None:
+    """Why this build compiles nothing; None where it can and should."""
+    if hot["pure_wanted"]():
+        return f"{hot['PURE_VARIABLE']} was set for the build"
+    if sys.implementation.name != "cpython" or os.name != "posix":
+        return f"{sys.implementation.name} on {os.name} is not compiled for"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "free-threaded Python is not compiled for"
+    return missing_compiler()
+
+
+def missing_compiler() -> str | None:
+    """Why nothing at all can be compiled here, found by compiling nothing: the compiler, its headers or Python's may be absent."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory, "probe.c")
+        source.write_text("#include <Python.h>\n#include <string.h>\n")
+        arguments = ["-fPIC", f"-I{sysconfig.get_path('include')}", "-shared", str(source), "-o", str(source.with_suffix(".so"))]
+        try:
+            probe = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        except OSError as error:
+            return f"no C compiler ({command[0]}: {error.strerror})"
+    if probe.returncode:
+        complaint = next((line for line in probe.stderr.splitlines() if "error" in line), probe.stderr.strip())
+        return f"no C compiler that can build Python extensions ({complaint.strip()})"
+    return None
+
+
+def compiled_extensions(modules: list[str], directory: Path) -> list[Extension]:
+    from mypyc.build import mypycify  # only here: a pure build does not need it
+
+    paths = [module.replace(".", "/") + ".py" for module in modules]
+    options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={directory / 'mypy'}"]
+    extensions: list[Extension] = mypycify([*options, *paths], target_dir=str(directory / "mypyc"), group_name="fencepost")
+    for extension in extensions:
+        # Another compiler's new warning is no reason for an installation to fail.
+        extension.extra_compile_args = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
+    return extensions
+
+
+class BuildPy(build_py):  # type: ignore[misc]  # setuptools publishes no types
+    """`build_py` that also leaves the build record, by which stale compiled files are found out."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            Path(self.build_lib, "producer", hot["BUILD_RECORD"]).write_text("".join(f"{line}\n" for line in build_record))
+
+
+modules = [module for module in hot["HOT"] if Path(hot["source_path"](module)).exists()]
+build_record: list[str] = []
+extensions: list[Extension] = []
+options: dict[str, dict[str, str]] = {}
+commands = set(sys.argv)
+if "build_ext" in commands and commands & {"--inplace", "-i"}:
+    sys.exit("fencepost is not compiled in place: an edited source would leave its compiled file stale. Install a wheel.")
+if "sdist" not in commands:
+    workplace = Path(tempfile.mkdtemp(prefix="fencepost-build-"))
+    atexit.register(shutil.rmtree, workplace, ignore_errors=True)
+    options = {"build": {"build_base": str(workplace)}, "egg_info": {"egg_base": str(workplace)}}
+# Metadata and editable installs need nothing compiled.
+if commands & {"bdist_wheel", "build", "build_ext", "install"}:
+    reason = why_pure()
+    if reason is None:
+        build_record = [f"{module} {hot['digest'](Path(hot['source_path'](module)).read_bytes())}" for module in modules]
+        extensions = compiled_extensions(modules, workplace)
+    else:
+        build_record = [f"pure: {reason}"]
+        print(f"fencepost: a pure Python build, nothing is compiled: {reason}", file=sys.stderr)
+
+setup(ext_modules=extensions, cmdclass={"build_py": BuildPy}, options=options)

@@ -1,0 +1,103 @@
+"""The ceiling: Produce requests that were encoded beforehand, replayed on one socket with five in flight.
+
+Its batches carry a real producer id and real sequences, so the broker does for them all that it does for anybody's. It has no deadline
+of its own beyond the socket's, and it retries nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from producer.core.partition import partition_for_key
+from producer.wire import ErrorCode, encode_request, error_name
+from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from producer.wire.messages.produce import PartitionProduceData, TopicProduceData
+from producer.wire.records import BatchBuilder, Codec, build_batch
+from tests.bench.load import Figures, Load
+from tests.conformance.raw import Link
+
+IN_FLIGHT = 5
+PRODUCE_VERSION = 9
+INIT_PRODUCER_ID_VERSION = 4
+TIMEOUT_S = 60.0
+
+
+def replay(load: Load) -> Figures:
+    """Encode all the load's records, then send them as fast as the broker takes them."""
+    host, _, port = load.bootstrap.split(",")[0].rpartition(":")
+    with Link((host, int(port)), timeout=TIMEOUT_S) as link:
+        frames, asked = encode_all(load, identity_of(link)), ProduceRequest()
+        cpu_ns, began_ns = time.process_time_ns(), time.perf_counter_ns()
+        for number, frame in enumerate(frames):
+            if number >= IN_FLIGHT:
+                check(link.receive(asked, PRODUCE_VERSION, correlation_id=number - IN_FLIGHT))
+            link.send_bytes(frame)
+        for number in range(max(0, len(frames) - IN_FLIGHT), len(frames)):
+            check(link.receive(asked, PRODUCE_VERSION, correlation_id=number))
+        spent_ns, cpu_ns = time.perf_counter_ns() - began_ns, time.process_time_ns() - cpu_ns
+    return Figures(acked=load.records, acked_per_s=load.records * 1e9 / spent_ns, cpu_ns=cpu_ns / load.records)
+
+
+def identity_of(link: Link) -> tuple[int, int]:
+    """A producer id and epoch of our own."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        answer = link.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), INIT_PRODUCER_ID_VERSION)
+        assert isinstance(answer, InitProducerIdResponse)
+        if not answer.error_code:
+            return answer.producer_id, answer.producer_epoch
+        if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+            raise RuntimeError(f"InitProducerId was answered with {error_name(answer.error_code)}")
+
+
+def encode_all(load: Load, identity: tuple[int, int]) -> list[bytes]:
+    """Every record in batches of the load's size, one batch a request, as frames ready to be written."""
+    sequences = [0] * load.partitions
+    frames: list[bytes] = []
+    for partition, builder in fill_batches(load):
+        batch = build_batch(
+            builder.payload(Codec.NONE),
+            count=int(builder.count),
+            base_timestamp=int(builder.base_timestamp),
+            max_timestamp=int(builder.max_timestamp),
+            codec=Codec.NONE,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            base_sequence=sequences[partition],
+        )
+        sequences[partition] += int(builder.count)
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=load.topic, partition_data=[PartitionProduceData(index=partition, records=batch)])],
+        )
+        frames.append(b"".join(encode_request(request, PRODUCE_VERSION, correlation_id=len(frames), client_id="ceiling")))
+    return frames
+
+
+def fill_batches(load: Load) -> Iterator[tuple[int, BatchBuilder]]:
+    """Batches in the order in which they fill up, as a producer would send them."""
+    places = [(key, partition_for_key(key, load.partitions)) for key in load.keys]
+    value, now_ms = load.value, int(time.time() * 1000)
+    room = load.batch_bytes - BatchBuilder.upper_bound(places[0][0], value, None)
+    open_batches = [BatchBuilder() for _ in range(load.partitions)]
+    for number in range(load.records):
+        key, partition = places[number % len(places)]
+        builder = open_batches[partition]
+        builder.append(now_ms, key, value, None)
+        if builder.size > room:
+            open_batches[partition] = BatchBuilder()
+            yield partition, builder
+    for partition, builder in enumerate(open_batches):
+        if builder.count:
+            yield partition, builder
+
+
+def check(answer: object) -> None:
+    """Every batch must have been appended."""
+    assert isinstance(answer, ProduceResponse)
+    for topic in answer.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise RuntimeError(f"{topic.name}-{partition.index}: {error_name(partition.error_code)}")

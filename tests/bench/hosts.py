@@ -1,0 +1,132 @@
+"""The brokers that the bench runs against, each in a process of its own: the stub, and a real Apache Kafka.
+
+The stub keeps every record in memory, so each measurement gets a new one; Kafka stays, warm, and forgets each topic after its measurement.
+What the log holds in the end, confluent-kafka tells.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from types import TracebackType
+from typing import Protocol
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.conformance.kafka import JVM_BENCH, KafkaCluster
+
+ADMIN_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+LOG_ERRORS = 3
+
+
+class Host(Protocol):
+    """A broker that takes one topic after the other."""
+
+    name: str
+
+    @property
+    def bootstrap(self) -> str: ...
+    def __enter__(self) -> Host: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def renew(self, topic: str, partitions: int) -> None:
+        """Forget all topics before and make this one."""
+
+
+class StubHost:
+    """`python -m broker_stub`, new for every topic."""
+
+    name = "broker_stub"
+
+    def __init__(self) -> None:
+        self.bootstrap = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> StubHost:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def renew(self, topic: str, partitions: int) -> None:
+        self._stop()
+        # -P: the installed package, as everywhere in the bench.
+        command = [sys.executable, "-P", "-m", "broker_stub", "--port", "0"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self._process.stdout is not None
+        too_late = threading.Timer(START_TIMEOUT_S, self._process.kill)
+        too_late.start()
+        greeting = self._process.stdout.readline()
+        too_late.cancel()
+        self.bootstrap = greeting.rpartition(" ")[2].strip()
+        if not self.bootstrap:
+            raise RuntimeError("broker_stub ended before it listened")
+        create_topic(self.bootstrap, topic, partitions)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+class KafkaHost:
+    """Apache Kafka with the JVM flags of its own start script. Raises KafkaUnavailable where there is none."""
+
+    name = "Apache Kafka"
+
+    def __init__(self) -> None:
+        self._cluster = KafkaCluster(jvm=JVM_BENCH, config={"log.segment.delete.delay.ms": 0})
+        self._topics: list[str] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    def __enter__(self) -> KafkaHost:
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._cluster.close()
+
+    def renew(self, topic: str, partitions: int) -> None:
+        if self._topics:
+            admin = admin_client(self.bootstrap)
+            for done in admin.delete_topics(self._topics).values():
+                done.result(ADMIN_TIMEOUT_S)
+        create_topic(self.bootstrap, topic, partitions)
+        self._topics = [topic]
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """One replica, and the broker's defaults."""
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+    admin = admin_client(bootstrap)
+    admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
+
+
+def records_in_log(bootstrap: str, topic: str, partitions: int) -> int:
+    """The sum of the partitions' end offsets: the bench writes neither transactions nor control records."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": LOG_ERRORS})
+    try:
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, partition), ADMIN_TIMEOUT_S) for partition in range(partitions)]
+    finally:
+        consumer.close()
+    return sum(end[1] for end in ends)
+
+
+def admin_client(bootstrap: str) -> AdminClient:
+    """Give it a name: a client gives up what it was asked when it is collected. It logs errors only."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})

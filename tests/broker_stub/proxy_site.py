@@ -1,0 +1,91 @@
+"""Where the proxy is tried: in front of the stub and in front of Apache Kafka, with a topic of the test's own."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker_stub import BrokerStub
+from broker_stub.proxy import FaultProxy
+from producer import wire
+from tests.conformance import batches
+from tests.conformance.asks_log import list_offsets_request, produce_request
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.raw import Link
+from tests.conformance.stage import Topic
+
+TIMEOUT_S = 30.0
+
+
+@dataclass
+class Site:
+    """A proxy, what is behind it, and a topic with one partition there."""
+
+    upstream: str
+    proxy: FaultProxy
+    topic: Topic
+
+    def link(self, **options: float) -> Link:
+        ((_, address), *_) = sorted(self.proxy.addresses.items())
+        return Link(address, **options)  # type: ignore[arg-type]
+
+    def end_offset(self) -> int:
+        """Asked of the broker itself."""
+        host, port = self.upstream.split(",")[0].rsplit(":", 1)
+        with Link((host, int(port))) as link:
+            part = wire.ListOffsetsPartition(partition_index=0, timestamp=-1)
+            answer = link.ask(list_offsets_request(self.topic, [part]), 7)
+        assert isinstance(answer, wire.ListOffsetsResponse)
+        return answer.topics[0].partitions[0].offset
+
+    def produce(self, sequence: int, *, pid: int = 4711, acks: int = -1) -> wire.ProduceRequest:
+        return produce_request([(self.topic, 0, batches.of(pid, 0, sequence).encode())], 12, acks=acks)
+
+
+@pytest.fixture(params=["stub", "kafka"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    batches.begin()
+    if request.param == "stub":
+        with BrokerStub() as stub:
+            yield from _proxied(stub.bootstrap)
+    else:
+        cluster: KafkaCluster = request.getfixturevalue("kafka")
+        yield from _proxied(cluster.bootstrap)
+
+
+def _proxied(upstream: str) -> Iterator[Site]:
+    name = f"proxy-{secrets.token_hex(4)}"
+    create(upstream, name)
+    with FaultProxy(upstream) as proxy:
+        yield Site(upstream, proxy, Topic(name, wire.ZERO_UUID))
+
+
+def create(upstream: str, name: str, *, partitions: int = 1, replicas: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": upstream})
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=replicas)])[name].result(TIMEOUT_S)
+    until(lambda: all(part.leader >= 0 for part in admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions.values()))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def codes(answer: object) -> set[int]:
+    """Every error code in the answer, at any depth."""
+    found = set()
+    for name in getattr(answer, "__struct_fields__", ()):
+        value = getattr(answer, name)
+        if name == "error_code":
+            found.add(value)
+        for each in value if isinstance(value, list) else ():
+            found |= codes(each)
+    return found

@@ -1,0 +1,138 @@
+"""What the tests of the stub say to it, over one socket or straight into a cluster; and waiting with a deadline."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+from uuid import UUID
+
+from broker_stub import BrokerStub
+from broker_stub.call import Fate, Reply
+from broker_stub.clock import VirtualClock
+from broker_stub.cluster import Cluster
+from producer import wire
+from producer.wire.records import encode_batch
+from tests.conformance.raw import Link
+
+DEADLINE_S = 10.0
+TIMESTAMP_MS = int(time.time() * 1000)  # where the virtual clocks start, too
+
+
+def batch(*values: bytes, pid: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False) -> bytes:
+    """One batch; with a producer id it needs epoch and sequence."""
+    return encode_batch(
+        [(TIMESTAMP_MS, None, value) for value in values or (b"v",)],
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def numbered(pid: int, sequence: int, count: int = 1) -> bytes:
+    """A batch of an idempotent producer in epoch 0."""
+    return batch(*[b"v%d" % (sequence + index) for index in range(count)], pid=pid, epoch=0, sequence=sequence)
+
+
+def produce_request(topic: str, records: Any, *, partition: int = 0, acks: int = -1) -> wire.ProduceRequest:
+    data = wire.PartitionProduceData(index=partition, records=records)
+    return wire.ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[wire.TopicProduceData(name=topic, partition_data=[data])])
+
+
+def fetch_request(
+    topic: str, offset: int = 0, *, partition: int = 0, wait_ms: int = 0, min_bytes: int = 1, **more: Any
+) -> wire.FetchRequest:
+    asked = wire.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return wire.FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=1 << 24, topics=[wire.FetchTopic(topic=topic, partitions=[asked])], **more
+    )
+
+
+def metadata_request(*topics: str) -> wire.MetadataRequest:
+    return wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name) for name in topics])
+
+
+def only(response: wire.Message) -> Any:
+    """The one partition of a Produce, Fetch, ListOffsets or DescribeProducers answer."""
+    (topic,) = getattr(response, "responses", None) or response.topics  # type: ignore[attr-defined]
+    (partition,) = getattr(topic, "partition_responses", None) or topic.partitions
+    return partition
+
+
+class Talker(Link):
+    """One connection to one broker of a stub, in versions that name topics."""
+
+    def __init__(self, stub: BrokerStub, node: int | None = None, *, client_id: str = "talker", timeout: float = DEADLINE_S) -> None:
+        super().__init__(stub.addresses[node or next(iter(stub.addresses))], client_id=client_id, timeout=timeout)
+
+    def produce(self, topic: str, records: bytes, *, partition: int = 0) -> Any:
+        return only(self.ask(produce_request(topic, records, partition=partition), 12))
+
+    def fetch(self, topic: str, offset: int = 0, **more: Any) -> Any:
+        return only(self.ask(fetch_request(topic, offset, **more), 12))
+
+    def metadata(self, *topics: str) -> Any:
+        return self.ask(metadata_request(*topics), 12)
+
+    def producer_id(self) -> int:
+        answer: Any = self.ask(wire.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5)
+        assert answer.error_code == 0
+        return int(answer.producer_id)
+
+
+class Inside:
+    """A cluster without sockets under a virtual clock; replies are collected in the order they come."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = VirtualClock(TIMESTAMP_MS)
+        self.cluster = Cluster(self.clock, **options)
+        for broker in self.cluster.brokers.values():
+            broker.host, broker.port = "broker", 9000 + broker.node_id
+        self.replies: list[Reply] = []
+
+    def topic(self, name: str = "t", *, partitions: int = 1, replicas: int = 1, **overrides: str) -> UUID:
+        configs = {key.replace("_", "."): value for key, value in overrides.items()}
+        return self.cluster.create_topic(name, partitions=partitions, replication_factor=replicas, overrides=configs).id
+
+    def leader(self, topic: str = "t", partition: int = 0) -> int:
+        found = self.cluster.find(topic, partition)
+        assert found is not None
+        return found.leader
+
+    def send(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "inside") -> None:
+        header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id=client_id)
+        self.cluster.handle(self.leader() if node is None else node, 1, header, request, self.replies.append)
+
+    def ask(self, request: wire.Message, version: int, *, node: int | None = None) -> Any:
+        """The answer, which must come at once."""
+        before = len(self.replies)
+        self.send(request, version, node=node)
+        (reply,) = self.replies[before:]
+        assert reply.fate is Fate.ANSWER
+        return reply.response
+
+    def produce(self, records: bytes, *, topic: str = "t", partition: int = 0, node: int | None = None, acks: int = -1) -> Any:
+        node = self.leader(topic, partition) if node is None else node
+        return only(self.ask(produce_request(topic, records, partition=partition, acks=acks), 12, node=node))
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.cluster.tick()
+
+
+def until(happened: Callable[[], Any], timeout: float = DEADLINE_S) -> Any:
+    """What the condition gives once it is true; it is asked again and again, and must be true before the deadline."""
+    deadline = time.monotonic() + timeout
+    while not (result := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.001)
+    return result
+
+
+def refused(address: tuple[str, int]) -> bool:
+    """Whether nobody listens there."""
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(address) != 0

@@ -1,0 +1,42 @@
+"""The two clocks."""
+
+import pytest
+
+from broker_stub.clock import RealClock, VirtualClock
+
+
+def test_a_virtual_clock_moves_only_by_advance():
+    """Nothing but advance moves it; it tells its watchers and refuses to go back."""
+    clock = VirtualClock(1000)
+    seen: list[int] = []
+    unwatch = clock.watch(lambda: seen.append(clock.now_ms()))
+    assert clock.now_ms() == clock.now_ms() == 1000
+    assert clock.advance(250) == 1250
+    assert seen == [1250]
+    with pytest.raises(ValueError):
+        clock.advance(-1)
+    unwatch()
+    clock.advance(1)
+    assert seen == [1250]
+
+
+def test_only_advance_brings_a_virtual_deadline():
+    """A future deadline has no real delay, a past one is due now."""
+    clock = VirtualClock(1000)
+    assert clock.delay_s(1001) is None
+    assert clock.delay_s(1000) == 0.0
+
+
+def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.MonkeyPatch):
+    """It begins at wall time and then follows the monotonic clock, whatever happens to wall time."""
+    import time
+
+    clock = RealClock()
+    assert abs(clock.now_ms() - time.time() * 1000) < 1000
+    before = clock.now_ms()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert clock.now_ms() >= before
+    delay = clock.delay_s(clock.now_ms() + 500)
+    assert delay is not None
+    assert 0.3 < delay <= 0.51
+    assert clock.delay_s(0) == 0.0

@@ -1,0 +1,317 @@
+"""The cluster below its sockets, under a virtual clock: leaders, restarts, waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_stub.call import Fate
+from producer import wire
+from producer.wire import ErrorCode
+from tests.broker_stub.stub_talk import TIMESTAMP_MS, Inside, batch, fetch_request, metadata_request, numbered, only, produce_request
+
+
+def five(world: Inside, pid: int) -> None:
+    for sequence in range(5):
+        assert world.produce(numbered(pid, sequence)).base_offset == sequence
+
+
+def again(world: Inside, pid: int, sequences: range) -> list[int | str]:
+    """What the leader says to these batches sent once more: the offset of the first time, or why not."""
+    answers = [world.produce(numbered(pid, sequence)) for sequence in sequences]
+    return [each.base_offset if each.error_code == 0 else wire.error_name(each.error_code) for each in answers]
+
+
+FORGOTTEN = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_a_new_leader_rebuilds_its_producers_from_the_bytes():
+    """After a leader move all five newest batches are still recognised, and the log object is another one."""
+    world = Inside(brokers=3)
+    world.topic(replicas=3)
+    five(world, 7)
+    partition = world.cluster.find("t", 0)
+    assert partition is not None
+    before, old = partition.log, partition.leader
+    new = world.cluster.move_leader(partition)
+    assert new == world.leader() != old
+    assert partition.log is not before
+    assert partition.leader_epoch == 1
+    assert again(world, 7, range(5)) == [0, 1, 2, 3, 4]
+    assert world.produce(numbered(7, 5)).base_offset == 5
+    assert world.cluster.counters.duplicates == 5
+    assert world.cluster.counters.leader_moves == 1
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restarted_leader_knows_the_newest_batch_only(clean: bool):
+    """Kafka starts from a snapshot after a clean stop and after a kill alike, and a snapshot keeps one batch per producer."""
+    world = Inside()
+    world.topic()
+    five(world, 7)
+    world.cluster.stop_broker(1, clean=clean)
+    assert world.leader() == -1
+    world.cluster.start_broker(1)
+    assert again(world, 7, range(5)) == [FORGOTTEN] * 4 + [4]
+    assert world.produce(numbered(7, 5)).base_offset == 5
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_that_was_down_learns_what_it_missed(clean: bool):
+    """When it leads again it knows the newest batch from before its stop and everything that came after."""
+    world = Inside(brokers=2)
+    world.topic(replicas=2)
+    first = world.leader()
+    five(world, 7)
+    world.cluster.stop_broker(first, clean=clean)
+    for sequence in (5, 6):
+        world.produce(numbered(7, sequence))
+    world.cluster.start_broker(first)
+    assert again(world, 7, range(2, 7)) == [2, 3, 4, 5, 6]  # the other one was up all the time
+    partition = world.cluster.find("t", 0)
+    assert partition is not None
+    world.cluster.move_leader(partition, to=first)
+    assert again(world, 7, range(2, 7)) == [FORGOTTEN, FORGOTTEN, 4, 5, 6]
+    assert world.produce(numbered(7, 7)).base_offset == 7
+    world.cluster.move_leader(partition)
+    assert again(world, 7, range(3, 8)) == [3, 4, 5, 6, 7]
+    fetched = only(world.ask(fetch_request("t"), 12))
+    assert fetched.high_watermark == 8
+
+
+def test_the_last_in_sync_replica_is_waited_for():
+    """With all replicas down there is no leader until the one returns that was in sync last; the others may not lead."""
+    world = Inside(brokers=3)
+    world.topic(replicas=2)
+    partition = world.cluster.find("t", 0)
+    assert partition is not None
+    first, second = partition.replicas
+    world.cluster.stop_broker(first)
+    assert (partition.leader, partition.isr) == (second, [second])
+    world.cluster.stop_broker(second)
+    assert (partition.leader, partition.isr) == (-1, [second])
+    world.cluster.start_broker(first)
+    assert (partition.leader, partition.isr) == (-1, [second])
+    third = ({1, 2, 3} - {first, second}).pop()
+    known = world.ask(metadata_request("t"), 12, node=third).topics[0].partitions[0]
+    assert known.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (known.leader_id, known.replica_nodes, known.isr_nodes, known.offline_replicas) == (-1, [first, second], [second], [second])
+    world.cluster.start_broker(second)
+    assert partition.leader == second
+    assert sorted(partition.isr) == sorted([first, second])
+
+
+def test_leader_moves_that_cannot_be_are_refused():
+    """A partition with one replica, and a node that is down or holds no replica, cannot be moved to."""
+    world = Inside(brokers=3)
+    world.topic("alone")
+    world.topic("t", replicas=2)
+    alone, pair = world.cluster.find("alone", 0), world.cluster.find("t", 0)
+    assert alone is not None
+    assert pair is not None
+    stranger = ({1, 2, 3} - set(pair.replicas)).pop()
+    with pytest.raises(ValueError, match="no in-sync replica"):
+        world.cluster.move_leader(alone)
+    with pytest.raises(ValueError, match="no in-sync replica"):
+        world.cluster.move_leader(pair, to=stranger)
+    world.cluster.stop_broker(next(node for node in pair.replicas if node != pair.leader))
+    with pytest.raises(ValueError, match="no in-sync replica"):
+        world.cluster.move_leader(pair)
+
+
+def test_leaders_and_replicas_go_round_the_brokers():
+    """Six partitions on three brokers: each leads two, each holds its share, no replica twice."""
+    world = Inside(brokers=3)
+    world.topic(partitions=6, replicas=2)
+    topic = world.cluster.topics.named("t")
+    assert topic is not None
+    leaders = [partition.leader for partition in topic.partitions]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    assert all(len(set(partition.replicas)) == 2 for partition in topic.partitions)
+    world.cluster.add_partitions(topic, 8)
+    assert [partition.index for partition in topic.partitions] == list(range(8))
+    with pytest.raises(ValueError, match="INVALID_PARTITIONS"):
+        world.cluster.add_partitions(topic, 8)
+
+
+def test_a_follower_names_the_leader_and_its_address():
+    """NOT_LEADER_OR_FOLLOWER carries the leader from Produce 10 and Fetch 16 on, and not before."""
+    world = Inside(brokers=2)
+    topic_id = world.topic(replicas=2)
+    leader = world.leader()
+    follower = 3 - leader
+    for version, tells in ((9, False), (10, True), (12, True)):
+        answer = world.ask(produce_request("t", batch()), version, node=follower)
+        assert only(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert only(answer).current_leader.leader_id == (leader if tells else -1)
+        assert [(each.node_id, each.port) for each in answer.node_endpoints] == ([(leader, 9000 + leader)] if tells else [])
+    by_id = wire.FetchTopic(topic_id=topic_id, partitions=[wire.FetchPartition(partition_max_bytes=100)])
+    fetched = world.ask(wire.FetchRequest(max_wait_ms=0, topics=[by_id]), 16, node=follower)
+    assert only(fetched).current_leader == wire.LeaderIdAndEpoch(leader_id=leader, leader_epoch=0)
+    assert [each.node_id for each in fetched.node_endpoints] == [leader]
+
+
+def test_too_few_in_sync_replicas_hold_the_high_watermark():
+    """Below min.insync.replicas acks=all is refused, acks=1 is written and not readable until a replica is back."""
+    world = Inside(brokers=2)
+    world.topic(replicas=2, min_insync_replicas="2")
+    follower = 3 - world.leader()
+    world.produce(batch())
+    world.cluster.stop_broker(follower)
+    assert world.produce(batch()).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.produce(batch(), acks=1).base_offset == 1
+    assert only(world.ask(fetch_request("t"), 12)).high_watermark == 1
+    world.send(fetch_request("t", 1, wait_ms=60_000), 12)
+    assert len(world.replies) == 4
+    world.cluster.start_broker(follower)
+    world.pass_time(0)
+    reply = world.replies[-1].response
+    assert reply is not None
+    assert only(reply).high_watermark == 2
+    assert only(reply).records
+
+
+def test_a_waiting_fetch_is_answered_by_bytes_or_by_time_and_by_nothing_else():
+    """It waits through appends that are too small, is answered with the one that fills min_bytes, and at its deadline otherwise."""
+    world = Inside()
+    world.topic()
+    size = len(batch(b"x" * 100))
+    world.send(fetch_request("t", wait_ms=500, min_bytes=2 * size), 12)
+    world.produce(batch(b"x" * 100))
+    world.pass_time(499)
+    assert [reply.fate for reply in world.replies] == [Fate.ANSWER]  # the Produce only
+    world.produce(batch(b"x" * 100))
+    world.pass_time(0)
+    answered = world.replies[-1].response
+    assert answered is not None
+    assert len(only(answered).records) == 2 * size
+    assert world.cluster.next_deadline() is None
+
+    world.send(fetch_request("t", 2, wait_ms=500), 12)
+    assert world.cluster.next_deadline() == world.clock.now_ms() + 500
+    world.pass_time(499)
+    count = len(world.replies)
+    world.pass_time(1)
+    assert len(world.replies) == count + 1
+    empty = world.replies[-1].response
+    assert empty is not None
+    assert (only(empty).error_code, bytes(only(empty).records), only(empty).high_watermark) == (0, b"", 2)
+    assert world.cluster.next_deadline() is None
+
+
+def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion():
+    """It does not wait out its time when the partition has another leader or is gone."""
+    world = Inside(brokers=2)
+    topic_id = world.topic(replicas=2)
+    partition = world.cluster.find("t", 0)
+    assert partition is not None
+    world.send(fetch_request("t", wait_ms=60_000), 12)
+    world.cluster.move_leader(partition)
+    world.pass_time(0)
+    moved = world.replies[-1].response
+    assert moved is not None
+    assert only(moved).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    by_id = wire.FetchTopic(topic_id=topic_id, partitions=[wire.FetchPartition(partition_max_bytes=100)])
+    for version, topic, code in (
+        (12, fetch_request("t").topics[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (13, by_id, ErrorCode.UNKNOWN_TOPIC_ID),
+    ):
+        if world.cluster.topics.named("t") is None:
+            topic_id = world.topic(replicas=2)
+            topic = wire.FetchTopic(topic_id=topic_id, partitions=topic.partitions)
+        world.send(wire.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[topic]), version)
+        found = world.cluster.topics.named("t")
+        assert found is not None
+        world.cluster.delete_topic(found)
+        world.pass_time(0)
+        gone = world.replies[-1].response
+        assert gone is not None
+        assert only(gone).error_code == code
+
+
+def test_a_topic_deleted_and_made_again_is_another_one():
+    """Same name, new id, empty log; the old id is unknown."""
+    world = Inside()
+    old = world.topic()
+    world.produce(batch())
+    found = world.cluster.topics.named("t")
+    assert found is not None
+    world.cluster.delete_topic(found)
+    assert world.ask(metadata_request("t"), 12, node=1).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    new = world.ask(metadata_request("t"), 12, node=1).topics[0].topic_id  # asking made it anew
+    assert new != old
+    asked = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(topic_id=old, name=None)])
+    (unknown,) = world.ask(asked, 12, node=1).topics
+    assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+    data = wire.PartitionProduceData(index=0, records=batch())
+    request = wire.ProduceRequest(acks=-1, timeout_ms=1, topic_data=[wire.TopicProduceData(topic_id=old, partition_data=[data])])
+    assert only(world.ask(request, 13)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert world.produce(batch()).base_offset == 0
+
+
+def test_topics_come_into_being_by_being_asked_for_only_where_allowed():
+    """Auto-creation needs the cluster's and the request's consent, and a legal name."""
+    world = Inside(default_partitions=3)
+    quiet = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name="a")], allow_auto_topic_creation=False)
+    for request, name, exists in ((quiet, "a", False), (metadata_request("a"), "a", True), (metadata_request("a b"), "a b", False)):
+        answer = world.ask(request, 12, node=1).topics[0]
+        assert answer.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        assert (world.cluster.topics.named(name) is not None) is exists
+    assert len(world.ask(metadata_request("a"), 12, node=1).topics[0].partitions) == 3
+    never = Inside(auto_create_topics=False)
+    never.ask(metadata_request("a"), 12, node=1)
+    assert never.cluster.topics.named("a") is None
+
+
+def test_idle_producers_are_forgotten_by_the_clock():
+    """After producer.id.expiration.ms an unknown producer may start with any sequence, as on Kafka."""
+    world = Inside(config={"producer.id.expiration.ms": "3600000"})
+    world.topic()
+    world.produce(numbered(7, 0))
+    assert world.produce(numbered(7, 9)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    world.pass_time(3_600_000)
+    assert world.clock.now_ms() - TIMESTAMP_MS == 3_600_000
+    assert world.produce(numbered(7, 9)).base_offset == 1
+
+
+def test_producer_ids_are_unique_and_survive_restarts():
+    """No id is handed out twice, whichever broker is asked and whatever was restarted meanwhile."""
+    world = Inside(brokers=3)
+    seen = []
+    for round_ in range(3):
+        for node in (1, 2, 3):
+            answer = world.ask(wire.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 5, node=node)
+            assert (answer.error_code, answer.producer_epoch) == (0, 0)
+            seen.append(answer.producer_id)
+        world.cluster.stop_broker(round_ + 1, clean=bool(round_ % 2))
+        world.cluster.start_broker(round_ + 1)
+    assert len(set(seen)) == len(seen) == 9
+
+
+def test_a_seed_decides_ids():
+    """The same seed gives the same cluster and topic ids, another seed others."""
+    same, same_again, other = Inside(seed=5), Inside(seed=5), Inside(seed=6)
+    assert same.cluster.cluster_id == same_again.cluster.cluster_id != other.cluster.cluster_id
+    assert same.topic() == same_again.topic() != other.topic()
+
+
+def test_a_stopped_broker_does_nothing_more():
+    """What waited there is never answered, a connection to it is refused, and time passes without it."""
+    world = Inside(brokers=2)
+    world.topic(replicas=2)
+    leader = world.leader()
+    world.send(fetch_request("t", wait_ms=100), 12, node=leader)
+    world.cluster.stop_broker(leader)
+    world.pass_time(1000)
+    assert world.replies == []
+    with pytest.raises(ConnectionRefusedError):
+        world.cluster.connect(leader, wire=None)  # type: ignore[arg-type]  # it must not get that far
+
+
+def test_impossible_clusters_are_refused():
+    """No broker at all, and configs that Kafka does not have, are mistakes that name themselves."""
+    with pytest.raises(ValueError, match="at least one broker"):
+        Inside(brokers=0)
+    with pytest.raises(ValueError, match=r"num\.partitions"):
+        Inside(config={"num.partition": "3"})
+    with pytest.raises(ValueError, match=r"message\.max\.bytes|max\.message\.bytes"):
+        Inside(config={"message.max.bytes": "much"})

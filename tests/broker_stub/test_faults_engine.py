@@ -1,0 +1,187 @@
+"""The rule engine alone: what fires, where, how often, and what a held exchange hears."""
+
+import threading
+from collections.abc import Collection
+
+import pytest
+
+from broker_stub.faults import Faults, Kind, Point
+
+PRODUCE, FETCH = 0, 1
+
+
+class Call:
+    """A subject as the stub or the proxy presents it; counts how often its partitions were asked for."""
+
+    def __init__(
+        self, api: int = PRODUCE, *, node: int = 1, client_id: str | None = "c", partitions: Collection[tuple[str, int]] = (("t", 0),)
+    ) -> None:
+        self.api = api
+        self.node = node
+        self.client_id = client_id
+        self.asked = 0
+        self._partitions = partitions
+
+    def partitions(self) -> Collection[tuple[str, int]]:
+        self.asked += 1
+        return self._partitions
+
+
+def kinds(faults: Faults, call: Call, point: Point = Point.BEFORE) -> list[Kind]:
+    return [action.kind for action in faults.match(call, point)]
+
+
+def test_a_fault_fires_once_by_default():
+    """Naming the action installs the fault, and it acts on the first matching call only."""
+    faults = Faults()
+    fault = faults.on(PRODUCE).before().disconnect()
+    assert [kinds(faults, Call()) for _ in range(3)] == [[Kind.DISCONNECT], [], []]
+    assert fault.hits == 1
+
+
+def test_schedules():
+    """times, forever and on_call mean what they say, named before or after the action."""
+    for late in (False, True):
+
+        def fired(name: str, *args: int, late: bool = late) -> list[bool]:
+            faults = Faults()
+            rule = faults.on(PRODUCE).before()
+            if late:
+                getattr(rule.drop(), name)(*args)
+            else:
+                getattr(rule, name)(*args).drop()
+            return [bool(kinds(faults, Call())) for _ in range(4)]
+
+        assert fired("times", 2) == [True, True, False, False]
+        assert fired("forever") == [True] * 4
+        assert fired("on_call", 3) == [False, False, True, False]
+
+
+def test_probability_is_replayed_by_its_seed():
+    """The same seed draws the same calls; another seed draws others; 0 and 1 are never and always."""
+
+    def drawn(p: float, seed: int) -> list[bool]:
+        faults = Faults()
+        faults.on(PRODUCE).drop().probability(p, seed)
+        return [bool(kinds(faults, Call())) for _ in range(200)]
+
+    assert drawn(0.3, 7) == drawn(0.3, 7) != drawn(0.3, 8)
+    assert 30 < sum(drawn(0.3, 7)) < 90
+    assert not any(drawn(0.0, 1))
+    assert all(drawn(1.0, 1))
+
+
+@pytest.mark.parametrize(
+    ("where", "hit"),
+    [
+        ({}, True),
+        ({"topic": "t"}, True),
+        ({"topic": "u"}, False),
+        ({"topic": "t", "partition": 1}, False),
+        ({"partition": 0}, True),
+        ({"node": 1}, True),
+        ({"node": 2}, False),
+        ({"client_id": "c"}, True),
+        ({"client_id": "d"}, False),
+        ({"topic": "t", "node": 1, "client_id": "d"}, False),
+    ],
+)
+def test_where(where: dict, hit: bool):
+    """Every condition must hold; one that is not given matches anything."""
+    faults = Faults()
+    faults.on(PRODUCE).where(**where).drop()
+    assert bool(kinds(faults, Call())) is hit
+
+
+def test_only_the_named_api_and_point():
+    """Another API or another point is left alone and uses nothing up; no API named means all of them."""
+    faults = Faults()
+    fault = faults.on(PRODUCE).drop_reply()
+    assert kinds(faults, Call(FETCH), Point.AFTER_APPEND) == []
+    assert kinds(faults, Call(), Point.BEFORE) == kinds(faults, Call(), Point.REPLY) == []
+    assert fault.hits == 0
+    assert kinds(faults, Call(), Point.AFTER_APPEND) == [Kind.DROP]
+    faults.on().reply().disconnect().times(2)
+    assert kinds(faults, Call(FETCH), Point.REPLY) == kinds(faults, Call(PRODUCE), Point.REPLY) == [Kind.DISCONNECT]
+
+
+def test_an_action_names_the_partitions_it_is_about():
+    """An error for one partition of a request covers that partition only; without a condition it covers all of them."""
+    faults = Faults()
+    faults.on(PRODUCE).where(topic="t", partition=1).error(6)
+    faults.on(PRODUCE).error(7)
+    call = Call(partitions=[("t", 0), ("t", 1), ("u", 1)])
+    narrow, wide = faults.match(call, Point.BEFORE)
+    assert narrow.only == {("t", 1)}
+    assert (narrow.code, narrow.covers("t", 1), narrow.covers("t", 0), narrow.covers("u", 1)) == (6, True, False, False)
+    assert wide.only is None
+    assert wide.covers("u", 1)
+
+
+def test_partitions_are_resolved_only_when_a_rule_wants_them():
+    """Resolving topic ids costs something, so a subject is asked only by rules with a topic or partition."""
+    faults = Faults()
+    faults.on(PRODUCE).where(node=1).drop().forever()
+    call = Call()
+    faults.match(call, Point.BEFORE)
+    assert call.asked == 0
+
+
+def test_faults_fire_in_the_order_of_their_installation():
+    """Several faults at one point all act, oldest first."""
+    faults = Faults()
+    faults.on(PRODUCE).delay(5)
+    faults.on(PRODUCE).error(3)
+    assert kinds(faults, Call()) == [Kind.DELAY, Kind.ERROR]
+
+
+def test_remove_and_clear():
+    """A removed fault acts no more, twice removed is once, and clear removes all."""
+    faults = Faults()
+    first = faults.on(PRODUCE).drop().forever()
+    faults.on(PRODUCE).error(3).forever()
+    first.remove()
+    first.remove()
+    assert kinds(faults, Call()) == [Kind.ERROR]
+    faults.clear()
+    assert kinds(faults, Call()) == []
+    assert faults.installed == ()
+
+
+def test_wait_returns_on_the_hit_and_raises_at_the_deadline():
+    """wait is woken by a hit in another thread; without one it raises and names the fault."""
+    faults = Faults()
+    fault = faults.on(PRODUCE).drop()
+    with pytest.raises(TimeoutError, match=r"drop.*0 of 1"):
+        fault.wait(timeout=0.01)
+    thread = threading.Thread(target=faults.match, args=(Call(), Point.BEFORE))
+    thread.start()
+    assert fault.wait(timeout=5)
+    thread.join(5)
+
+
+def test_release_lets_go_once_of_everything_held():
+    """Each held exchange hears of the release once; a later one is held anew while the fault is installed."""
+    faults = Faults()
+    fault = faults.on(PRODUCE).hold().forever()
+    heard: list[str] = []
+    fault.when_released(lambda: heard.append("a"))
+    fault.when_released(lambda: heard.append("b"))
+    assert heard == []
+    fault.release()
+    fault.release()
+    assert heard == ["a", "b"]
+    fault.when_released(lambda: heard.append("c"))
+    assert heard == ["a", "b"]
+    fault.remove()
+    assert heard == ["a", "b", "c"]
+    fault.when_released(lambda: heard.append("late"))
+    assert heard[-1] == "late"
+
+
+def test_impossible_schedules_are_refused():
+    """Zero times, a zeroth call, a chance above 1 and a negative delay are mistakes, not rules."""
+    rule = Faults().on(PRODUCE)
+    for wrong in (lambda: rule.times(0), lambda: rule.on_call(0), lambda: rule.probability(1.5, 1), lambda: rule.delay(-1)):
+        with pytest.raises(ValueError):
+            wrong()

@@ -1,0 +1,100 @@
+"""The journal: what it keeps, what it drops, and that it is light."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+from broker_stub import BrokerStub
+from broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX
+from producer.wire import Api, ErrorCode
+from producer.wire.records import read_header, read_records
+from tests.broker_stub.stub_talk import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
+
+
+def test_an_exchange_is_kept_with_its_answer():
+    """Who asked what in which version over which connection, and what was answered."""
+    with BrokerStub(brokers=2) as stub:
+        stub.create_topic("t", replication_factor=1)
+        leader = stub.leader("t", 0)
+        with Talker(stub, leader, client_id="me") as talker:
+            talker.metadata("t")
+            talker.produce("t", numbered(7, 0, 3))
+        with Talker(stub, 3 - leader) as other:
+            other.metadata("t")
+        (produced,) = stub.journal.requests(Api.PRODUCE)
+        assert (produced.node, produced.api, produced.version, produced.client_id) == (leader, Api.PRODUCE, 12, "me")
+        assert produced.correlation_id == 2
+        request: Any = produced.request
+        assert request.topic_data[0].name == "t"
+        assert [record.value for record in read_records(request.topic_data[0].partition_data[0].records)] == [b"v0", b"v1", b"v2"]
+        assert produced.response is not None
+        assert only(produced.response).base_offset == 0
+        mine, others = stub.journal.requests(Api.METADATA, client_id="me"), stub.journal.requests(Api.METADATA, node=3 - leader)
+        assert (len(mine), len(others)) == (1, 1)
+        assert mine[0].connection_id == produced.connection_id != others[0].connection_id
+        assert abs(produced.at_ms - stub.clock.now_ms()) < 60_000
+        stub.journal.clear()
+        assert stub.journal.requests() == []
+
+
+def test_the_oldest_go_first():
+    """No more exchanges are kept than was asked for; 0 keeps none."""
+    world = Inside(journal=3)
+    for number in range(5):
+        world.ask(metadata_request(f"t{number}"), 12, node=1)
+    kept: list[Any] = [each.request for each in world.cluster.journal.requests()]
+    assert [request.topics[0].name for request in kept] == ["t2", "t3", "t4"]
+    silent = Inside(journal=0)
+    silent.ask(metadata_request("t"), 12, node=1)
+    assert len(silent.cluster.journal) == 0
+
+
+def test_an_answer_that_was_lost_is_not_in_the_journal():
+    """The response is what the client could see: none after a drop, the injected one after an error."""
+    world = Inside()
+    world.topic()
+    world.cluster.faults.on(Api.PRODUCE).drop_reply()
+    world.send(produce_request("t", numbered(7, 0)), 12)
+    world.cluster.faults.on(Api.PRODUCE).after_append().error(ErrorCode.REQUEST_TIMED_OUT)
+    world.produce(numbered(7, 1))
+    dropped, failed = world.cluster.journal.requests(Api.PRODUCE)
+    assert dropped.response is None
+    assert failed.response is not None
+    assert only(failed.response).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_large_records_leave_only_their_header():
+    """Of a large batch producer, sequence and count can still be read; a small one is whole. Neither keeps the frame alive."""
+    world = Inside()
+    world.topic()
+    world.produce(memoryview(batch(b"x" * 100_000, pid=7, epoch=3, sequence=5)))  # type: ignore[arg-type]  # as a frame's view comes
+    world.produce(memoryview(batch(b"small")))  # type: ignore[arg-type]
+    world.ask(fetch_request("t"), 12)
+    large, small = [exchange.request.topic_data[0].partition_data[0].records for exchange in world.cluster.journal.requests(Api.PRODUCE)]  # type: ignore[attr-defined]
+    assert (type(large), len(large)) == (bytes, HEADER_BYTES)
+    header = read_header(large)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.records_count) == (7, 3, 5, 1)
+    assert type(small) is bytes
+    assert read_records(small)[0].value == b"small"
+    (fetched,) = world.cluster.journal.requests(Api.FETCH)
+    assert fetched.response is not None
+    assert len(only(fetched.response).records) <= RECORDS_BYTES_MAX
+
+
+def test_a_thousand_large_requests_are_not_kept_in_memory():
+    """Forty requests of one megabyte cost the journal kilobytes."""
+    world = Inside()
+    records = batch(b"x" * 1_000_000)
+    world.topic()
+    request = produce_request("nowhere", records)
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            world.ask(request, 12, node=1)
+            world.replies.clear()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(world.cluster.journal) == 40
+    assert kept < 1_000_000

@@ -1,0 +1,50 @@
+"""What Apache Kafka answered: one file per area, case by case, written by `record` and compared with by the tests.
+
+With the recorded answers the stub is held to Kafka's word also where no Kafka can be had.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tests.conformance import cases
+from tests.conformance.world import CASES, Case
+
+DIRECTORY = Path(__file__).parent / "answers"
+
+Notes = dict[str, str]
+
+
+@cache
+def load_cases() -> Mapping[str, Case]:
+    """Every case by its name; imports the modules that register them."""
+    for module in pkgutil.iter_modules(cases.__path__):
+        importlib.import_module(f"{cases.__name__}.{module.name}")
+    return CASES
+
+
+def recorded(case: Case) -> Notes | None:
+    """What Kafka answered to the case; None when it was never asked."""
+    return _area(case.area).get(case.name)
+
+
+def write(answers: Mapping[str, Notes]) -> None:
+    """Keeps these answers beside the ones of the cases that were not played, and drops those of cases that are gone."""
+    DIRECTORY.mkdir(exist_ok=True)
+    for area in {case.area for case in CASES.values()}:
+        kept = {name: answers.get(name) or _area(area).get(name) for name in CASES if CASES[name].area == area}
+        text = json.dumps({name: notes for name, notes in kept.items() if notes}, indent=1, ensure_ascii=False)
+        (DIRECTORY / f"{area}.json").write_text(text + "\n")
+    _area.cache_clear()
+
+
+@cache
+def _area(area: str) -> dict[str, Notes]:
+    file = DIRECTORY / f"{area}.json"
+    found: dict[str, Notes] = json.loads(file.read_text()) if file.exists() else {}
+    return found

@@ -1,0 +1,219 @@
+"""Questions about one partition's log: Produce, DescribeProducers and ListOffsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import lz4.frame
+
+from producer import wire
+from producer.wire import error_name
+from tests.conformance.batches import LZ4, Batch
+from tests.conformance.raw import Closed, Silent
+from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
+
+PRODUCE_VERSION = 12
+TIMEOUT_MS = 10_000
+
+Entry = tuple[Topic, int, bytes | None]
+
+
+class LogAsks(Stage):
+    """Mixed into the world of a case."""
+
+    def produce(
+        self,
+        batch: Batch | bytes | None,
+        topic: Topic,
+        *,
+        label: str,
+        partition: int = 0,
+        version: int = PRODUCE_VERSION,
+        acks: int = -1,
+        transactional_id: str | None = None,
+        node: int | None = None,
+        settled: bool = True,
+    ) -> None:
+        """Sends one batch and notes the partition's answer; when not `settled`, waits until enough replicas are back in sync."""
+        data = batch.encode() if isinstance(batch, Batch) else batch
+        request = produce_request([(topic, partition, data)], version, acks=acks, transactional_id=transactional_id)
+        node = topic.leaders.get(partition) if node is None else node
+        if not settled:
+            self._until(lambda: self._enough_replicas(request, version, node))
+        self.note_answer(label, request, version, wire.ProduceResponse, self._show_produced, node=node)
+
+    def produce_many(self, entries: Sequence[Entry], *, label: str, acks: int = -1, version: int = PRODUCE_VERSION) -> None:
+        """Several partitions in one request; the answers in order of topic and partition."""
+        request = produce_request(entries, version, acks=acks)
+        self.note_answer(label, request, version, wire.ProduceResponse, self._show_all_produced)
+
+    def produce_no_partitions(self, topic: Topic, *, label: str) -> None:
+        request = wire.ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[wire.TopicProduceData(name=topic.name)])
+        self.note_answer(label, request, PRODUCE_VERSION, wire.ProduceResponse, self._show_all_produced)
+
+    def produce_pipelined(self, batches: Sequence[Batch], topic: Topic, *, label: str) -> None:
+        """All requests are sent before the first answer is read."""
+        requests = [produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION) for batch in batches]
+        with self.open(topic.leaders[0]) as link:
+            for request in requests:
+                link.send(request, PRODUCE_VERSION)
+            for number, request in enumerate(requests, start=1):
+                answer = link.receive(request, PRODUCE_VERSION, correlation_id=number)
+                assert isinstance(answer, wire.ProduceResponse)
+                self.note(f"{label} {number}", self._show_produced(answer))
+
+    def produce_unanswered(self, batch: Batch, topic: Topic, *, label: str, node: int | None = None) -> None:
+        """acks 0, and then a question that is always answered: does the connection live?"""
+        request = produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION, acks=0)
+        with self.open(topic.leaders.get(0) if node is None else node) as link:
+            try:
+                link.send(request, PRODUCE_VERSION)
+                link.ask(wire.ApiVersionsRequest(), 0)
+                self.note(label, "no answer, and the next request is answered")
+            except Closed:
+                self.note(label, "closed")
+            except Silent:
+                self.note(label, "silent")
+
+    def describe(self, topic: Topic, *, partition: int = 0, label: str = "producers", node: int | None = None) -> None:
+        """Notes which producers the partition's leader remembers."""
+        request = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name=topic.name, partition_indexes=[partition])])
+
+        def show(answer: wire.DescribeProducersResponse) -> str:
+            (part,) = answer.topics[0].partitions
+            producers = sorted(
+                f"{self.show_pid(p.producer_id)} epoch={p.producer_epoch} last={p.last_sequence} time={self.show_time(p.last_timestamp)}"
+                f" coordinator={p.coordinator_epoch} txn={p.current_txn_start_offset}"
+                for p in part.active_producers
+            )
+            return f"{error_name(part.error_code)}{_said(part.error_message)} [{'; '.join(producers)}]"
+
+        node = topic.leaders.get(partition) if node is None else node
+        self.note_answer(label, request, 0, wire.DescribeProducersResponse, show, node=node)
+
+    def list_offsets(
+        self,
+        topic: Topic,
+        when: int,
+        *,
+        label: str,
+        partition: int = 0,
+        version: int = 7,
+        isolation: int = 0,
+        leader_epoch: int = -1,
+        replica_id: int = -1,
+        node: int | None = None,
+    ) -> None:
+        """Notes the offset that belongs to a time, or to one of the special places."""
+        part = wire.ListOffsetsPartition(partition_index=partition, timestamp=when, current_leader_epoch=leader_epoch)
+        request = list_offsets_request(topic, [part], isolation=isolation, replica_id=replica_id)
+        node = topic.leaders.get(partition) if node is None else node
+        self.note_answer(label, request, version, wire.ListOffsetsResponse, self._show_offsets, node=node)
+
+    def list_offsets_twice(self, topic: Topic) -> None:
+        parts = [wire.ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
+        self.note_answer("twice", list_offsets_request(topic, parts), 7, wire.ListOffsetsResponse, self._show_offsets)
+
+    def end_offset(self, topic: Topic, *, partition: int = 0, label: str = "end offset") -> None:
+        self.list_offsets(topic, -1, partition=partition, label=label if partition == 0 else f"{label} of partition {partition}")
+
+    def compressed(self, codec: int, batch: Batch) -> Batch:
+        """The same batch with its records in one LZ4 frame, as Java writes it."""
+        assert codec == LZ4
+        frame = lz4.frame.compress(batch.encode()[61:], block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX64KB, store_size=False)
+        return replace(batch, payload=frame, attributes=batch.attributes | LZ4)
+
+    def move_leader(self, topic: Topic) -> None:
+        """Takes the first partition's leader down, waits for another one, and brings it back."""
+        old = topic.leaders[0]
+        with self._down(old):
+            others = [node for node in self.nodes if node != old]
+            self._until(lambda: self.look_up(topic.name, node=others[0]).partitions[0].leader_id in others)
+        self.known_topic(topic.name)
+
+    @contextmanager
+    def without_a_follower(self, topic: Topic) -> Iterator[None]:
+        """A follower of the first partition is down until the end of the block, and out of the in-sync replicas."""
+        leader = topic.leaders[0]
+        replicas = self.look_up(topic.name, node=leader).partitions[0].replica_nodes
+        with self._down(next(node for node in replicas if node != leader)):
+            self._until(lambda: self.look_up(topic.name, node=leader).partitions[0].isr_nodes == [leader])
+            yield
+        self._until(lambda: len(self.look_up(topic.name, node=leader).partitions[0].isr_nodes) == len(replicas))
+
+    # -- showing -----------------------------------------------------------------------------------------------------------
+
+    def _show_produced(self, answer: wire.ProduceResponse) -> str:
+        (part,) = answer.responses[0].partition_responses
+        shown = self._show_partition(part)
+        return shown + self.show_leader(part.current_leader, answer.node_endpoints)
+
+    def _show_all_produced(self, answer: wire.ProduceResponse) -> str:
+        shown = [
+            f"{self.show_topic(topic.name, topic.topic_id)}-{part.index} {self._show_partition(part)}"
+            for topic in answer.responses
+            for part in topic.partition_responses
+        ]
+        return "; ".join(sorted(shown)) or "nothing"
+
+    def _show_partition(self, part: wire.PartitionProduceResponse) -> str:
+        shown = f"{error_name(part.error_code)} @{part.base_offset} time={self.show_time(part.log_append_time_ms)}"
+        shown += f" start={part.log_start_offset}"
+        if part.record_errors:
+            told = all(each.batch_index_error_message for each in part.record_errors)
+            shown += f" records={[each.batch_index for each in part.record_errors]}" + ("" if told else " untold")
+        return shown + _said(part.error_message)
+
+    def _show_offsets(self, answer: wire.ListOffsetsResponse) -> str:
+        return "; ".join(
+            f"{error_name(part.error_code)} @{part.offset} time={self.show_time(part.timestamp)} epoch={part.leader_epoch}"
+            for topic in answer.topics
+            for part in topic.partitions
+        )
+
+    # -- brokers that go and come ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _down(self, node: int) -> Iterator[None]:
+        self.close()
+        self.target.stop(node, clean=True)
+        nodes, self.nodes = self.nodes, [each for each in self.nodes if each != node]
+        try:
+            yield
+        finally:
+            self.nodes = nodes
+            self.target.start(node)
+
+    def _enough_replicas(self, request: wire.ProduceRequest, version: int, node: int | None) -> bool:
+        answer = self.ask(request, version, wire.ProduceResponse, node=node)
+        return answer.responses[0].partition_responses[0].error_code != wire.ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, "the cluster did not get there"
+            time.sleep(0.02)
+
+
+def produce_request(entries: Sequence[Entry], version: int, *, acks: int = -1, transactional_id: str | None = None) -> wire.ProduceRequest:
+    """One partition per topic entry, so that the order asked for is kept; from version 13 on topics go by their ids."""
+    topics = []
+    for topic, partition, data in entries:
+        part = wire.PartitionProduceData(index=partition, records=data)
+        name, topic_id = ("", topic.id) if version >= 13 else (topic.name, wire.ZERO_UUID)
+        topics.append(wire.TopicProduceData(name=name, topic_id=topic_id, partition_data=[part]))
+    return wire.ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=TIMEOUT_MS, topic_data=topics)
+
+
+def list_offsets_request(
+    topic: Topic, parts: list[wire.ListOffsetsPartition], *, isolation: int = 0, replica_id: int = -1
+) -> wire.ListOffsetsRequest:
+    topics = [wire.ListOffsetsTopic(name=topic.name, partitions=parts)]
+    return wire.ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation, topics=topics, timeout_ms=TIMEOUT_MS)
+
+
+def _said(message: str | None) -> str:
+    return "" if message is None else " said why"

@@ -1,0 +1,79 @@
+"""Three brokers: asking the wrong one, and replicas that are missing."""
+
+from tests.conformance.batches import of, plain
+from tests.conformance.world import World, case
+
+
+@case(brokers=3)
+def produce_to_a_follower(w: World) -> None:
+    """NOT_LEADER_OR_FOLLOWER, and from version 10 on who leads and where."""
+    topic = w.topic(replicas=3)
+    for version in range(3, 14):
+        w.produce(plain(), topic, version=version, node=w.follower(topic), label=f"v{version}")
+    w.produce_unanswered(plain(), topic, node=w.follower(topic), label="acks 0")
+    w.end_offset(topic)
+
+
+@case(brokers=3)
+def produce_to_a_broker_without_a_replica(w: World) -> None:
+    """The same answer from a broker that holds nothing of the topic."""
+    topic = w.topic(replicas=1)
+    for version in (9, 10, 12, 13):
+        w.produce(plain(), topic, version=version, node=w.follower(topic), label=f"v{version}")
+
+
+@case(brokers=3)
+def fetch_from_a_follower(w: World) -> None:
+    """A consumer may be turned away; the answer names the leader from version 12, its address from 16."""
+    alone = w.topic(replicas=1)
+    w.produce(plain(), alone, label="one")
+    for version in (4, 11, 12, 15, 16, 18):
+        w.fetch(alone, 0, version=version, node=w.follower(alone), label=f"v{version}")
+
+
+@case(brokers=3)
+def the_other_questions_to_a_follower(w: World) -> None:
+    """ListOffsets and DescribeProducers are for the leader."""
+    topic = w.topic(replicas=1)
+    w.list_offsets(topic, -1, node=w.follower(topic), label="ListOffsets")
+    w.list_offsets(topic, -1, version=3, node=w.follower(topic), label="ListOffsets v3")
+    w.describe(topic, node=w.follower(topic), label="DescribeProducers")
+
+
+@case(brokers=3)
+def replica_counts(w: World) -> None:
+    """More replicas than brokers are refused; -1 is the broker's default."""
+    w.create(w.fresh_name(), replicas=3, label="three")
+    w.create(w.fresh_name(), replicas=4, label="four")
+    w.create(w.fresh_name(), partitions=-1, replicas=-1, label="defaults")
+    w.create(w.fresh_name(), partitions=-1, replicas=-1, assignments={0: [1, 2], 1: [3, 1]}, label="by hand")
+    w.create(w.fresh_name(), partitions=-1, replicas=-1, assignments={0: [1, 2], 1: [3]}, label="by hand, uneven")
+
+
+@case(brokers=3)
+def a_duplicate_at_every_leader(w: World) -> None:
+    """A new leader knows the whole window, because it read the same bytes."""
+    topic, pid = w.topic(replicas=3), w.pid()
+    for sequence in range(5):
+        w.produce(of(pid, 0, sequence), topic, label=f"send {sequence}")
+    w.move_leader(topic)
+    for sequence in range(5):
+        w.produce(of(pid, 0, sequence), topic, label=f"again {sequence}")
+    w.produce(of(pid, 0, 5), topic, label="next")
+
+
+@case(brokers=3, restarts=True)
+def too_few_replicas(w: World) -> None:
+    """acks=all needs min.insync.replicas in sync, capped by the replica count; acks=1 does not."""
+    capped = w.topic(replicas=1, config={"min.insync.replicas": "2"})
+    topic = w.topic(replicas=2, config={"min.insync.replicas": "2"})
+    pid = w.pid()
+    w.produce(plain(), capped, label="one replica of two")
+    w.produce(of(pid, 0, 0), topic, label="both in sync")
+    with w.without_a_follower(topic):
+        w.produce(of(pid, 0, 1), topic, acks=-1, label="one missing, acks all")
+        w.produce(of(pid, 0, 0), topic, acks=-1, label="one missing, a duplicate")
+        w.produce(plain(), topic, acks=1, label="one missing, acks 1")
+        w.end_offset(topic, label="end offset with one")
+    w.produce(of(pid, 0, 1), topic, label="both again, a resend of what was refused and then taken", settled=False)
+    w.end_offset(topic)

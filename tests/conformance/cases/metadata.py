@@ -1,0 +1,82 @@
+"""Metadata: topics by name and by id, the ones that are not there, and who leads."""
+
+from tests.conformance.world import World, case
+
+ALL = range(14)
+
+
+@case()
+def known_topic(w: World) -> None:
+    """A topic with three partitions, in every version."""
+    topic = w.topic(partitions=3)
+    for version in ALL:
+        w.metadata([topic.name], version=version, label=f"v{version}")
+
+
+@case()
+def unknown_topic(w: World) -> None:
+    """Without auto-creation an unknown topic is UNKNOWN_TOPIC_OR_PARTITION."""
+    for version in range(4, 14):
+        w.metadata([w.missing_topic().name], version=version, label=f"v{version}")
+
+
+@case()
+def invalid_names(w: World) -> None:
+    """Names that no topic can have, with auto-creation and without."""
+    for name in ("", ".", "..", "a b", "ü", "a/b", "a" * 249, "a" * 250):
+        w.metadata([name], label=f"{name[:3]!r} {len(name)}")
+        if len(name) != 249:
+            w.metadata([name], auto_create=True, label=f"{name[:3]!r} {len(name)} auto")
+
+
+@case()
+def auto_creation(w: World) -> None:
+    """Asking creates the topic; the first answers say not yet, later ones name its leader."""
+    for version in (0, 1, 4, 12):
+        w.metadata_until_created(version)
+
+
+@case()
+def topics_by_id(w: World) -> None:
+    """From version 12 on a topic may be asked by its id; the answer names it."""
+    topic = w.topic()
+    for version in (12, 13):
+        w.metadata_by_id(topic, version=version, label=f"v{version} known")
+        w.metadata_by_id(w.missing_topic(), version=version, label=f"v{version} unknown")
+        w.metadata_by_id(w.missing_topic(zero_id=True), version=version, label=f"v{version} zero id and no name")
+        w.metadata_by_id(topic, version=version, with_name=True, label=f"v{version} id and name")
+    for version in (10, 11):
+        w.metadata_by_id(topic, version=version, with_name=True, label=f"v{version} id and name")
+
+
+@case()
+def null_and_empty_lists(w: World) -> None:
+    """Version 0: an empty list means all topics; from version 1 on it means none and null means all."""
+    topic = w.topic()
+    for version in ALL:
+        w.metadata_all(topic, [], version=version, label=f"v{version} empty")
+        if version > 0:
+            w.metadata_all(topic, None, version=version, label=f"v{version} null")
+
+
+@case()
+def several_topics(w: World) -> None:
+    """Known, unknown and invalid in one request; one asked twice."""
+    first, second, missing = w.topic(), w.topic(partitions=2), w.missing_topic()
+    w.metadata([second.name, missing.name, first.name, "a b"], label="mixed")
+    w.metadata([first.name, first.name], label="twice")
+
+
+@case()
+def cluster_fields(w: World) -> None:
+    """Brokers, cluster id and controller."""
+    for version in ALL:
+        w.metadata_cluster(version)
+
+
+@case()
+def authorized_operations(w: World) -> None:
+    """Only when asked for."""
+    topic = w.topic()
+    for version in (7, 8, 10, 11, 13):
+        w.metadata_operations(topic, version)

@@ -1,0 +1,137 @@
+"""CreateTopics: what makes a topic and what is refused."""
+
+from tests.conformance.world import World, case
+
+
+@case()
+def created_topics(w: World) -> None:
+    """A topic is created and described in every version."""
+    for version in range(2, 8):
+        w.create(w.fresh_name(), partitions=2, version=version, label=f"v{version}")
+
+
+@case()
+def defaults(w: World) -> None:
+    """-1 asks for the broker's defaults, from version 4 on."""
+    for version in (2, 3, 4, 7):
+        w.create(w.fresh_name(), partitions=-1, replicas=1, version=version, label=f"v{version} partitions")
+        w.create(w.fresh_name(), partitions=1, replicas=-1, version=version, label=f"v{version} replicas")
+        w.create(w.fresh_name(), partitions=-1, replicas=-1, version=version, label=f"v{version} both")
+
+
+@case()
+def existing_topic(w: World) -> None:
+    """A second topic of the same name is refused."""
+    topic = w.topic()
+    w.create(topic.name, label="again")
+    w.create(topic.name, validate_only=True, label="again, only validated")
+    w.create(topic.name, partitions=0, label="again, with a bad count")
+
+
+@case()
+def topic_names(w: World) -> None:
+    """Names that no topic can have."""
+    for name in ("", ".", "..", "a b", "a/b", "ü", "a" * 250):
+        w.create(name, label=f"{name[:3]!r} {len(name)}")
+    w.create("x" * (249 - len(w.fresh_name())) + w.fresh_name(), label="249 characters")
+    w.create("__" + w.fresh_name(), label="two underscores first")
+
+
+@case()
+def colliding_names(w: World) -> None:
+    """A dot and an underscore make one metric name."""
+    name = w.fresh_name()
+    w.create(name + ".a", label="dot")
+    w.create(name + "_a", label="underscore")
+    w.create(name + ".a", label="dot again")
+
+
+@case()
+def counts(w: World) -> None:
+    """Partitions and replicas out of range."""
+    for partitions in (0, -2, -1000):
+        w.create(w.fresh_name(), partitions=partitions, label=f"{partitions} partitions")
+    for replicas in (0, -2, 2, 32767):
+        w.create(w.fresh_name(), replicas=replicas, label=f"{replicas} replicas")
+    w.create(w.fresh_name(), partitions=0, replicas=0, label="both zero")
+
+
+@case()
+def configs(w: World) -> None:
+    """Unknown names and values that do not fit."""
+    for name, value in (
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "shred"),
+        ("cleanup.policy", ""),
+        ("no.such.config", "1"),
+        ("max.message.bytes", "many"),
+        ("max.message.bytes", "-1"),
+        ("retention.ms", "-1"),
+        ("retention.ms", "-2"),
+        ("retention.ms", None),
+        ("min.insync.replicas", "0"),
+        ("min.insync.replicas", "2"),
+        ("segment.bytes", "100"),
+        ("segment.bytes", "1048576"),
+        ("message.timestamp.type", "createtime"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("compression.type", "lz4"),
+        ("compression.type", "brotli"),
+        ("compression.type", "none"),
+        ("message.timestamp.before.max.ms", "-1"),
+        ("unclean.leader.election.enable", "maybe"),
+        ("unclean.leader.election.enable", "TRUE"),
+    ):
+        w.create(w.fresh_name(), config={name: value}, label=f"{name}={value}")
+
+
+@case()
+def duplicates_in_one_request(w: World) -> None:
+    """The same name twice is refused, the others are created."""
+    name = w.fresh_name()
+    w.create_many([name, w.fresh_name(), name], label="twice and another")
+
+
+@case()
+def assignments(w: World) -> None:
+    """Replicas may be placed by hand: partitions without gaps, brokers that exist, none twice."""
+    placements: dict[str, dict[int, list[int]]] = {
+        "one": {0: [1]},
+        "two": {0: [1], 1: [1]},
+        "gap": {0: [1], 2: [1]},
+        "not from 0": {1: [1]},
+        "negative partition": {-1: [1]},
+        "unknown broker": {0: [77]},
+        "negative broker": {0: [-1]},
+        "broker twice": {0: [1, 1]},
+        "no broker": {0: []},
+    }
+    for label, assigned in placements.items():
+        w.create(w.fresh_name(), partitions=-1, replicas=-1, assignments=assigned, label=label)
+    w.create(w.fresh_name(), partitions=1, replicas=-1, assignments={0: [1]}, label="and a partition count")
+    w.create(w.fresh_name(), partitions=-1, replicas=1, assignments={0: [1]}, label="and a replica count")
+
+
+@case()
+def validate_only(w: World) -> None:
+    """Validation alone creates nothing."""
+    name = w.fresh_name()
+    for version in (2, 5, 7):
+        w.create(name, partitions=3, validate_only=True, version=version, label=f"v{version}")
+    w.metadata([name], label="is not there")
+    w.create(w.fresh_name(), partitions=0, validate_only=True, label="bad count")
+
+
+@case()
+def an_empty_request(w: World) -> None:
+    """No topics, no answers."""
+    w.create_many([], label="none")
+
+
+@case()
+def a_topic_can_be_used_when_it_is_there(w: World) -> None:
+    """After the answer the topic gets a leader soon, with epoch 0, and an empty log."""
+    topic = w.topic(partitions=2)
+    w.metadata([topic.name], label="metadata")
+    w.end_offset(topic)
+    w.end_offset(topic, partition=1)

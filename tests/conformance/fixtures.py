@@ -1,0 +1,97 @@
+"""pytest fixtures that hand out a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (made to order).
+
+Any test package may import them. Without a Kafka the tests that ask for one are skipped with the reason; with
+FENCEPOST_KAFKA=require they fail, and with FENCEPOST_KAFKA=off nobody looks for one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Protocol
+
+import pytest
+from _pytest.outcomes import Skipped
+
+from tests.conformance.kafka import KafkaCluster, KafkaUnavailable
+
+
+class ClusterFactory(Protocol):
+    def __call__(self, **options: Any) -> KafkaCluster: ...
+
+
+@pytest.fixture(scope="session")
+def kafka() -> KafkaCluster:
+    """One broker with default features, shared by every test of the run: use topics of your own and leave it running."""
+    require_kafka()
+    return shared_kafka()
+
+
+@pytest.fixture
+def kafka_cluster() -> Iterator[ClusterFactory]:
+    """Starts clusters with the options of `KafkaCluster`; they are closed when the test ends."""
+    require_kafka()
+    started: list[KafkaCluster] = []
+
+    def start(**options: Any) -> KafkaCluster:
+        cluster = KafkaCluster(**options)
+        started.append(cluster)
+        return cluster.start()
+
+    yield start
+    for cluster in started:
+        cluster.close()
+
+
+def require_kafka() -> None:
+    """Skips the test, or fails it where FENCEPOST_KAFKA=require, unless a real Kafka can be had."""
+    reason = why_no_kafka()
+    if reason is None:
+        return
+    if os.environ.get("FENCEPOST_KAFKA") == "require":
+        pytest.fail(f"FENCEPOST_KAFKA=require, but {reason}", pytrace=False)
+    raise NoKafka(f"no real Kafka: {reason}")
+
+
+class NoKafka(Skipped):
+    """A skip that always points here, not at each test: pytest then folds all of them into one line."""
+
+    # How pytest knows its own skips when it prints them.
+    __module__ = Skipped.__module__
+    __qualname__ = Skipped.__qualname__
+
+    @property
+    def _use_item_location(self) -> bool:
+        return False
+
+    @_use_item_location.setter
+    def _use_item_location(self, wanted: bool) -> None:
+        """Fixtures are asked to point at the test; this one does not."""
+
+
+@cache
+def why_no_kafka() -> str | None:
+    """The sentence that says what is missing, or None; fetches Kafka on the way."""
+    if os.environ.get("FENCEPOST_KAFKA") == "off":
+        return "FENCEPOST_KAFKA=off"
+    from tests.conformance.kafka_home import find_java, kafka_home
+
+    try:
+        find_java()
+        kafka_home()
+    except KafkaUnavailable as missing:
+        return str(missing)
+    return None
+
+
+@cache
+def shared_kafka() -> KafkaCluster:
+    """The broker behind the `kafka` fixture."""
+    # Cached here and not by pytest, which would start one for every conftest that imports the fixture. Its own atexit hook closes it.
+    cluster = KafkaCluster()
+    try:
+        return cluster.start()
+    except BaseException:
+        cluster.close()
+        raise

@@ -1,0 +1,339 @@
+"""A real Apache Kafka for the tests: KRaft brokers on free ports of this machine, started, stopped, killed and restarted at will.
+
+Refuses to leave anything behind: closing, the interpreter's exit and even its sudden death end the brokers and remove their data.
+Where no Kafka can be had, `KafkaCluster` raises `KafkaUnavailable` with the reason.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
+from tests.conformance.reaper import reaper
+
+__all__ = ["JVM_BENCH", "JVM_FAST", "KafkaBroker", "KafkaCluster", "KafkaUnavailable", "new_cluster_id"]
+
+HOST = "127.0.0.1"
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+
+# One cheap compiler tier and a serial collector: a broker that lives for seconds on two cores starts faster and stays small.
+JVM_FAST = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# What Kafka's own start script uses: for figures that are to be compared with others.
+JVM_BENCH = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+
+_LOG4J = """<Configuration status="OFF">
+  <Appenders>
+    <File name="file" fileName="${sys:fencepost.log}" append="true"><PatternLayout pattern="%d{ISO8601} %-5p [%t] %c{1}: %m%n"/></File>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+_DEFAULTS: dict[str, object] = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
+    "share.coordinator.state.topic.num.partitions": 4,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    # A broker that was killed is noticed in two seconds, not in nine.
+    "broker.heartbeat.interval.ms": 500,
+    "broker.session.timeout.ms": 2000,
+}
+
+
+class KafkaBroker:
+    """One broker process (which is a controller too), its port and its data directory, which survive a restart."""
+
+    def __init__(self, node: int, *, directory: Path, port: int, controller_port: int) -> None:
+        self.node = node
+        self.directory = directory
+        self.port = port
+        self.controller_port = controller_port
+        self.log_file = directory / "broker.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return (HOST, self.port)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def log_text(self) -> str:
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+
+class KafkaCluster:
+    """`brokers` combined KRaft nodes, started by `start` or as a context manager; closing ends them and removes their data.
+
+    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        features: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        jvm: Sequence[str] = JVM_FAST,
+        port: int = 0,
+    ) -> None:
+        self.java = find_java()
+        self.home = kafka_home()
+        self.jvm = tuple(jvm)
+        self.features = dict(features or {})
+        self.config = dict(config or {})
+        self.cluster_id = new_cluster_id()
+        self.directory = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
+        reaper.watch_directory(self.directory)
+        atexit.register(self.close)
+        (self.directory / "log4j2.xml").write_text(_LOG4J)
+        fixed = [port + number for number in range(brokers)] if port else []
+        free = _free_ports(2 * brokers - len(fixed))
+        ports = fixed + free
+        self.brokers = {
+            number + 1: KafkaBroker(
+                number + 1, directory=self.directory / str(number + 1), port=ports[number], controller_port=ports[brokers + number]
+            )
+            for number in range(brokers)
+        }
+        self._formatted = False
+        self._closed = False
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers.values())
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        return {node: broker.address for node, broker in self.brokers.items()}
+
+    def start(self) -> KafkaCluster:
+        """Formats the data directories (once), starts every broker and returns when each sees all of them."""
+        if not self._formatted:
+            self._format()
+            self._formatted = True
+        for broker in self.brokers.values():
+            self._launch(broker)
+        self._await_ready(self.brokers.values())
+        return self
+
+    def start_broker(self, node: int) -> None:
+        """Starts a stopped or killed broker again, on the same port and data, and waits until it serves."""
+        broker = self.brokers[node]
+        self._launch(broker)
+        self._await_ready([broker])
+
+    def stop_broker(self, node: int) -> None:
+        """Asks the broker to shut down (SIGTERM: it hands over, flushes and writes its snapshots) and waits for it."""
+        self._end(self.brokers[node], signal.SIGTERM)
+
+    def kill_broker(self, node: int) -> None:
+        """SIGKILL: no hand-over, no flush, no snapshot."""
+        self._end(self.brokers[node], signal.SIGKILL)
+
+    def restart_broker(self, node: int, *, clean: bool = True) -> None:
+        self.stop_broker(node) if clean else self.kill_broker(node)
+        self.start_broker(node)
+
+    def pause_broker(self, node: int) -> None:
+        """SIGSTOP: its sockets stay open and nothing answers."""
+        self._signal(self.brokers[node], signal.SIGSTOP)
+
+    def resume_broker(self, node: int) -> None:
+        self._signal(self.brokers[node], signal.SIGCONT)
+
+    def tool(self, main_class: str, *arguments: str, timeout: float = 60.0) -> str:
+        """Runs one of Kafka's command-line tools and returns what it printed."""
+        done = subprocess.run(
+            self._command(main_class, *arguments, log_file=self.directory / "tool.log"), capture_output=True, text=True, timeout=timeout
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{main_class} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+        return done.stdout
+
+    def close(self) -> None:
+        """Kills what runs and removes the data; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        for broker in self.brokers.values():
+            if broker.process is not None:
+                self._end(broker, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        reaper.forget_directory(self.directory)
+
+    def __enter__(self) -> KafkaCluster:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- processes ---------------------------------------------------------------------------------------------------------
+
+    def _command(self, main_class: str, *arguments: str, log_file: Path) -> list[str]:
+        flags = [
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.xml'}",
+            f"-Dfencepost.log={log_file}",
+            # Codecs unpack their native libraries there and clear away those of others that look old: every cluster needs its own.
+            f"-Djava.io.tmpdir={self.directory}",
+        ]
+        return [str(self.java), *self.jvm, *flags, "-cp", f"{self.home}/libs/*", main_class, *arguments]
+
+    def _format(self) -> None:
+        voters = ",".join(f"{b.node}@{HOST}:{b.controller_port}" for b in self.brokers.values())
+        replicas = min(3, len(self.brokers))
+        running = []
+        for broker in self.brokers.values():
+            broker.directory.mkdir()
+            properties: dict[str, object] = {
+                "process.roles": "broker,controller",
+                "node.id": broker.node,
+                "listeners": f"PLAINTEXT://{HOST}:{broker.port},CONTROLLER://{HOST}:{broker.controller_port}",
+                "advertised.listeners": f"PLAINTEXT://{HOST}:{broker.port}",
+                "controller.quorum.voters": voters,
+                "log.dirs": broker.directory / "data",
+                "default.replication.factor": replicas,
+                **{f"{name}.replication.factor": replicas for name in _REPLICATED_STATE},
+                **{f"{name}.min.isr": max(1, replicas - 1) for name in _REPLICATED_STATE if name != "offsets.topic"},
+                **_DEFAULTS,
+                **self.config,
+            }
+            file = broker.directory / "server.properties"
+            file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+            levels = [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
+            command = self._command(
+                "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file), *levels, log_file=broker.log_file
+            )
+            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        try:
+            shown = [process.communicate(timeout=READY_TIMEOUT_S)[0] for process in running]
+        finally:
+            for process in running:
+                process.kill()
+                process.communicate()
+        for process, text in zip(running, shown, strict=True):
+            if process.returncode != 0:
+                raise RuntimeError(f"formatting the data directory failed: {text.strip()[-2000:]}")
+
+    def _launch(self, broker: KafkaBroker) -> None:
+        assert not broker.alive, f"broker {broker.node} runs already"
+        command = self._command("kafka.Kafka", str(broker.directory / "server.properties"), log_file=broker.log_file)
+        with (broker.directory / "output.txt").open("ab") as output:
+            # A session of its own: Ctrl-C in the terminal reaches the test run, which then ends the broker.
+            broker.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=broker.directory, start_new_session=True
+            )
+        reaper.watch_group(broker.process.pid)
+
+    def _end(self, broker: KafkaBroker, how: signal.Signals) -> None:
+        process = broker.process
+        assert process is not None, f"broker {broker.node} was never started"
+        if process.poll() is None:
+            self._signal(broker, how)
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._signal(broker, signal.SIGKILL)
+                process.wait(STOP_TIMEOUT_S)
+        reaper.forget_group(process.pid)
+        broker.process = None
+
+    def _signal(self, broker: KafkaBroker, which: signal.Signals) -> None:
+        assert broker.process is not None, f"broker {broker.node} does not run"
+        os.killpg(broker.process.pid, which)
+
+    def _await_ready(self, brokers: Iterable[KafkaBroker]) -> None:
+        waiting = list(brokers)
+        expected = {broker.node for broker in self.brokers.values() if broker.alive}
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while waiting:
+            broker = waiting[0]
+            if not broker.alive:
+                raise RuntimeError(f"broker {broker.node} ended while starting: {_last_lines(broker)}")
+            if _live_nodes(broker.address) >= expected:
+                waiting.pop(0)
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"broker {broker.node} was not ready within {READY_TIMEOUT_S:.0f} s: {_last_lines(broker)}")
+            else:
+                time.sleep(0.05)
+
+
+def new_cluster_id() -> str:
+    """22 characters of base64, as Kafka's Uuid makes them: never with a leading dash, which its tools would take for an option."""
+    while True:
+        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not identity.startswith("-"):
+            return identity
+
+
+_REPLICATED_STATE = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+
+
+def _last_lines(broker: KafkaBroker) -> str:
+    output = (broker.directory / "output.txt").read_text(errors="replace")
+    return (output + broker.log_text())[-3000:]
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports outside the range for outgoing connections, so that nobody takes one while its broker is down."""
+    sockets: list[socket.socket] = []
+    try:
+        while len(sockets) < count:
+            candidate = socket.socket()
+            try:
+                candidate.bind((HOST, random.SystemRandom().randrange(12_000, 32_000)))
+            except OSError:
+                candidate.close()
+            else:
+                sockets.append(candidate)
+        return [held.getsockname()[1] for held in sockets]
+    finally:
+        for held in sockets:
+            held.close()
+
+
+def _live_nodes(address: tuple[str, int]) -> set[int]:
+    """The node ids in the broker's own Metadata answer (version 1, no topics); empty while it does not serve."""
+    request = struct.pack(">hhihi", 3, 1, 0, -1, 0)
+    try:
+        with socket.create_connection(address, timeout=2) as link:
+            link.sendall(struct.pack(">i", len(request)) + request)
+            with link.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                answer = stream.read(size)
+    except (OSError, struct.error):
+        return set()
+    nodes, position = set(), 8
+    for _ in range(struct.unpack_from(">i", answer, 4)[0]):
+        node, host_size = struct.unpack_from(">ih", answer, position)
+        position += 6 + host_size + 4
+        (rack_size,) = struct.unpack_from(">h", answer, position)
+        position += 2 + max(0, rack_size)
+        nodes.add(node)
+    return nodes

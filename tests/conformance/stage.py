@@ -1,0 +1,221 @@
+"""Where a conformance case plays: a broker (the stub or Kafka), topics and producers of the case's own, and what was seen.
+
+Everything noted is normalised: no topic names, ids, ports or clock times, so that two brokers can be compared word by word.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+from uuid import UUID, uuid4
+
+from producer import wire
+from tests.conformance import batches
+from tests.conformance.raw import Closed, Link, Silent
+
+READY_TIMEOUT_S = 30.0
+SPOKEN = {wire.Api(key): request.versions for key, request in sorted(wire.REQUESTS.items())}
+
+Answer = TypeVar("Answer", bound=wire.Message)
+
+
+class Target(Protocol):
+    """A broker, or three, of either kind."""
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]: ...
+    def stop(self, node: int, *, clean: bool) -> None: ...
+    def start(self, node: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Topic:
+    name: str
+    id: UUID
+    leaders: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question and everything it asks; `rows` are the rows of the decision tables that it is about."""
+
+    name: str
+    area: str
+    play: Callable[[Any], None]
+    rows: tuple[str, ...]
+    brokers: int
+    restarts: bool
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(*rows: str, brokers: int = 1, restarts: bool = False) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Registers a case. `restarts` says that it stops brokers, so it does not share them with others that run at the same time."""
+
+    def register(play: Callable[[Any], None]) -> Callable[[Any], None]:
+        area = play.__module__.rpartition(".")[2]
+        name = f"{area}.{play.__name__}"
+        assert name not in CASES, f"two cases are called {name}"
+        CASES[name] = Case(name, area, play, rows, brokers, restarts)
+        return play
+
+    return register
+
+
+class Stage:
+    """What every kind of question needs: connections, topics, producer ids, and the notes."""
+
+    def __init__(self, target: Target) -> None:
+        batches.begin()
+        self.target = target
+        self.notes: dict[str, str] = {}
+        self.nodes = sorted(target.addresses)
+        self._links: dict[int, Link] = {}
+        self._topics: dict[str, Topic] = {}
+        self._pids: dict[int, str] = {}
+        self._run = secrets.token_hex(4)
+        self._names = 0
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    def note(self, label: str, answer: str) -> None:
+        assert label not in self.notes, f"two answers are called {label!r}"
+        self.notes[label] = answer
+
+    # -- asking ------------------------------------------------------------------------------------------------------------
+
+    def open(self, node: int | None = None, **options: Any) -> Link:
+        """A connection of its own; the caller closes it."""
+        return Link(self.target.addresses[self.nodes[0] if node is None else node], **options)
+
+    def ask(self, request: wire.Message, version: int, kind: type[Answer], *, node: int | None = None) -> Answer:
+        """Asks on the shared connection to that node; `Closed` and `Silent` are for the caller to note."""
+        node = self.nodes[0] if node is None else node
+        link = self._links.get(node)
+        if link is None:
+            link = self._links[node] = self.open(node)
+        try:
+            answer = link.ask(request, version)
+        except (Closed, Silent):
+            self._links.pop(node).close()
+            raise
+        assert isinstance(answer, kind)
+        return answer
+
+    def note_answer(
+        self, label: str, request: wire.Message, version: int, kind: type[Answer], show: Callable[[Answer], str], *, node: int | None = None
+    ) -> None:
+        """Asks and notes the answer, or that there was none."""
+        try:
+            self.note(label, show(self.ask(request, version, kind, node=node)))
+        except Closed:
+            self.note(label, "closed")
+        except Silent:
+            self.note(label, "silent")
+
+    # -- what the case owns ------------------------------------------------------------------------------------------------
+
+    def fresh_name(self) -> str:
+        """A topic name nobody has used; all are equally long."""
+        self._names += 1
+        return f"case-{self._run}-{self._names:04d}"
+
+    def topic(self, *, partitions: int = 1, replicas: int = 1, config: Mapping[str, str] | None = None) -> Topic:
+        """A new topic whose partitions have leaders."""
+        name = self.fresh_name()
+        configs = [wire.CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()]
+        wanted = wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=configs)
+        created = self.ask(wire.CreateTopicsRequest(topics=[wanted]), 7, wire.CreateTopicsResponse).topics[0]
+        assert created.error_code == 0, f"{wire.error_name(created.error_code)}: {created.error_message}"
+        return self.known_topic(name)
+
+    def known_topic(self, name: str) -> Topic:
+        """A topic that is there, or will be there soon, with the leaders it has now."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            found = self.look_up(name)
+            leaders = {part.partition_index: part.leader_id for part in found.partitions if part.error_code == 0}
+            alive = found.error_code == 0 and len(leaders) == len(found.partitions) and all(node in self.nodes for node in leaders.values())
+            if alive and found.partitions and all(self._leads(found.topic_id, part, node) for part, node in leaders.items()):
+                topic = self._topics.setdefault(name, Topic(name, found.topic_id))
+                topic.leaders.update(leaders)
+                return topic
+            assert time.monotonic() < deadline, f"{name} has no leaders: {found}"
+            time.sleep(0.01)
+
+    def look_up(self, name: str, *, node: int | None = None) -> wire.MetadataResponseTopic:
+        request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        return self.ask(request, 12, wire.MetadataResponse, node=node).topics[0]
+
+    def missing_topic(self, *, name: str | None = None, zero_id: bool = False) -> Topic:
+        """A topic that is not there, by name or by id."""
+        return Topic(self.fresh_name() if name is None else name, wire.ZERO_UUID if zero_id else uuid4())
+
+    def pid(self) -> int:
+        """A producer id that no topic of this case has seen; no broker handed it out."""
+        number = 10**12 + secrets.randbits(40)
+        self._pids[number] = f"p{len(self._pids) + 1}"
+        return number
+
+    def follower(self, topic: Topic) -> int:
+        """A node that does not lead the first partition."""
+        return next(node for node in self.nodes if node != topic.leaders[0])
+
+    def restart(self, *, clean: bool, node: int | None = None) -> None:
+        """Stops the broker or kills it, starts it again, and waits until the case's topics have leaders."""
+        node = self.nodes[0] if node is None else node
+        self.close()
+        self.target.stop(node, clean=clean)
+        self.target.start(node)
+        for name in list(self._topics):
+            self.known_topic(name)
+
+    # -- what may be shown -------------------------------------------------------------------------------------------------
+
+    def show_pid(self, pid: int) -> str:
+        return "-" if pid == -1 else self._pids.get(pid, str(pid) if abs(pid) < 100 else "another")
+
+    def show_node(self, node: int) -> str:
+        return f"n{self.nodes.index(node) + 1}" if node in self.nodes else str(node)
+
+    def show_nodes(self, nodes: Sequence[int]) -> str:
+        return ",".join(sorted(self.show_node(node) for node in nodes))
+
+    def show_topic(self, name: str | None, topic_id: UUID = wire.ZERO_UUID) -> str:
+        """The case's own name for a topic: t1, t2 and so on in the order of their making."""
+        for number, topic in enumerate(self._topics.values(), start=1):
+            if topic.name == name or (not name and topic.id == topic_id):
+                return f"t{number}"
+        return "null" if name is None else "other" if name or topic_id != wire.ZERO_UUID else "empty"
+
+    def show_time(self, when: int) -> str:
+        """Relative to the timestamp of the case's records, or `now` for the broker's own clock."""
+        if abs(when - batches.stamp()) < 20_000:
+            return f"{when - batches.stamp():+d}"
+        if abs(when - batches.now_ms()) < 20_000:
+            return "now"
+        return "-" if when == -1 else str(when) if abs(when) < 10_000 else "far"
+
+    def show_leader(self, leader: wire.LeaderIdAndEpoch, endpoints: Sequence[wire.NodeEndpoint]) -> str:
+        """Who leads, and whether the address that came along is right."""
+        if leader.leader_id == -1 and leader.leader_epoch == -1 and not endpoints:
+            return ""
+        right = {node: self.target.addresses.get(node) for node in (leader.leader_id,)}
+        told = {each.node_id: (each.host, each.port) for each in endpoints}
+        where = "with its address" if told == right else "without an address" if not told else "with another address"
+        known = any(leader.leader_id in topic.leaders.values() for topic in self._topics.values())
+        return f" leader={'right' if known else leader.leader_id} epoch={leader.leader_epoch} {where}"
+
+    def _leads(self, topic_id: UUID, partition: int, node: int) -> bool:
+        # A broker may be told that it leads a moment after its neighbours are; only its own word counts.
+        part = wire.FetchPartition(partition=partition, partition_max_bytes=1)
+        request = wire.FetchRequest(topics=[wire.FetchTopic(topic_id=topic_id, partitions=[part])], max_bytes=1)
+        answer = self.ask(request, 13, wire.FetchResponse, node=node)
+        return answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0

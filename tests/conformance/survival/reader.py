@@ -1,0 +1,102 @@
+"""A stranger's eyes: everything that a topic holds, read with confluent-kafka from the first offset to the end as it is now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+CALL_TIMEOUT_S = 30.0
+STALL_TIMEOUT_S = 60.0
+
+
+def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+    """Every record, partition by partition in offset order. Raises TimeoutError when nothing comes any more before the end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "survival-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": False,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+    try:
+        ends = end_offsets(consumer, topic)
+        places = {partition: start for partition, (start, end) in ends.items() if start < end}
+        consumer.assign([TopicPartition(topic, partition, start) for partition, start in places.items()])
+        left = {partition: ends[partition][1] for partition in places}
+        deadline = time.monotonic() + STALL_TIMEOUT_S
+        while left:
+            messages = consumer.consume(10_000, timeout=1.0)
+            if messages:
+                deadline = time.monotonic() + STALL_TIMEOUT_S
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"{topic}: nothing more came within {STALL_TIMEOUT_S} s before the ends {left}")
+            for message in messages:
+                if message.error() is not None:
+                    raise KafkaException(message.error())
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                if partition in left and offset < left[partition]:
+                    yield message
+                    if offset + 1 == left[partition]:
+                        del left[partition]
+    finally:
+        consumer.close()
+
+
+def end_offsets(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
+    """partition -> (first offset, next offset)."""
+    known = consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
+    return {
+        partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=CALL_TIMEOUT_S)
+        for partition in known.partitions
+    }
+
+
+class Admin:
+    """Topics, made and unmade with confluent-kafka."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def create(self, topic: str, *, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None) -> None:
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=config or {})
+        self._client.create_topics([new], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
+        self.await_topic(topic, lambda found: found == partitions)
+
+    def delete(self, topic: str) -> None:
+        self._client.delete_topics([topic], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
+        self.await_topic(topic, lambda found: found == 0)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self._client.create_partitions([NewPartitions(topic, partitions)], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
+        self.await_topic(topic, lambda found: found == partitions)
+
+    def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
+        """partition -> (leader, number of replicas in sync); leader -1 where there is none."""
+        known = self._client.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
+        return {number: (partition.leader, len(partition.isrs)) for number, partition in known.partitions.items()}
+
+    def await_topic(self, topic: str, wanted: object) -> None:
+        """Waits until the broker shows as many partitions, with leaders, as `wanted` takes."""
+        assert callable(wanted)
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            # All topics: asking for one by name could create it.
+            known = self._client.list_topics(timeout=CALL_TIMEOUT_S).topics.get(topic)
+            found = 0 if known is None else sum(partition.leader >= 0 for partition in known.partitions.values())
+            if wanted(found):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has {found} partitions with leaders after {CALL_TIMEOUT_S} s")
+            time.sleep(0.05)

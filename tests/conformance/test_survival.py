@@ -1,0 +1,72 @@
+"""A million records through a Kafka that dies: nothing is lost, nothing is doubled, and every row is the row that was sent.
+
+A sample by default; FENCEPOST_SURVIVAL=full runs all of it (a million records, ten kills, ten restarts, also on three brokers).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.conformance.fixtures import ClusterFactory
+from tests.conformance.survival.campaign import WINDOW, Blow, Campaign, Outcome
+
+FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
+ROWS = 1_000_000 if FULL else 200_000
+TIMES = 10 if FULL else 2
+
+# Small batches, so that there are many; and room for machines where a broker takes minutes to come back.
+SETTINGS = {"batch_size": 32 * 1024, "buffer_memory": 4 * 1024 * 1024, "max_block_ms": 300_000, "delivery_timeout_ms": 300_000}
+
+pytestmark = pytest.mark.timeout(3600 if FULL else 600)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def test_kills_and_restarts_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
+    """A single broker is killed and restarted, each time with five batches that it has and nobody was told of: it holds every row once."""
+    cluster = kafka_cluster()
+    blows = [Blow.KILL, Blow.RESTART] * TIMES
+    campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
+    outcome = campaign.run(blows, **SETTINGS)
+    say(outcome.report())
+    assert_exactly_once(outcome, blows)
+    # Kafka remembers one batch of a producer over a restart: the four older ones can only have been resolved by asking.
+    assert all(incident.resolved > 0 for incident in outcome.incidents)
+    assert outcome.total("out_of_order") > 0
+    assert outcome.total("duplicates") > 0
+
+
+def assert_exactly_once(outcome: Outcome, blows: list[Blow]) -> None:
+    """Every blow fell with a full window, and the log is what was sent."""
+    assert [incident.blow for incident in outcome.incidents] == blows
+    assert all(len(incident.sequences) == WINDOW for incident in outcome.incidents)
+    assert outcome.account.faults() == dict.fromkeys(outcome.account.faults(), 0)
+    assert outcome.ledger.failed == 0
+    assert outcome.ledger.acked == outcome.ledger.sent == outcome.ledger.rows == outcome.account.found
+    assert outcome.account.sum == outcome.ledger.sum
+
+
+def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> None:
+    """The blow bites: a producer without idempotence sends what the broker had all along a second time."""
+    cluster = kafka_cluster()
+    campaign = Campaign(cluster, "survival", partitions=3, rows=60_000, seed=random.SystemRandom().randrange(10**6), say=say)
+    outcome = campaign.run([Blow.KILL], enable_idempotence=False, **SETTINGS)
+    say(outcome.report())
+    assert (outcome.account.lost, outcome.account.strange) == (0, 0)
+    assert outcome.account.doubled > 0
+
+
+@pytest.mark.skipif(not FULL, reason="part of FENCEPOST_SURVIVAL=full")
+def test_leaders_killed_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
+    """Of three brokers the leader is killed or restarted, with five batches that it has and nobody was told of: every row is there once."""
+    cluster = kafka_cluster(brokers=3, config={"min.insync.replicas": 2})
+    blows = [Blow.KILL, Blow.RESTART] * TIMES
+    campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
+    outcome = campaign.run(blows, **SETTINGS)
+    say(outcome.report())
+    assert_exactly_once(outcome, blows)

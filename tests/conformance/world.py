@@ -1,0 +1,25 @@
+"""The world of one conformance case: every question that the cases ask, over one broker or three."""
+
+from __future__ import annotations
+
+from tests.conformance.asks_bare import BareAsks
+from tests.conformance.asks_cluster import ClusterAsks
+from tests.conformance.asks_fetch import FetchAsks
+from tests.conformance.asks_log import LogAsks
+from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
+
+__all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
+
+
+class World(LogAsks, FetchAsks, ClusterAsks, BareAsks):
+    """What a case is given."""
+
+
+def play(case: Case, target: Target) -> dict[str, str]:
+    """Plays the case on that broker; what was seen, in order."""
+    world = World(target)
+    try:
+        case.play(world)
+        return world.notes
+    finally:
+        world.close()

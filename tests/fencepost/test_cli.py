@@ -1,0 +1,277 @@
+"""The command line: what it starts, how fast, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import fencepost
+from fencepost import BrokerStub, Producer
+from fencepost.cli import app, broker
+from producer.wire import (
+    Message,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    decode_response,
+    encode_request,
+)
+from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+
+COLD_START_S = 0.3
+COLD_STARTS_MAX = 8
+DEADLINE_S = 20.0
+
+
+def fencepost_runs(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fencepost", *arguments], capture_output=True, text=True, timeout=60, check=False, env=plain_terminal()
+    )
+
+
+def plain_terminal() -> dict[str, str]:
+    """Wide and without colours, so that no message is wrapped."""
+    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A running command and the address that its first line ends with."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fencepost", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_terminal()
+    )
+    watchdog = threading.Timer(DEADLINE_S, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert " listening on " in line, process.stderr.read() if process.stderr else ""
+        yield process, line.split()[-1]
+    finally:
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
+        watchdog.cancel()
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
+    """Send the signal; the exit code and standard error."""
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    return process.returncode, errors
+
+
+def ask(connection: socket.socket, request: Message, version: int) -> Message:
+    connection.sendall(b"".join(encode_request(request, version, correlation_id=7, client_id="test")))
+    with connection.makefile("rb") as reader:
+        frame = reader.read(int.from_bytes(reader.read(4), "big"))
+    return decode_response(frame, request.api, version)[1]
+
+
+def free_ports(count: int) -> int:
+    """The first of so many consecutive ports that nobody listens on."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1]
+        try:
+            taken = [socket.create_server(("127.0.0.1", first + place)) for place in range(count)]
+        except (OSError, OverflowError):
+            continue
+        for listener in taken:
+            listener.close()
+        return first
+
+
+def cold_start_s() -> tuple[float, float]:
+    """From starting the process to three brokers with leaders and a producer id: seconds by the clock, and of the process's CPU time."""
+    port = free_ports(3)
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fencepost", "broker", "--brokers", "3", "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with connected(port) as connection:
+            while True:
+                metadata = ask(connection, MetadataRequest(topics=[MetadataRequestTopic(name="cold")]), 12)
+                assert isinstance(metadata, MetadataResponse)
+                if metadata.topics[0].partitions and metadata.topics[0].partitions[0].leader_id > 0:
+                    break
+            assert [each.port for each in metadata.brokers] == [port, port + 1, port + 2]
+            identity = ask(connection, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5)
+            taken = time.perf_counter() - begun
+        assert isinstance(identity, InitProducerIdResponse)
+        assert identity.error_code == 0
+        assert identity.producer_id >= 0
+    finally:
+        process.terminate()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return taken, usage.ru_utime + usage.ru_stime
+
+
+def connected(port: int) -> socket.socket:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def test_the_version_says_what_runs() -> None:
+    """`fencepost --version` prints the version and whether it is compiled or pure."""
+    ran = fencepost_runs("--version")
+    assert ran.stdout.strip() == str(fencepost.build_info())
+    assert ran.returncode == 0
+
+
+def test_help_names_every_command() -> None:
+    """Without a command, and with --help, every command is listed."""
+    assert all(command in fencepost_runs("--help").stdout for command in ("broker", "demo", "proxy"))
+    assert "broker" in fencepost_runs().stderr + fencepost_runs().stdout
+
+
+def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
+    """`fencepost broker` answers three-broker Metadata with leaders and an InitProducerId within 300 ms of its process's start. A machine
+    that is busy with other things gets more than one chance, and then its CPU time counts, with which the process also ends."""
+    taken = []
+    while min(taken, default=(1.0, 1.0))[0] > COLD_START_S and len(taken) < COLD_STARTS_MAX:
+        taken.append(cold_start_s())
+    busy = os.getloadavg()[0] > (os.cpu_count() or 1)
+    best = min(cpu if busy else wall for wall, cpu in taken)
+    assert best <= COLD_START_S, f"(wall, CPU): {[(round(wall, 3), round(cpu, 3)) for wall, cpu in taken]}"
+
+
+def test_starting_a_broker_loads_nothing_it_does_not_need() -> None:
+    """Neither typer nor rich, nor the consumer of the demo, stands between a script and its broker."""
+    code = (
+        "import sys, broker_stub.command; broker_stub.command.serve = lambda **options: print(options['port'])\n"
+        "sys.argv = ['fencepost', 'broker', '--port', '7']\n"
+        "import fencepost.cli\n"
+        "try:\n fencepost.cli.main()\n"
+        "finally:\n print(sorted({'typer', 'rich', 'click', 'confluent_kafka', 'producer.producer'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.split() == ["7", "[]"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--brokers", "3", "--port", "9092"], {"brokers": 3, "port": 9092}),
+        (["--brokers=3", "--host=0.0.0.0", "--partitions=6", "--port=0"], {"brokers": 3, "host": "0.0.0.0", "partitions": 6, "port": 0}),
+    ],
+)
+def test_plain_options_are_read_without_typer(arguments: list[str], options: dict[str, object]) -> None:
+    """What a script passes to `fencepost broker` is understood on the quick way."""
+    assert broker.read_plain(arguments) == options
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--brokers"],
+        ["--brokers", "three"],
+        ["--brokers", "0"],
+        ["--brokers", "-1"],
+        ["--port", "65536"],
+        ["--port="],
+        ["--partitions", "0"],
+        ["--brokers", "1", "--brokers", "2"],
+        ["--config", "min.insync.replicas=2"],
+        ["--unknown", "1"],
+        ["extra"],
+    ],
+)
+def test_everything_else_is_left_to_typer(arguments: list[str]) -> None:
+    """Help, mistakes and rare options take the slow way, which explains itself."""
+    assert broker.read_plain(arguments) is None
+
+
+def test_both_ways_have_the_same_options_and_defaults() -> None:
+    """What typer declares for `fencepost broker` is what the quick way runs with."""
+    declared = {name: parameter.default for name, parameter in inspect.signature(app.broker).parameters.items()}
+    assert declared == {name: parameter.default for name, parameter in inspect.signature(broker.run).parameters.items()}
+
+
+def test_a_broker_serves_until_it_is_told_to_stop() -> None:
+    """Records sent to `fencepost broker` arrive, its configs count, and SIGTERM and Ctrl-C both end it with exit code 0."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with serving("broker", "--port", "0", "--partitions", "2", "--config", "message.max.bytes=2000000") as (process, address):
+            with Producer(bootstrap_servers=address) as producer:
+                assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
+                assert producer.partitions_for("greetings") == [0, 1]
+            code, errors = ended(process, number)
+            assert (code, errors.strip()) == (0, "stopped")
+
+
+def test_a_broker_says_why_it_cannot_start() -> None:
+    """A port in use, a config that is none and a count out of range end with one line on standard error and an exit code."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = fencepost_runs("broker", "--port", str(taken.getsockname()[1]))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("fencepost broker: ")
+    assert len(refused.stderr.splitlines()) == 1
+    unknown = fencepost_runs("broker", "--port", "0", "--config", "min.insync.replicas")
+    assert (unknown.returncode, unknown.stderr.strip()) == (1, "fencepost broker: --config 'min.insync.replicas' is not NAME=VALUE")
+    few = fencepost_runs("broker", "--brokers", "0")
+    assert few.returncode == 2
+    assert "--brokers" in few.stderr
+
+
+def test_a_proxy_loses_replies_on_demand() -> None:
+    """`fencepost proxy` drops, cuts and delays replies with the chances it is given and says how many; every record is there once."""
+    with BrokerStub() as stub:
+        options = ("--drop-replies", "0.02", "--cut-replies", "0.1", "--delay-replies", "0.1", "--delay-ms", "5", "--seed", "1")
+        with serving("proxy", stub.bootstrap, *options) as (process, address):
+            with Producer(bootstrap_servers=address, request_timeout_ms=400, linger_ms=0) as producer:
+                for number in range(300):
+                    producer.send("greetings", b"%d" % number)
+                    if number % 3 == 0:
+                        producer.flush(DEADLINE_S)
+            code, errors = ended(process, signal.SIGTERM)
+        assert code == 0
+        words = errors.replace(",", "").split()
+        counts = {word: int(words[place - 1]) for place, word in enumerate(words) if word in ("dropped", "cut", "delayed")}
+        assert min(counts.values()) > 0, errors
+        assert [record.value for record in stub.records("greetings", 0)] == [b"%d" % number for number in range(300)]
+
+
+def test_a_proxy_says_why_it_cannot_start() -> None:
+    """An upstream that is no address ends with one line and an exit code."""
+    wrong = fencepost_runs("proxy", "nowhere")
+    assert (wrong.returncode, wrong.stderr.strip()) == (1, "fencepost proxy: 'nowhere' is not HOST:PORT")
+
+
+def test_every_public_name_is_behind_the_door() -> None:
+    """`fencepost` has everything a user needs, loaded when asked for, and says what it does not have."""
+    assert fencepost.Producer is Producer
+    assert {"Api", "BrokerStub", "DeliveryError", "ErrorCode", "FaultProxy", "Persisted", "Producer", "Settings"} <= set(dir(fencepost))
+    for name in fencepost.__all__:
+        assert getattr(fencepost, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Producr'"):
+        _ = fencepost.Producr
+
+
+def test_the_door_and_the_packages_export_the_same_names() -> None:
+    """Nothing public of `producer` and `broker_stub` is missing from `fencepost`, so nobody has to import a generic name."""
+    import broker_stub
+    import producer
+
+    assert set(producer.__all__) <= set(fencepost.__all__)
+    assert set(broker_stub.__all__) <= set(fencepost.__all__)

@@ -1,0 +1,309 @@
+"""The demo counts what it claims to count, makes the trouble it claims to make, and fails when it has nothing to show."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from fencepost import BrokerStub, Producer
+from fencepost.demo import FLIGHTS_TOTAL, Flight, FlightsMissing, Outcome, Report, as_json, as_table, load_flights, problems
+from fencepost.demo import flights as flights_module
+from fencepost.demo.flights import row_of
+from fencepost.demo.readback import Audit, read_back
+from fencepost.demo.schedule import Trouble, plan
+from tests.conformance.fixtures import kafka
+from tests.conformance.kafka import KafkaCluster
+
+__all__ = ["kafka"]
+
+SAMPLE = [Flight(b"N1", b"0,a"), Flight(b"N2", b"1,b"), Flight(None, b"2,c"), Flight(b"N1", b"3,d")]
+KEYS = [
+    "sent",
+    "acknowledged",
+    "resent",
+    "duplicates_refused",
+    "in_log",
+    "lost",
+    "doubled",
+    "out_of_order",
+    "replies_dropped",
+    "links_cut",
+    "leader_moves",
+    "restarts",
+]
+GOOD = Outcome(
+    sent=10,
+    acknowledged=10,
+    resent=2,
+    duplicates_refused=1,
+    in_log=10,
+    lost=0,
+    doubled=0,
+    out_of_order=0,
+    replies_dropped=1,
+    links_cut=1,
+    leader_moves=1,
+    restarts=1,
+)
+DOUBLED = msgspec.structs.replace(GOOD, in_log=12, doubled=2, out_of_order=1)
+
+
+def audited(*records: tuple[int, bytes | None, bytes]) -> Audit:
+    audit = Audit(SAMPLE)
+    for record in records:
+        audit.see(*record)
+    return audit
+
+
+def everything(partition: int = 0) -> list[tuple[int, bytes | None, bytes]]:
+    return [(partition, flight.key, flight.value) for flight in SAMPLE]
+
+
+def counts(audit: Audit) -> tuple[int, int, int, int]:
+    return audit.in_log, audit.lost, audit.doubled, audit.out_of_order
+
+
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    command = [sys.executable, "-m", "fencepost", "demo", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
+
+
+class Silent:
+    """An audience that only remembers how far each act came."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+
+# -- counting --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_record_once_is_nothing_to_complain_of() -> None:
+    """The log that holds what was sent counts as such."""
+    assert counts(audited(*everything())) == (4, 0, 0, 0)
+
+
+def test_a_missing_record_is_lost() -> None:
+    """A row without a copy counts, whatever else there is."""
+    assert counts(audited(*everything()[:-1])) == (3, 1, 0, 0)
+
+
+def test_a_second_copy_is_doubled() -> None:
+    """Each copy beyond the first counts, wherever it is."""
+    assert counts(audited(*everything(), *everything()[2:3], *everything()[2:3])) == (6, 0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        (0, b"N1", b"0,A"),
+        (0, b"N9", b"0,a"),
+        (0, None, b"0,a"),
+        (0, b"N1", b"4,a"),
+        (0, b"N1", b"a"),
+        (0, b"N1", b""),
+        (0, b"N1", b"-1,a"),
+    ],
+)
+def test_a_record_that_is_not_as_it_was_sent_is_lost(damaged: tuple[int, bytes | None, bytes]) -> None:
+    """Digests are compared, of key and value: a damaged copy is no copy."""
+    assert counts(audited(damaged, *everything()[1:])) == (4, 1, 0, 0)
+
+
+def test_a_null_key_is_not_an_empty_one() -> None:
+    """A record that comes back with an empty key instead of none is not the one that was sent."""
+    assert counts(audited(*everything()[:2], (0, b"", b"2,c"), *everything()[3:])) == (4, 1, 0, 0)
+
+
+def test_a_record_behind_a_later_one_of_its_key_is_out_of_order() -> None:
+    """Order is counted per key; other keys and records without one do not matter."""
+    first, second, third, last = everything()
+    assert counts(audited(third, second, first, last)) == (4, 0, 0, 0)
+    assert counts(audited(last, second, third, first)) == (4, 0, 0, 1)
+
+
+def test_a_key_on_two_partitions_is_out_of_order() -> None:
+    """Records of one key have no order any more when they are on two partitions."""
+    *others, last = everything()
+    assert counts(audited(*others, (1, last[1], last[2]))) == (4, 0, 0, 1)
+
+
+def test_the_consumer_reads_everything_to_the_end() -> None:
+    """confluent-kafka gives back each record of each partition once, in order, with null keys as such."""
+    with BrokerStub() as stub:
+        stub.create_topic("flights", partitions=2)
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            for number in range(1000):
+                producer.send("flights", b"%d,x" % number, key=None if number % 2 else b"even", partition=number % 2)
+        told: list[int] = []
+        seen = list(read_back(stub.bootstrap, "flights", 2, timeout_s=30, advance=told.append))
+    assert told[-1] == 1000
+    for partition, key in ((0, b"even"), (1, None)):
+        mine = [record for record in seen if record.partition == partition]
+        assert [row_of(record.value) for record in mine] == list(range(partition, 1000, 2))
+        assert {record.key for record in mine} == {key}
+
+
+# -- flights ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_flights_are_all_there() -> None:
+    """336,776 flights, 2,512 of them without a tail number and so without a key; each value begins with its row's number."""
+    flights = load_flights()
+    assert len(flights) == FLIGHTS_TOTAL == 336_776
+    assert sum(flight.key is None for flight in flights) == 2_512
+    assert all(row_of(flight.value) == row for row, flight in enumerate(flights))
+    assert flights[0] == (b"N14228", b"0,2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z")
+    assert load_flights(3) == flights[:3]
+
+
+def test_without_the_flights_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo is an extra; whoever lacks it is told its name."""
+    monkeypatch.setattr(flights_module, "find_spec", lambda name: None)
+    with pytest.raises(FlightsMissing, match=r"pip install 'fencepost\[demo\]'"):
+        load_flights()
+
+
+# -- the plan --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_trouble_happens_and_something_follows_the_last() -> None:
+    """The plan is in the order of its rows, has every trouble in it, and leaves a tenth of the rows to hit."""
+    steps = plan(1000)
+    assert [step.row for step in steps] == sorted(step.row for step in steps)
+    assert {step.trouble for step in steps} == set(Trouble)
+    assert steps[0].row > 0
+    assert steps[-1].row <= 900
+
+
+def test_a_broker_that_goes_comes_back_before_anything_needs_it() -> None:
+    """Between a broker's end and its return there is load, but no leader move, which needs it, and no second end."""
+    down = False
+    for _, trouble in plan(1000):
+        if trouble in (Trouble.STOP_BROKER, Trouble.KILL_BROKER, Trouble.MOVE_LEADERS):
+            assert not down
+        down = trouble in (Trouble.STOP_BROKER, Trouble.KILL_BROKER) or (down and trouble is not Trouble.START_BROKER)
+    assert not down
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_good_report_has_no_problems() -> None:
+    """Exactly once with idempotence, doubled without, every trouble counted: that is what the demo is to show."""
+    assert problems(Report(GOOD, DOUBLED)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lost": 1, "in_log": 9}, "1 records lost by the idempotent producer"),
+        ({"doubled": 2, "in_log": 12}, "2 records doubled by the idempotent producer"),
+        ({"out_of_order": 1}, "1 records out of order per key by the idempotent producer"),
+        ({"acknowledged": 9}, "1 records were not acknowledged to the idempotent producer"),
+        ({"replies_dropped": 0}, "no replies dropped after the append in the run with idempotence"),
+        ({"links_cut": 0}, "no links cut in the run with idempotence"),
+        ({"leader_moves": 0}, "no leader moves in the run with idempotence"),
+        ({"restarts": 0}, "no broker restarts in the run with idempotence"),
+    ],
+)
+def test_whatever_speaks_against_the_promise_is_a_problem(changes: dict[str, int], words: str) -> None:
+    """Anything lost, doubled or reordered, and any trouble that did not happen, fails the demo."""
+    assert problems(Report(msgspec.structs.replace(GOOD, **changes), DOUBLED)) == [words]
+
+
+def test_a_run_without_idempotence_that_doubles_nothing_is_a_problem() -> None:
+    """A demo whose troubles are too weak to double anything shows nothing."""
+    assert len(problems(Report(GOOD, GOOD))) == 1
+
+
+def test_what_could_not_be_counted_is_neither_zero_nor_a_problem() -> None:
+    """A number that nobody could count is n/a in the table, null in JSON, and fails nothing."""
+    blind = msgspec.structs.replace(GOOD, resent=None, duplicates_refused=None, leader_moves=None, restarts=None)
+    report = Report(blind, msgspec.structs.replace(DOUBLED, leader_moves=None, restarts=None))
+    assert problems(report) == []
+    assert json.loads(as_json(report))["leader_moves"] is None
+    console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115  # closed below
+    console.print(as_table(report))
+    console.file.close()
+    assert "n/a" in next(line for line in console.export_text().splitlines() if "leader moves" in line)
+
+
+def test_json_has_the_promised_keys_in_order() -> None:
+    """Programs may rely on the keys."""
+    printed = json.loads(as_json(Report(GOOD, DOUBLED)))
+    assert list(printed) == [*KEYS, "without_idempotence"]
+    assert list(printed["without_idempotence"]) == KEYS
+
+
+# -- the whole of it -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Played:
+    """What `fencepost demo --json` said."""
+
+    idempotent: dict[str, int | None]
+    without_idempotence: dict[str, int | None]
+
+
+def played(rows: int, *arguments: str) -> Played:
+    ran = demo("--rows", str(rows), "--json", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    printed = json.loads(ran.stdout)
+    return Played(printed, printed.pop("without_idempotence"))
+
+
+def test_the_demo_shows_it_on_the_stub() -> None:
+    """A sample of the flights arrives once and in order through lost replies, cut links, leader moves and restarts; without idempotence the
+    same troubles double some."""
+    shown = played(5_000)
+    ours, other = shown.idempotent, shown.without_idempotence
+    assert [ours[name] for name in ("sent", "acknowledged", "in_log", "lost", "doubled", "out_of_order")] == [5_000, 5_000, 5_000, 0, 0, 0]
+    for outcome in (ours, other):
+        assert all(outcome[name] for name in ("resent", "replies_dropped", "links_cut", "leader_moves", "restarts"))
+    assert ours["duplicates_refused"]
+    assert other["duplicates_refused"] == 0
+    assert other["doubled"]
+
+
+def test_the_demo_prints_a_table() -> None:
+    """Without --json there is a table with both runs and a sentence that says what was seen."""
+    ran = demo("--rows", "2000")
+    assert ran.returncode == 0, ran.stderr
+    assert "2,000 flights sent, 2,000 in the log, each once and in order" in ran.stdout
+    assert "without idempotence" in ran.stdout
+    assert "sending, idempotent" in ran.stderr
+
+
+def test_the_demo_goes_through_a_proxy_where_the_broker_is_not_its_own() -> None:
+    """With --bootstrap it counts what can be done from outside, replies dropped and links cut, and says n/a to the rest."""
+    with BrokerStub(brokers=3) as stub:
+        shown = played(3_000, "--bootstrap", stub.bootstrap)
+    assert (shown.idempotent["in_log"], shown.idempotent["lost"], shown.idempotent["doubled"]) == (3_000, 0, 0)
+    assert shown.idempotent["replies_dropped"]
+    assert shown.idempotent["links_cut"]
+    assert shown.idempotent["leader_moves"] is shown.idempotent["restarts"] is None
+
+
+def test_the_demo_shows_it_on_apache_kafka(kafka: KafkaCluster) -> None:
+    """The same sample, the same troubles from outside, against Apache Kafka: each once and in order."""
+    shown = played(20_000, "--bootstrap", kafka.bootstrap)
+    ours = shown.idempotent
+    assert [ours[name] for name in ("acknowledged", "in_log", "lost", "doubled", "out_of_order")] == [20_000, 20_000, 0, 0, 0]
+    assert shown.without_idempotence["doubled"]
+
+
+def test_a_broker_that_is_not_there_is_an_error() -> None:
+    """The demo says so in a line and ends with an exit code."""
+    ran = demo("--rows", "1000", "--bootstrap", "nowhere")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.splitlines()[-1].startswith("fencepost demo: ")

@@ -1,0 +1,105 @@
+"""The documentation is true: what it names exists, what is generated is up to date, and every page can be found."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FUNCTION = re.compile(r"`([\w./]+\.py):([\w.]+)`")
+TEST = re.compile(r"`(tests/[\w./]+\.py)::(\w+)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+@cache
+def defined(path: str) -> frozenset[str]:
+    """The functions and classes of a source file, methods as Class.method."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names.update(f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(names)
+
+
+def make_errors() -> ModuleType:
+    spec = spec_from_file_location("make_errors", ROOT / "docs" / "make_errors.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows(page: Path) -> list[list[str]]:
+    """The cells of the rows of a page's tables, without their rulers."""
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if not set("".join(row)) <= set("-:")]
+
+
+def test_the_error_page_is_what_the_verdict_table_says() -> None:
+    """docs/errors.md is what `python docs/make_errors.py` writes from the table and the exceptions."""
+    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == make_errors().page(), "run: python docs/make_errors.py"
+
+
+def test_the_error_page_has_every_row_and_every_exception() -> None:
+    """Every code of the verdict table and every public exception is on the page."""
+    from producer.core import errors
+    from producer.core.verdict import TABLE
+
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert all(f"| {int(code)} | {code.name} | {row.verdict.name} |" in page for codes in TABLE.values() for code, row in codes.items())
+    assert [name for name in errors.__all__ if name[0].isupper() and f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_function_that_a_page_names_exists(page: Path) -> None:
+    """`file.py:function` leads somewhere."""
+    named = FUNCTION.findall(page.read_text(encoding="utf-8"))
+    assert [f"{path}:{name}" for path, name in named if not (ROOT / path).is_file() or name not in defined(path)] == []
+
+
+def test_the_journey_names_a_function_at_every_step() -> None:
+    """Each numbered step of docs/journey.md says where in the code it happens."""
+    text = (ROOT / "docs" / "journey.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^(\d+)\. (.*(?:\n {3}.*)*)", text, re.MULTILINE)
+    assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
+    assert len(steps) >= 10
+    assert [number for number, step in steps if not FUNCTION.search(step)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    """`tests/file.py::test` is there."""
+    named = TEST.findall(page.read_text(encoding="utf-8"))
+    assert [f"{path}::{name}" for path, name in named if not (ROOT / path).is_file() or name not in defined(path)] == []
+
+
+def test_every_guarantee_names_the_test_that_keeps_it() -> None:
+    """Each row of the table of events in docs/guarantees.md ends with at least one test."""
+    every = rows(ROOT / "docs" / "guarantees.md")
+    table = every[[row[0] for row in every].index("event") + 1 :]
+    assert len(table) >= 20
+    assert [row[0] for row in table if not TEST.search(row[-1])] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Links within the repository lead to files that exist."""
+    assert [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()] == []
+
+
+def test_every_page_can_be_found_from_the_index() -> None:
+    """docs/README.md links to every page beside it."""
+    linked = set(LINK.findall((ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} <= linked

@@ -1,0 +1,32 @@
+"""The examples run as they are, in the order of their numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs(example: Path) -> None:
+    """It ends well, says something, and complains of nothing."""
+    command = [sys.executable, "-W", "error", str(example)]
+    where = {**os.environ, "PYTHONPATH": str(Path(fencepost.__file__).parents[1])}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=where)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout
+
+
+def test_examples_are_numbered_and_say_what_they_show() -> None:
+    """01, 02, ... without a gap, each with a docstring that begins with its number."""
+    assert [example.name[:3] for example in EXAMPLES] == [f"{number:02}_" for number in range(1, len(EXAMPLES) + 1)]
+    for example in EXAMPLES:
+        assert re.match(rf'"""{example.name[:2]}: \w', example.read_text(encoding="utf-8")), example.name

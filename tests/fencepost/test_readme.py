@@ -1,0 +1,53 @@
+"""The README is true: its program runs as printed, its commands exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CODE_LINES_MAX = 12
+
+
+def program() -> str:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    return code
+
+
+def test_the_program_runs_as_printed() -> None:
+    """The README's program runs, loses a reply, and ends with each record once."""
+    ran = subprocess.run([sys.executable, "-c", program()], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "RecordMetadata(topic='greetings', partition=0, offset=999" in ran.stdout
+    assert "1 batch came twice and was refused" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_the_program_is_short() -> None:
+    """Twelve lines are enough to write exactly once."""
+    assert len([line for line in program().splitlines() if line.strip()]) <= CODE_LINES_MAX
+
+
+def test_the_commands_are_there() -> None:
+    """`make demo` and `make test` are targets, and CI runs the README's test command."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^    make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert "\n    make demo\n" in README
+    assert "\n    make test\n" in README
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_shell_lines_have_options_that_exist() -> None:
+    """Every `fencepost` line of the README names commands and options that the command line has."""
+    lines = re.findall(r"^    fencepost (\w+) (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+    assert {command for command, _ in lines} >= {"broker", "proxy"}
+    for command, arguments in lines:
+        shown = subprocess.run(
+            [sys.executable, "-m", "fencepost", command, "--help"], capture_output=True, text=True, timeout=60, check=True
+        )
+        for option in re.findall(r"--[\w-]+", arguments):
+            assert option in shown.stdout

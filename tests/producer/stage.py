@@ -1,0 +1,79 @@
+"""What the tests of a whole producer share: quick settings, the batches that a stub received, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker_stub import BrokerStub
+from broker_stub.faults import Fault
+from producer import Producer
+from producer.wire import Api
+from producer.wire.records import BatchHeader, read_header
+
+DEADLINE_S = 20.0
+QUICK: dict[str, Any] = {
+    "linger_ms": 0,
+    "retry_backoff_ms": 5,
+    "retry_backoff_max_ms": 50,
+    "reconnect_backoff_ms": 5,
+    "reconnect_backoff_max_ms": 50,
+    "max_block_ms": 20_000,
+}
+ONE_EACH: dict[str, Any] = {**QUICK, "batch_size": 0}
+"""Every record a batch of its own."""
+
+
+class Arrival(NamedTuple):
+    """One batch as it reached a broker."""
+
+    node: int
+    connection: int
+    header: BatchHeader
+    blob: bytes
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """(producer id, epoch, base sequence)."""
+        return self.header.producer_id, self.header.producer_epoch, self.header.base_sequence
+
+
+def quick(stub: BrokerStub, **settings: Any) -> Producer:
+    """A producer that retries and reconnects without long pauses."""
+    return Producer(bootstrap_servers=stub.bootstrap, **{**QUICK, **settings})
+
+
+def arrivals(stub: BrokerStub, partition: int = 0) -> list[Arrival]:
+    """Every batch that the stub's brokers received for that partition, in order, repeats included."""
+    found = []
+    for exchange in stub.journal.requests(Api.PRODUCE):
+        for topic in exchange.request.topic_data:  # type: ignore[attr-defined]
+            for part in topic.partition_data:
+                if part.index == partition:
+                    blob = bytes(part.records)
+                    found.append(Arrival(exchange.node, exchange.connection_id, read_header(blob), blob))
+    return found
+
+
+def until(condition: Callable[[], Any], what: str, *, timeout: float = DEADLINE_S) -> Any:
+    """Wait for a condition, looking often; its value once it is true. Fails after the deadline."""
+    deadline = time.monotonic() + timeout
+    pause = 0.0005
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def values(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
+    """The record values in the partition's log."""
+    return [bytes(record.value or b"") for record in stub.records(topic, partition)]
+
+
+def probe(stub: BrokerStub, api: Api) -> Fault:
+    """A fault that changes nothing and counts: `wait(n)` returns when the stub has answered so many requests of that kind."""
+    return stub.faults.on(api).reply().forever().throttle(0)

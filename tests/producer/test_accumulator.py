@@ -1,0 +1,212 @@
+"""The accumulator: encoded at append, one byte budget, batches that close when full, one wake-up for many appends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from producer import ProducerClosed
+from producer.core.accumulator import Accumulator, PartitionQueue, TopicQueues
+from producer.core.batch import Batch, RecordFuture, Shared
+from producer.wire.compression import Codec
+
+OVERHEAD = 61
+
+
+class Bench:
+    """An accumulator with one topic, a clock and a count of wake-ups."""
+
+    def __init__(self, *, batch_size: int = 1000, buffer_memory: int = 100_000, partitions: int = 2) -> None:
+        self.now = 0.0
+        self.wakes = 0
+        self.shared = Shared(wake=self._wake, patience_s=1.0)
+        self.made = Accumulator(batch_size=batch_size, buffer_memory=buffer_memory, clock=lambda: self.now, shared=self.shared)
+        self.topic = TopicQueues("t", draw=lambda: 0, round_robin=False)
+        self.topic.grow(partitions)
+        self.topic.partitions = partitions
+        self.topic.available = list(range(partitions))
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def append(self, value: bytes = b"v", *, partition: int = 0) -> RecordFuture | None:
+        return self.made.append(self.topic, partition, 1_700_000_000_000, None, value, None, None)
+
+    def held(self) -> list[Batch]:
+        """Every batch without an outcome."""
+        held = self.made.begin_flush()
+        self.made.end_flush()
+        return held
+
+    def queue(self, partition: int = 0) -> PartitionQueue:
+        return self.topic.queues[partition]
+
+
+def test_records_are_encoded_when_they_are_appended() -> None:
+    """What the caller does to nothing but the future afterwards cannot change the record; the batch grows by exactly its encoded bytes."""
+    bench = Bench()
+    bench.append(b"x" * 10)
+    batch = bench.queue().batches[0]
+    first = batch.size
+    assert first > OVERHEAD + 10
+    bench.append(b"x" * 10)
+    assert batch.size == first + (first - OVERHEAD)
+    builder = batch.builder
+    assert builder is not None
+    assert len(builder.payload(Codec.NONE, None)) == batch.size - OVERHEAD
+
+
+def test_a_full_batch_is_closed_and_the_next_begun() -> None:
+    """A record that does not fit in batch_size begins the next batch; one larger than batch_size gets a batch of its own."""
+    bench = Bench(batch_size=300)
+    for _ in range(6):
+        bench.append(b"x" * 80)
+    sizes = [batch.size for batch in bench.queue().batches]
+    assert len(sizes) > 1
+    assert all(size <= 300 for size in sizes)
+    bench.append(b"x" * 1000)
+    bench.append(b"x")
+    assert [batch.count for batch in bench.queue().batches][-2:] == [1, 1]
+
+
+def test_batch_size_zero_batches_nothing() -> None:
+    """batch_size=0 gives each record a batch of its own, as Kafka's batch.size=0 does."""
+    bench = Bench(batch_size=0)
+    for _ in range(3):
+        bench.append()
+    assert [batch.count for batch in bench.queue().batches] == [1, 1, 1]
+
+
+def test_the_budget_counts_exactly_what_is_held() -> None:
+    """`used` is the sum of the sizes of all batches without an outcome, and 0 when all have one."""
+    bench = Bench(batch_size=200)
+    for partition in (0, 1, 0, 0):
+        bench.append(b"x" * 50, partition=partition)
+    held = bench.held()
+    assert bench.made.used == sum(batch.size for batch in held)
+    for queue in bench.made.take_touched():
+        while queue.batches:
+            bench.made.take(queue)
+    assert bench.made.used == sum(batch.size for batch in held), "in flight counts too"
+    for batch in held:
+        bench.made.release(batch)
+    assert bench.made.used == 0
+    assert bench.held() == []
+
+
+def test_a_full_buffer_takes_nothing() -> None:
+    """With no room for a record nothing is appended and the answer is None; room given back lets the next one in."""
+    bench = Bench(buffer_memory=500)
+    assert bench.append(b"x" * 300)
+    used = bench.made.used
+    assert bench.append(b"x" * 300) is None
+    assert bench.made.used == used
+    assert [batch.count for batch in bench.queue().batches] == [1]
+    for queue in bench.made.take_touched():
+        bench.made.release(bench.made.take(queue))
+    assert bench.append(b"x" * 300)
+
+
+def test_one_wake_up_covers_everything_until_the_sender_looks() -> None:
+    """Thousands of appends to many partitions wake the sender once; after it looked, only a new batch wakes it again."""
+    bench = Bench(partitions=2)
+    for _ in range(20):
+        bench.append(partition=0)
+        bench.append(partition=1)
+    assert bench.wakes == 1
+    assert len(bench.made.take_touched()) == 2
+    bench.append(partition=0)
+    assert bench.wakes == 1, "the open batch goes on"
+    bench.made.take(bench.queue(0))
+    bench.append(partition=0)
+    assert bench.wakes == 2
+
+
+def test_a_touched_queue_is_named_once() -> None:
+    """The sender hears of a partition once per look, however many batches it got."""
+    bench = Bench(batch_size=0)
+    for _ in range(5):
+        bench.append()
+    assert bench.made.take_touched() == [bench.queue()]
+    assert bench.made.take_touched() == []
+
+
+def test_taking_the_open_batch_begins_another() -> None:
+    """A batch that the sender has taken is never appended to again."""
+    bench = Bench()
+    bench.append()
+    taken = bench.made.take(bench.queue())
+    bench.append()
+    assert taken.count == 1
+    assert bench.queue().batches[0] is not taken
+
+
+def test_a_batchs_age_is_its_first_records() -> None:
+    """Linger and delivery deadline count from the first append."""
+    bench = Bench()
+    bench.now = 5.0
+    bench.append()
+    bench.now = 50.0
+    bench.append()
+    assert bench.queue().batches[0].created_ms == 5.0
+
+
+def test_a_refusal_ends_appends() -> None:
+    """Once the producer is closed or dead every append raises its reason, an instance of its own, and nothing is accounted for."""
+    bench = Bench()
+    bench.made.refusal = ProducerClosed("closed")
+    raised = []
+    for _ in range(2):
+        with pytest.raises(ProducerClosed, match="closed") as refused:
+            bench.append()
+        raised.append(refused.value)
+    assert raised[0] is not raised[1]
+    assert bench.made.used == 0
+
+
+def test_a_record_the_encoder_refuses_leaves_nothing_behind() -> None:
+    """A header name that is not encodable raises; the batch, its count and the next record are as if it had never been sent."""
+    bench = Bench()
+    bench.append(b"before")
+    used, size = bench.made.used, bench.queue().batches[0].size
+    with pytest.raises(UnicodeEncodeError):
+        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", [("\ud800", b"")], None)
+    assert (bench.made.used, bench.queue().batches[0].size, bench.queue().batches[0].count) == (used, size, 1)
+    future = bench.append(b"after")
+    assert future is not None
+    assert bench.queue().batches[0].count == 2
+
+
+def test_a_refused_first_record_leaves_no_empty_batch_to_send() -> None:
+    """The same as the very first record of a batch: no batch without records may ever reach a broker."""
+    bench = Bench()
+    with pytest.raises(UnicodeEncodeError):
+        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", [("\ud800", b"")], None)
+    assert [batch.count for batch in bench.held()] == []
+    assert bench.made.used == 0
+
+
+def test_many_threads_append_without_losing_a_byte() -> None:
+    """Eight threads append to the same partitions: every record is in exactly one batch, under an index of its own, and the budget is
+    exact."""
+    bench = Bench(batch_size=2_000, buffer_memory=10_000_000)
+    futures: list[list[RecordFuture]] = [[] for _ in range(8)]
+    start = threading.Barrier(8)
+
+    def work(mine: list[RecordFuture]) -> None:
+        start.wait(10)
+        for i in range(500):
+            future = bench.append(b"x" * (i % 50), partition=i % 2)
+            assert future is not None
+            mine.append(future)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in futures]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    held = bench.held()
+    assert sum(batch.count for batch in held) == 8 * 500
+    assert len({(id(future.batch), future._index) for mine in futures for future in mine}) == 8 * 500
+    assert bench.made.used == sum(batch.size for batch in held)

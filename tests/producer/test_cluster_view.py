@@ -1,0 +1,116 @@
+"""What the producer believes about the cluster: it only moves forward, and notices topics that come, grow, go and come back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from producer.core.cluster import Change, ClusterView, Leader
+from producer.wire import ErrorCode, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+
+ID, OTHER = UUID(int=1), UUID(int=2)
+
+
+def answer(*leaders: tuple[int, int], topic_id: UUID = ID, code: int = 0, name: str = "t", brokers: int = 3) -> MetadataResponse:
+    """Metadata of one topic: (leader, leader epoch) of each partition."""
+    partitions = [MetadataResponsePartition(partition_index=p, leader_id=n, leader_epoch=e) for p, (n, e) in enumerate(leaders)]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host="h", port=n) for n in range(1, brokers + 1)],
+        topics=[MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=partitions)],
+    )
+
+
+def view(*leaders: tuple[int, int]) -> ClusterView:
+    made = ClusterView()
+    assert made.learn(answer(*leaders))[0].change is Change.SEEN
+    return made
+
+
+def test_an_older_leader_epoch_is_ignored() -> None:
+    """A broker that lags behind cannot take the producer back to an old leader (KIP-320)."""
+    made = view((1, 5), (2, 5))
+    assert made.learn(answer((3, 4), (3, 6)))[0].change is Change.SAME
+    assert made.leader("t", 0) == Leader(1, 5)
+    assert made.leader("t", 1) == Leader(3, 6)
+
+
+def test_the_same_epoch_may_lose_its_leader() -> None:
+    """The newest answer of the same epoch counts: a leader can go without a new epoch, and come back."""
+    made = view((1, 5))
+    made.learn(answer((-1, 5)))
+    assert made.leader("t", 0) is None
+    made.learn(answer((2, 5)))
+    assert made.leader("t", 0) == Leader(2, 5)
+
+
+def test_brokers_without_epochs_are_believed() -> None:
+    """Metadata before version 7 carries no epochs (-1): the newest answer is taken."""
+    made = view((1, -1))
+    made.learn(answer((2, -1)))
+    assert made.leader("t", 0) == Leader(2, -1)
+
+
+def test_another_topic_id_is_another_topic() -> None:
+    """Deleted and created again: the new topic's leaders count whatever their epochs are, also when there are fewer partitions."""
+    made = view((1, 9), (2, 9))
+    heard = made.learn(answer((3, 0), topic_id=OTHER))[0]
+    assert (heard.change, heard.partitions) == (Change.RECREATED, 1)
+    assert made.leader("t", 0) == Leader(3, 0)
+    assert made.leader("t", 1) is None
+    assert made.topic_id("t") == OTHER
+
+
+def test_an_answer_without_ids_recreates_nothing() -> None:
+    """Versions below 10 name no topic ids: that alone is no other topic."""
+    made = view((1, 5))
+    assert made.learn(answer((2, 6), topic_id=UUID(int=0)))[0].change is Change.SAME
+    assert made.topic_id("t") == ID
+
+
+def test_more_partitions_are_growth() -> None:
+    """A grown topic keeps its leaders and gets the new ones."""
+    made = view((1, 5))
+    heard = made.learn(answer((1, 5), (2, 0)))[0]
+    assert (heard.change, heard.partitions) == (Change.GROWN, 2)
+    assert made.leader("t", 1) == Leader(2, 0)
+
+
+def test_fewer_partitions_of_the_same_topic_are_an_old_answer() -> None:
+    """A topic never shrinks: a broker that does not know of the growth yet takes nothing away."""
+    made = view((1, 5), (2, 5))
+    assert made.learn(answer((1, 5)))[0].partitions == 2
+    assert made.leader("t", 1) == Leader(2, 5)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID])
+def test_a_topic_that_is_not_there_now(code: ErrorCode) -> None:
+    """A missing topic is told with its code, and what was known of it stays until somebody knows better."""
+    made = view((1, 5))
+    heard = made.learn(answer(code=code))[0]
+    assert (heard.change, heard.code) == (Change.MISSING, code)
+    assert made.leader("t", 0) == Leader(1, 5)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION, 999])
+def test_a_topic_that_is_refused(code: int) -> None:
+    """A code that will not go away by itself is a refusal."""
+    assert ClusterView().learn(answer(code=code))[0].change is Change.REFUSED
+
+
+def test_a_leader_named_by_a_refusal_must_be_newer() -> None:
+    """KIP-951: the leader in an error answer counts only with a newer epoch than the one known."""
+    made = view((1, 5))
+    assert not made.moved("t", 0, Leader(2, 5))
+    assert not made.moved("t", 0, Leader(2, 4))
+    assert made.moved("t", 0, Leader(2, 6))
+    assert made.leader("t", 0) == Leader(2, 6)
+    assert not made.moved("t", 7, Leader(2, 6))
+    assert not made.moved("u", 0, Leader(2, 6))
+
+
+def test_an_answer_without_brokers_keeps_those_known() -> None:
+    """A broker that has no list (it is starting) does not make the cluster vanish."""
+    made = view((1, 5))
+    made.learn(answer((1, 5), brokers=0))
+    assert sorted(made.brokers) == [1, 2, 3]

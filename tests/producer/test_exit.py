@@ -1,0 +1,135 @@
+"""A program that ends without close: what lingers is delivered within a bound, and what could not be is said, never silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.wire import Api, ErrorCode
+from tests.producer.scripts import run
+from tests.producer.stage import values
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "producer.flush()"])
+def test_what_was_sent_is_delivered(ending: str) -> None:
+    """The last line of the program comes right after the first send, before any link to the leader is up: everything arrives, silently."""
+    sending = "producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)\nfor i in range(100): producer.send('t', b'%d' % i)\n"
+    with BrokerStub(brokers=2) as stub:
+        ended = run(sending + ending, stub.bootstrap)
+        assert (ended.code, ended.complaints) == (0, "")
+        assert values(stub, "t") == [b"%d" % i for i in range(100)]
+
+
+def test_a_name_can_be_looked_up_at_exit() -> None:
+    """The same with host names instead of addresses: looking them up must work while the interpreter is on its way out."""
+    with BrokerStub(host="localhost") as stub:
+        ended = run("producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)\nproducer.send('t', b'x')", stub.bootstrap)
+        assert (ended.code, ended.complaints) == (0, "")
+        assert values(stub, "t") == [b"x"]
+
+
+def test_an_unhandled_exception_changes_nothing() -> None:
+    """A program that dies of an exception delivers what it sent, too."""
+    with BrokerStub() as stub:
+        ended = run(
+            "producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)\nproducer.send('t', b'x')\n1 / 0", stub.bootstrap
+        )
+        assert ended.code == 1
+        assert "ZeroDivisionError" in ended.complaints
+        assert "lost" not in ended.complaints
+        assert values(stub, "t") == [b"x"]
+
+
+def test_a_dead_broker_bounds_the_exit_and_the_loss_is_said() -> None:
+    """With no broker to take them the program ends within exit_flush_ms, not after the delivery deadline of two minutes, and says how many
+    records were lost, with no logging configured."""
+    with BrokerStub() as stub:
+        stub.faults.on(Api.PRODUCE).before().forever().hold()
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=300, batch_size=0)
+            for i in range(7):
+                producer.send("t", b"x")
+            """,
+            stub.bootstrap,
+        )
+        assert ended.code == 0
+        assert "7 records were lost" in ended.complaints
+        assert ended.seconds < 30
+        stub.faults.clear()
+
+
+def test_failures_that_nobody_saw_are_said_at_exit() -> None:
+    """Deliveries that failed for good and that nobody looked at are counted at exit."""
+    with BrokerStub() as stub:
+        stub.faults.on(Api.PRODUCE).before().forever().error(ErrorCode.INVALID_RECORD)
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap)
+            future = producer.send("t", b"x")
+            until(future.done)
+            """,
+            stub.bootstrap,
+        )
+        assert "1 records were" in ended.complaints
+        assert "INVALID_RECORD" in ended.complaints
+
+
+def test_a_closed_producer_has_nothing_to_say_at_exit() -> None:
+    """After a close, or with nothing sent, the exit is silent."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            with Producer(bootstrap_servers=bootstrap) as producer:
+                producer.send("t", b"x")
+            idle = Producer(bootstrap_servers=bootstrap)
+            """,
+            stub.bootstrap,
+        )
+        assert (ended.code, ended.complaints) == (0, "")
+
+
+def test_an_idle_producer_does_not_hold_up_the_exit() -> None:
+    """A producer with nothing to send and no broker lets the program go at once."""
+    ended = run("producer = Producer(bootstrap_servers='127.0.0.1:1')")
+    assert (ended.code, ended.complaints) == (0, "")
+    assert ended.seconds < 30
+
+
+def test_a_program_with_other_threads() -> None:
+    """Records sent by a thread that is still running when the main thread ends are delivered as well."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)
+            def work():
+                for i in range(50):
+                    producer.send("t", b"%d" % i)
+            threading.Thread(target=work).start()
+            """,
+            stub.bootstrap,
+        )
+        assert (ended.code, ended.complaints) == (0, "")
+        assert values(stub, "t") == [b"%d" % i for i in range(50)]
+
+
+def test_several_producers_share_the_time_of_an_exit() -> None:
+    """Eight producers with a broker that does not answer: the exit takes one exit_flush_ms, not eight of them, and each says its loss."""
+    with BrokerStub() as stub:
+        stub.faults.on(Api.PRODUCE).before().forever().hold()
+        ended = run(
+            """
+            producers = [Producer(bootstrap_servers=bootstrap, exit_flush_ms=2_000) for _ in range(8)]
+            for producer in producers:
+                producer.send("t", b"x")
+            import atexit
+            began = time.monotonic()
+            from producer import lifecycle
+            lifecycle.leave_all()
+            print(time.monotonic() - began < 10)
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines == ["True"]
+        assert ended.complaints.count("1 records were lost") == 8
+        stub.faults.clear()

@@ -1,0 +1,185 @@
+"""A fork: the child's copy of the producer refuses everything, the parent's goes on untouched, and neither hangs the other."""
+
+from __future__ import annotations
+
+from broker_stub import BrokerStub
+from producer.wire import Api
+from tests.producer.scripts import run
+from tests.producer.stage import values
+
+REFUSED = [
+    "producer.send('t', b'x')",
+    "producer.send('never-heard-of', b'x')",
+    "producer.flush()",
+    "producer.close()",
+    "producer.partitions_for('t')",
+    "producer.partitions_for('never-heard-of')",
+    "producer.__enter__()",
+    "pending.result()",
+    "pending.exception()",
+    "pending.add_done_callback(print)",
+]
+
+
+def test_the_child_is_refused_every_call_at_once() -> None:
+    """Every call that would need the parent's thread raises ProducerForked, without waiting; what needs nothing (a settled future, done)
+    still answers."""
+    with BrokerStub() as stub:
+        held = stub.faults.on(Api.PRODUCE).before().on_call(2).hold()
+        ended = run(
+            f"""
+            producer = Producer(bootstrap_servers=bootstrap, **quick)
+            settled = producer.send("t", b"first")
+            settled.result(20)
+            pending = producer.send("t", b"second")
+            child = os.fork()
+            if child == 0:
+                began = time.monotonic()
+                for call in {REFUSED!r}:
+                    print(call, attempt(lambda: eval(call)))
+                print(settled.result().offset, pending.done(), time.monotonic() - began < 10)
+                sys.exit(0)
+            print("child", os.waitpid(child, 0)[1])
+            print("parent is waiting")
+            sys.stdout.flush()
+            os._exit(0)
+            """,
+            stub.bootstrap,
+        )
+        held.remove()
+    assert ended.lines == [*(f"{call} ProducerForked" for call in REFUSED), "0 False True", "child 0", "parent is waiting"]
+
+
+def test_the_parent_goes_on() -> None:
+    """The fork, what the child tries and the child's exit change nothing for the parent: in flight, lingering and later records arrive
+    once, over the same links."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, **{**quick, "linger_ms": 200})
+            producer.send("t", b"0").result(20)
+            futures = [producer.send("t", b"%d" % i) for i in range(1, 50)]
+            child = os.fork()
+            if child == 0:
+                attempt(lambda: producer.send("t", b"child"))
+                attempt(producer.close)
+                sys.exit(0)
+            futures += [producer.send("t", b"%d" % i) for i in range(50, 100)]
+            print(os.waitpid(child, 0)[1])
+            futures += [producer.send("t", b"%d" % i) for i in range(100, 150)]
+            print([future.result(20).offset for future in futures] == list(range(1, 150)))
+            producer.close()
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines == ["0", "True"]
+        assert ended.complaints == ""
+        assert values(stub, "t") == [b"%d" % i for i in range(150)]
+        assert len({exchange.connection_id for exchange in stub.journal.requests(Api.PRODUCE)}) == 1
+
+
+def test_the_message_says_what_to_do() -> None:
+    """ProducerForked names both processes and says to make a new producer after the fork; the child's new producer works."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, **quick)
+            producer.send("t", b"parent").result(20)
+            child = os.fork()
+            if child == 0:
+                try:
+                    producer.send("t", b"x")
+                except ProducerForked as error:
+                    print(str(os.getppid()) in str(error), str(os.getpid()) in str(error), "make a new one" in str(error))
+                with Producer(bootstrap_servers=bootstrap, **quick) as mine:
+                    print(mine.send("t", b"child").result(20).offset)
+                sys.exit(0)
+            os.waitpid(child, 0)
+            print(producer.send("t", b"parent").result(20).offset)
+            producer.close()
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines == ["True True True", "1", "2"]
+        assert values(stub, "t") == [b"parent", b"child", b"parent"]
+        producer_ids = {exchange.response.producer_id for exchange in stub.journal.requests(Api.INIT_PRODUCER_ID)}  # type: ignore[union-attr]
+        assert len(producer_ids) == 2
+
+
+def test_a_fork_in_the_middle_of_everything() -> None:
+    """Forked twenty times while four threads send: locks that some thread held at that instant hang no child, and the parent loses
+    nothing."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, **quick)
+            ending = threading.Event()
+            counts = [0] * 4
+            def work(number):
+                while not ending.is_set():
+                    producer.send("t", b"x" * 50)
+                    counts[number] += 1
+            threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            until(lambda: min(counts) > 0)
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(20)  # a child that hangs dies of it
+                    refused = attempt(lambda: producer.send("t", b"x")), attempt(producer.flush), attempt(producer.close)
+                    os._exit(0 if set(refused) == {"ProducerForked"} else 1)
+                print(os.waitpid(child, 0)[1])
+            ending.set()
+            for thread in threads:
+                thread.join()
+            producer.close()
+            print(sum(counts))
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines[:-1] == ["0"] * 20
+        assert stub.end_offset("t", 0) == int(ended.lines[-1])
+
+
+def test_a_child_that_only_exits() -> None:
+    """A child that never touches the producer ends silently and at once: it neither flushes the parent's records nor warns about them."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, **{**quick, "linger_ms": 60_000})
+            producer.partitions_for("t")
+            future = producer.send("t", b"x")
+            child = os.fork()
+            if child == 0:
+                del producer, future
+                gc.collect()
+                sys.exit(0)
+            print(os.waitpid(child, 0)[1], future.done())
+            producer.close()
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines == ["0 False"]
+        assert ended.complaints == ""
+        assert values(stub, "t") == [b"x"]
+
+
+def test_multiprocessing_with_fork() -> None:
+    """A pool of forked workers beside a producer: the workers are refused, the parent's program ends as it should."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            import multiprocessing
+            producer = Producer(bootstrap_servers=bootstrap, **quick)
+            producer.send("t", b"x").result(20)
+            def work(number):
+                return attempt(lambda: producer.send("t", b"worker"))
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                print(pool.map(work, range(4)))
+            print(producer.send("t", b"y").result(20).offset)
+            """,
+            stub.bootstrap,
+        )
+        assert ended.lines == ["['ProducerForked', 'ProducerForked', 'ProducerForked', 'ProducerForked']", "1"]
+        assert ended.code == 0

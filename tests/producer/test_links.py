@@ -1,0 +1,221 @@
+"""Links to brokers: every address is tried, versions are agreed on, and a link that is lost, idle or talks nonsense is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer import Producer
+from producer.link import Link
+from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, RequestHeader
+from producer.wire.messages.api_versions import ApiVersion
+from tests.producer.fake_broker import FakeBroker, framed
+from tests.producer.stage import QUICK, quick, until, values
+
+
+def names(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> list[str]:
+    """Have these host names resolve to these addresses; returns the names that were looked up."""
+    asked: list[str] = []
+    honest = socket.getaddrinfo
+
+    def resolve(host: Any, *args: Any, **options: Any) -> Any:
+        if host not in addresses:
+            return honest(host, *args, **options)
+        asked.append(host)
+        if not addresses[host]:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        found = []
+        for ip in addresses[host]:
+            family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+            where: Any = (ip, 0, 0, 0) if ":" in ip else (ip, 0)
+            found.append((family, socket.SOCK_STREAM, 6, "", where))
+        return found
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    return asked
+
+
+def port_of(stub: BrokerStub) -> int:
+    return stub.addresses[1][1]
+
+
+@pytest.mark.parametrize("first", [["::1"], ["127.0.0.2"], ["127.0.0.2", "::1", "127.0.0.3"]], ids=" ".join)
+def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, first: list[str]) -> None:
+    """A name with several addresses of which only the last answers: the connection is made without waiting for a retry."""
+    names(monkeypatch, kafka=[*first, "127.0.0.1"])
+    with (
+        BrokerStub() as stub,
+        Producer(bootstrap_servers=f"kafka:{port_of(stub)}", reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000) as producer,
+    ):
+        assert producer.send("t", b"x").result(20).offset == 0
+
+
+def test_names_are_looked_up_anew_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that changed its address behind the same name is found at the next attempt."""
+    addresses = ["127.0.0.2"]
+    asked = names(monkeypatch, kafka=addresses)
+    with BrokerStub() as stub, Producer(bootstrap_servers=f"kafka:{port_of(stub)}", **QUICK) as producer, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(producer.partitions_for, "t")
+        until(lambda: asked, "the first look-up")
+        addresses[:] = ["127.0.0.1"]
+        assert waiting.result(20) == [0]
+
+
+def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bootstrap name that resolves to nothing does not matter while another one does."""
+    asked = names(monkeypatch, nowhere=[])
+    with BrokerStub() as stub, Producer(bootstrap_servers=f"nowhere:9092,{stub.bootstrap}", **QUICK) as producer:
+        assert producer.send("t", b"x").result(20).offset == 0
+        for _ in range(20):
+            stub.cut_links()
+            assert producer.send("t", b"x").result(20)
+    assert set(asked) <= {"nowhere"}
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x00\x00\x00\x04\x00\x00\x00\x63",
+        b"\x7f\xff\xff\xff",
+        b"\x00\x00\x00\x06\x00\x00\x00\x01\x00\x00",
+        None,
+    ],
+    ids=["http", "another correlation id", "a huge frame", "a short answer", "closed"],
+)
+def test_a_server_that_is_no_broker(nonsense: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    """A peer that answers nonsense costs its link and nothing else: the next bootstrap address is used, the producer lives, and the log
+    shows no traceback."""
+    with BrokerStub() as stub, FakeBroker(lambda header: nonsense) as fake:
+        producer = Producer(bootstrap_servers=[fake.address], **QUICK)
+        with producer:
+            with pytest.raises(TimeoutError):
+                producer.partitions_for("t", timeout=0.1)
+            until(lambda: fake.connections >= 2, "it is tried, and tried again")
+        with Producer(bootstrap_servers=[fake.address, stub.bootstrap], **QUICK) as mixed:
+            assert mixed.send("t", b"x").result(20).offset == 0
+    assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
+
+
+def test_a_server_that_never_answers() -> None:
+    """A peer that accepts connections and says nothing is given up after socket_connection_setup_timeout_ms."""
+    with BrokerStub() as stub, FakeBroker(lambda header: b"") as mute:
+        servers = [mute.address, stub.bootstrap]
+        with Producer(bootstrap_servers=servers, **QUICK, socket_connection_setup_timeout_ms=200) as producer:
+            for _ in range(6):
+                assert producer.send("t", b"x").result(20)
+                stub.cut_links()
+
+
+def test_versions_are_agreed_on_with_an_older_broker() -> None:
+    """KIP-511: a broker that does not know ApiVersions v4 answers in v0 with what it has, and is asked again with that."""
+
+    def answer(header: RequestHeader) -> bytes | None:
+        if header.api_key != Api.API_VERSIONS:
+            return None
+        keys = [ApiVersion(api_key=Api.API_VERSIONS, min_version=0, max_version=2), ApiVersion(api_key=Api.METADATA, max_version=5)]
+        if header.api_version > 2:
+            return framed(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), 0, header)
+        return framed(ApiVersionsResponse(api_keys=keys), header.api_version, header)
+
+    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
+        with pytest.raises(TimeoutError):
+            producer.partitions_for("t", timeout=0.1)
+        until(lambda: len(fake.seen) >= 3, "three requests")
+        seen = [(header.api_key, header.api_version) for header in fake.seen[:3]]
+    assert seen == [(Api.API_VERSIONS, 4), (Api.API_VERSIONS, 2), (Api.METADATA, 5)]
+
+
+def test_idle_links_are_closed_and_made_again() -> None:
+    """A link that nobody uses for connections_max_idle_ms goes, without a word in any record's outcome; the next record makes a new one."""
+    with BrokerStub() as stub, quick(stub, connections_max_idle_ms=100) as producer:
+        used = []
+        for i in range(3):
+            assert producer.send("t", b"%d" % i).result(20).offset == i
+            used.append(stub.journal.requests(Api.PRODUCE)[-1].connection_id)
+            until(lambda: used[-1] not in {link.id for link in tuple(stub.cluster.brokers[1].links)}, "the idle link was closed")
+        assert len(set(used)) == 3
+        assert stub.stats()["duplicates"] == 0
+
+
+def test_a_client_names_itself() -> None:
+    """Brokers see the configured client id and the name and version of the software."""
+    with BrokerStub() as stub, quick(stub, client_id="orders-7") as producer:
+        producer.send("t", b"x").result(20)
+        assert {exchange.client_id for exchange in stub.journal.requests()} == {"orders-7"}
+        request: Any = stub.journal.requests(Api.API_VERSIONS)[0].request
+        assert request.client_software_name == "fencepost"
+        assert request.client_software_version
+
+
+def test_a_throttled_producer_waits() -> None:
+    """A broker that asks for a pause of 300 ms is sent nothing meanwhile, and then the record that waited, once."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        producer.send("t", b"hello").result(20)
+        throttle = stub.faults.on(Api.PRODUCE).reply().throttle(300)
+        producer.send("t", b"0").result(20)
+        began = time.monotonic()
+        frames = stub.stats()["frames"]
+        future = producer.send("t", b"1")
+        until(lambda: stub.stats()["frames"] > frames, "the next request")
+        assert time.monotonic() - began > 0.2, "it was sent into the pause"
+        assert future.result(20).offset == 2
+        assert throttle.hits == 1
+        assert values(stub, "t") == [b"hello", b"0", b"1"]
+
+
+def test_a_broker_that_comes_back_is_found() -> None:
+    """With its broker gone for several attempts a producer goes on trying, and delivers what waited when the broker is back."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        producer.send("t", b"0").result(20)
+        stub.stop_broker(1)
+        future = producer.send("t", b"1")
+        node = producer._engine.core.nodes.get(1)
+        assert node is not None
+        until(lambda: node.failures >= 4, "some attempts")
+        stub.start_broker(1)
+        assert future.result(20).offset == 1
+        assert values(stub, "t") == [b"0", b"1"]
+
+
+def test_links_cut_all_the_time() -> None:
+    """Every connection is cut again and again while records are sent: all arrive once, in order."""
+    with BrokerStub(brokers=2) as stub, quick(stub, batch_size=0) as producer:
+        futures = []
+        for i in range(60):
+            futures.append(producer.send("t", b"%d" % i))
+            if i % 7 == 0:
+                stub.cut_links()
+        for place, future in enumerate(futures):
+            assert future.result(20).offset == place
+        assert values(stub, "t") == [b"%d" % i for i in range(60)]
+
+
+@pytest.mark.parametrize("notices", ["the write", "the read"])
+def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
+    """Requests written to a link whose peer has closed it, before or after asyncio has seen that: no exception, and one on_lost."""
+
+    async def talk() -> list[str]:
+        ours, theirs = socket.socketpair()
+        lost: list[str] = []
+        link = Link("me", on_reply=lambda token, message: None, on_lost=lost.append)
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
+        theirs.close()
+        async with asyncio.timeout(20):
+            while notices == "the read" and not transport.is_closing():
+                await asyncio.sleep(0)
+            for token in range(20):
+                link.send(token, Api.API_VERSIONS, 4, ApiVersionsRequest())
+            while not lost:
+                await asyncio.sleep(0)
+        link.send(99, Api.API_VERSIONS, 4, ApiVersionsRequest())
+        return lost
+
+    assert len(asyncio.run(talk())) == 1

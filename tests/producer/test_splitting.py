@@ -1,0 +1,163 @@
+"""MESSAGE_TOO_LARGE: the batch is split and goes on; futures, callbacks and waiters survive it; a single record fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer import Persisted, Producer, RecordFuture, RecordRefused
+from producer.wire import Api, ErrorCode
+from tests.producer.desk import PID, Desk
+from tests.producer.stage import arrivals, probe, quick, until, values
+
+
+@contextmanager
+def narrow(max_message_bytes: int = 400, **settings: object) -> Iterator[tuple[BrokerStub, Producer]]:
+    """A topic whose batches must be small, and a producer that makes large ones."""
+    with BrokerStub() as stub:
+        stub.create_topic("t", config={"max.message.bytes": str(max_message_bytes)})
+        with quick(stub, **{"linger_ms": 60_000, **settings}) as producer:
+            yield stub, producer
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_batch_that_is_too_large_is_split_until_it_fits(codec: str) -> None:
+    """Forty records in one batch of 5 KB, 400 bytes allowed: all arrive once, in order, with the offsets that their futures say."""
+    with narrow(compression_type=codec) as (stub, producer):
+        payloads = [bytes([i]) * 5 + b"%d" % (7**i) for i in range(40)]
+        futures = [producer.send("t", payload, timestamp=1_700_000_000_000 + i) for i, payload in enumerate(payloads)]
+        producer.flush(20)
+        assert values(stub, "t") == payloads
+        assert [future.result(0).offset for future in futures] == list(range(40))
+        assert [future.result(0).timestamp for future in futures] == [1_700_000_000_000 + i for i in range(40)]
+
+
+def test_the_pieces_keep_the_sequences() -> None:
+    """The pieces take the sequences of the batch that they replace, under the same epoch, one at a time; nothing is skipped."""
+    desk = Desk(batch_size=4_096, linger_ms=5.0).introduce()
+    desk.send(*[b"%d" % i for i in range(4)])
+    desk.advance(5)
+    (whole,) = desk.produces()
+    assert whole.stamp == (PID, 0, 1)
+    desk.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
+    desk.advance(50)
+    stamps, sent = [], []
+    for _ in range(2):
+        (piece,) = desk.produces()
+        stamps.append(piece.stamp)
+        sent += piece.values
+        desk.ack(piece)
+        desk.advance(50)
+    assert stamps == [(PID, 0, 1), (PID, 0, 3)]
+    assert sent == [b"0", b"1", b"2", b"3"]
+
+
+def test_waiters_and_callbacks_survive() -> None:
+    """Threads that wait in result, callbacks of single records, and flush: all get the outcome of the piece that holds the record."""
+    with narrow() as (stub, producer):
+        heard: list[RecordFuture] = []
+        futures = [producer.send("t", b"%d" % i + b"x" * 50, on_delivery=heard.append) for i in range(30)]
+        held = stub.faults.on(Api.PRODUCE).before().hold()
+        with ThreadPoolExecutor(6) as pool:
+            waiting = [pool.submit(futures[i].result, 20) for i in range(0, 30, 5)]
+            held.wait(1, 20)
+            held.release()
+            assert [each.result(20).offset for each in waiting] == list(range(0, 30, 5))
+        producer.flush(20)
+        assert heard == futures
+        assert [future.result(0).offset for future in futures] == list(range(30))
+
+
+def test_records_behind_it_keep_their_place() -> None:
+    """Batches that were pipelined behind the one that is split arrive after its pieces."""
+    with narrow(linger_ms=0, batch_size=1_000) as (stub, producer):
+        producer.send("t", b"hello").result(20)
+        held = stub.faults.on(Api.PRODUCE).before().hold()
+        first = producer.send("t", b"first")
+        held.wait(1, 20)
+        payloads = [b"%d" % i + b"x" * (150 if i % 9 else 5) for i in range(60)]
+        futures = [producer.send("t", payload) for payload in payloads]
+        held.release()
+        producer.flush(20)
+        assert first.result(0).offset == 1
+        assert [future.result(0).offset for future in futures] == list(range(2, 62))
+        assert values(stub, "t") == [b"hello", b"first", *payloads]
+
+
+def test_a_single_record_that_is_too_large_fails_alone() -> None:
+    """The record that no split can help fails as refused and not in the log; its neighbours of the same batch arrive."""
+    with narrow() as (stub, producer):
+        futures = [producer.send("t", payload) for payload in (b"a", b"b", b"x" * 1_000, b"c")]
+        until(lambda: producer._accumulator.used > 1_000, "it is accepted")
+        big = futures.pop(2)
+        for future in futures:
+            assert future.result(20)
+        failure = big.exception(20)
+        assert isinstance(failure, RecordRefused)
+        assert (failure.code, failure.persisted) == (ErrorCode.MESSAGE_TOO_LARGE, Persisted.NO)
+        assert values(stub, "t") == [b"a", b"b", b"c"]
+        assert producer.send("t", b"d").result(20).offset == 3
+
+
+def test_splitting_costs_no_retries() -> None:
+    """With retries=1 a batch that must be split five times over still arrives: a split is no attempt that failed."""
+    with narrow(max_message_bytes=120, retries=1) as (stub, producer):
+        futures = [producer.send("t", b"%d" % i + b"x" * 30) for i in range(32)]
+        producer.flush(20)
+        assert [future.result(0).offset for future in futures] == list(range(32))
+        assert stub.end_offset("t", 0) == 32
+
+
+def test_a_lost_reply_to_a_piece() -> None:
+    """A piece whose reply is lost is resent as it was and recognised, like any batch."""
+    with narrow() as (stub, producer):
+        futures = [producer.send("t", b"%d" % i + b"x" * 50) for i in range(10)]
+        lost = stub.faults.on(Api.PRODUCE).after_append().on_call(3).disconnect()
+        producer.flush(20)
+        assert lost.hits == 1
+        assert [future.result(0).offset for future in futures] == list(range(10))
+        assert len(values(stub, "t")) == 10
+        assert len({arrival.blob for arrival in arrivals(stub)}) < len(arrivals(stub))
+
+
+def test_what_may_be_in_the_log_is_not_split() -> None:
+    """The first attempt's reply was lost, the second is told that the batch is too large (the limit was lowered meanwhile): the first may
+    be in the log, so it is not taken apart and sent under other sequences; the failure says MAYBE."""
+    desk = Desk(batch_size=4_096, linger_ms=5.0).introduce()
+    (future, _) = desk.send(b"0", b"1")
+    desk.advance(5)
+    desk.lose(1)
+    desk.advance(50)
+    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.MAYBE
+
+
+def test_asking_while_it_is_being_split() -> None:
+    """A thread that polls done and result of the same futures all through the split never sees another record's offset."""
+    with narrow(max_message_bytes=200) as (stub, producer):
+        futures = [producer.send("t", b"%d" % i + b"x" * 20) for i in range(24)]
+        produced = probe(stub, Api.PRODUCE)
+        ending = threading.Event()
+
+        def poll() -> None:
+            while not ending.is_set():
+                for place, future in enumerate(futures):
+                    if future.done():
+                        assert future.result(0).offset == place
+
+        with ThreadPoolExecutor() as pool:
+            polling = pool.submit(poll)
+            try:
+                producer.flush(30)
+            finally:
+                ending.set()
+            polling.result(20)
+        assert [future.result(0).offset for future in futures] == list(range(24))
+        assert produced.hits > 5

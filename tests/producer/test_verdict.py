@@ -1,0 +1,64 @@
+"""The verdict table against the digest of Kafka's own: what an idempotent producer does about each code of Produce."""
+
+from __future__ import annotations
+
+import pytest
+
+from producer.core.verdict import TABLE, Landed, Verdict, judge
+from producer.wire import Api, ErrorCode
+
+RETRIED = {2, 7, 14, 19, 20, 89}
+REFRESHED = {3, 5, 6, 13, 56, 74, 100, 103}
+FAILED = {-1, 17, 18, 21, 29, 32, 43, 48, 76, 87, 120}
+HEALED = {45, 47, 59}
+FATAL = {31, 35, 49, 53, 90}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "codes"),
+    [
+        (Verdict.RETRY, RETRIED),
+        (Verdict.REFRESH, REFRESHED),
+        (Verdict.FAIL, FAILED),
+        (Verdict.HEAL, HEALED),
+        (Verdict.FATAL, FATAL),
+        (Verdict.SPLIT, {10}),
+        (Verdict.DONE, {0, 46}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Verdict) else "",
+)
+def test_every_code_of_the_digest_has_its_verdict(verdict: Verdict, codes: set[int]) -> None:
+    """Retried, refreshed, failed, healed, split, fatal: each code as Kafka's clients treat it for an idempotent producer, where the digest
+    names it, and no code that it does not name is retried or fatal."""
+    assert {code for code in codes if judge(Api.PRODUCE, code).verdict is verdict} == codes
+    named = {int(code) for code, row in TABLE[Api.PRODUCE].items() if row.verdict is verdict}
+    assert named == codes
+
+
+def test_codes_that_say_that_the_batch_was_appended() -> None:
+    """Only success, a duplicate, and a timeout or loss of replicas after the append say that the leader has the batch."""
+    yes = {code for code, row in TABLE[Api.PRODUCE].items() if row.landed is Landed.YES}
+    assert yes == {
+        ErrorCode.NONE,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+
+
+def test_codes_that_say_nothing_about_the_batch() -> None:
+    """An unexpected failure of the broker, a storage error, a lost connection and every unknown code leave the batch's fate open."""
+    open_ends = {code for code, row in TABLE[Api.PRODUCE].items() if row.landed is Landed.UNKNOWN}
+    assert open_ends == {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NETWORK_EXCEPTION, ErrorCode.KAFKA_STORAGE_ERROR}
+    for code in (134, 999, -2, 32767):
+        row = judge(Api.PRODUCE, code)
+        assert (row.verdict, row.landed) == (Verdict.FAIL, Landed.UNKNOWN)
+
+
+@pytest.mark.parametrize("api", TABLE, ids=lambda api: api.name)
+def test_every_row_says_why(api: Api) -> None:
+    """Every row has a reason that can stand in a message to the user and in the documentation."""
+    for code, row in TABLE[api].items():
+        assert len(row.why) > 10, code
+        assert row.why[0].islower()
+        assert not row.why.endswith(".")

@@ -1,0 +1,360 @@
+"""One partition's window: what may leave, in which order, under which sequences, and what a lost or refused batch does to the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from producer.core.batch import Batch, Shared
+from producer.core.errors import Persisted
+from producer.core.slot import Slot, State
+from producer.core.verdict import judge
+from producer.core.window import Known, Window
+from producer.wire import Api, ErrorCode
+from producer.wire.compression import Codec
+from producer.wire.records import read_header
+
+PID = 4000
+SHARED = Shared(wake=lambda: None, patience_s=1.0)
+
+
+def slot(count: int = 1, *, deadline_ms: float = 1e9) -> Slot:
+    """A sealed batch of that many records."""
+    batch = Batch("t", 0, 0.0, SHARED)
+    for index in range(count):
+        batch.append(1_700_000_000_000, None, b"v%d" % index, None, None)
+    builder = batch.builder
+    assert builder is not None
+    return Slot(
+        batch,
+        builder.payload(Codec.NONE, None),
+        codec=Codec.NONE,
+        base_timestamp=int(builder.base_timestamp),
+        max_timestamp=int(builder.max_timestamp),
+        deadline_ms=deadline_ms,
+    )
+
+
+def window(*, introduced: bool = True, limit: int = 5, idempotent: bool = True, retries: int = 100, first_sequence: int = 0) -> Window:
+    made = Window(limit=limit, idempotent=idempotent, retries=retries, grace_ms=100.0)
+    made.first_sequence = first_sequence
+    if idempotent:
+        made.adopt((PID, 0))
+    made.introduced = introduced
+    return made
+
+
+def fly(of: Window, *counts: int) -> list[Slot]:
+    """Enter and launch batches of so many records each."""
+    slots = [slot(count) for count in counts]
+    for each in slots:
+        of.enter(each)
+        assert of.sendable(0.0) is each
+        of.launched(each)
+    return slots
+
+
+def refuse(of: Window, which: Slot, code: ErrorCode) -> None:
+    of.refused(which, judge(Api.PRODUCE, code), code, 0.0, 10.0)
+
+
+def stamps(slots: list[Slot]) -> list[tuple[int, int]]:
+    """(epoch, base sequence) as the bytes say."""
+    headers = [read_header(each.data) for each in slots]
+    return [(header.producer_epoch, header.base_sequence) for header in headers]
+
+
+def test_batches_are_stamped_in_line_when_they_enter() -> None:
+    """Each batch gets the identity and the sequence after its predecessor's last record, in its bytes, when it enters."""
+    slots = fly(window(), 3, 1, 2)
+    assert stamps(slots) == [(0, 0), (0, 3), (0, 4)]
+    assert {read_header(each.data).producer_id for each in slots} == {PID}
+
+
+def test_sequences_wrap() -> None:
+    """A batch may cross 2^31: the next one starts where the ring says, and all are one window."""
+    of = window(first_sequence=2**31 - 2)
+    slots = fly(of, 1, 3, 2)
+    assert stamps(slots) == [(0, 2**31 - 2), (0, 2**31 - 1), (0, 2)]
+    assert of.next_sequence == 4
+
+
+def test_five_batches_at_most() -> None:
+    """Brokers remember five batches per producer and partition, so a sixth stays out until one of the five is resolved."""
+    of = window()
+    slots = fly(of, 1, 1, 1, 1, 1)
+    assert not of.has_room()
+    of.acknowledged(slots[0], 0, -1)
+    of.take_finished()
+    assert of.has_room()
+
+
+def test_a_batch_acknowledged_out_of_turn_keeps_its_place() -> None:
+    """Counting is by what is unpublished: an acknowledgement behind an open elder makes no room for a batch six after it."""
+    of = window()
+    slots = fly(of, 1, 1, 1, 1, 1)
+    of.acknowledged(slots[3], 3, -1)
+    of.take_finished()
+    assert not of.has_room()
+
+
+def test_the_limit_is_the_setting() -> None:
+    """max_in_flight below five is kept too."""
+    of = window(limit=2)
+    fly(of, 1, 1)
+    assert not of.has_room()
+
+
+def test_one_batch_until_the_first_acknowledgement() -> None:
+    """A broker that does not know a producer id takes any first sequence: until it has acknowledged one batch there is only one."""
+    of = window(introduced=False)
+    (first,) = fly(of, 1)
+    assert not of.has_room()
+    of.acknowledged(first, 0, -1)
+    of.take_finished()
+    fly(of, 1, 1, 1, 1, 1)
+
+
+def test_nothing_leaves_without_an_identity() -> None:
+    """An idempotent window waits for its producer id; one without idempotence needs none and stamps none."""
+    assert not Window(limit=5, idempotent=True, retries=1, grace_ms=0.0).has_room()
+    bare = window(idempotent=False)
+    (first,) = fly(bare, 1)
+    header = read_header(first.data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+
+
+def test_a_retry_is_the_same_bytes() -> None:
+    """A lost batch is sent again exactly as it was: producer id, epoch, sequence, CRC, everything."""
+    of = window()
+    (first,) = fly(of, 2)
+    before = bytes(first.data)
+    of.lost(first, 0.0, 10.0)
+    assert of.sendable(10.0) is first
+    of.launched(first)
+    assert bytes(first.data) == before
+    assert first.attempts == 2
+
+
+def test_a_retry_waits_for_its_backoff_and_nothing_passes_it() -> None:
+    """While the head backs off, younger batches do not go first: that would be out of order."""
+    of = window()
+    slots = fly(of, 1, 1)
+    of.lost(slots[0], 0.0, 10.0)
+    of.lost(slots[1], 0.0, 0.0)
+    assert of.sendable(9.0) is None
+    assert of.sendable(10.0) is slots[0]
+
+
+def test_after_a_retry_one_at_a_time_until_clean() -> None:
+    """Once something is being retried, the window sends its batches singly from the head, takes nothing new, and pipelines again when
+    the last retried one is acknowledged."""
+    of = window()
+    slots = fly(of, 1, 1, 1)
+    for each in slots:
+        of.lost(each, 0.0, 0.0)
+    for place, each in enumerate(slots):
+        assert not of.has_room(), f"recovering at {place}"
+        assert of.sendable(0.0) is each
+        of.launched(each)
+        assert of.sendable(0.0) is None, "one at a time"
+        of.acknowledged(each, place, -1)
+        of.take_finished()
+    assert of.has_room()
+    fly(of, 1, 1, 1, 1, 1)
+
+
+def test_outcomes_come_in_order() -> None:
+    """A younger batch's acknowledgement is published after its elder's outcome, never before."""
+    of = window()
+    first, second = fly(of, 1, 1)
+    of.acknowledged(second, 1, -1)
+    assert of.take_finished() == []
+    of.acknowledged(first, 0, -1)
+    assert of.take_finished() == [first, second]
+
+
+def test_a_refused_batch_breaks_the_sequence_and_the_rest_is_rewritten() -> None:
+    """The digest's example: 0(3), 3(2), 5(1) in flight, 0 fails for good, the others come back 45: epoch 1, 3 becomes 0 and 5 becomes 2."""
+    of = window()
+    a, b, c = fly(of, 3, 2, 1)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    assert not of.wants_bump(), "two are still on their way: their fate is not known"
+    refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    refuse(of, c, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert not of.wants_answer(), "both were refused: neither is in the log"
+    assert of.wants_bump()
+    of.bump()
+    assert stamps([b, c]) == [(1, 0), (1, 2)]
+    assert of.take_finished() == [a]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.NO
+    assert of.next_sequence == 3
+
+
+def test_a_batch_in_doubt_is_never_rewritten() -> None:
+    """A batch whose reply was lost keeps its stamp whatever happens to the others; giving it another one is an error of ours."""
+    of = window()
+    (first,) = fly(of, 1)
+    of.lost(first, 0.0, 0.0)
+    with pytest.raises(AssertionError, match="may be in the log"):
+        first.stamp((PID, 1), 0)
+
+
+def test_doubt_is_asked_about_before_the_epoch_changes() -> None:
+    """A broken sequence behind a batch in doubt: no bump until DescribeProducers has spoken, and the doubtful one is then failed MAYBE
+    rather than rewritten."""
+    of = window()
+    a, b = fly(of, 1, 1)
+    of.lost(a, 0.0, 0.0)
+    of.lost(b, 0.0, 0.0)
+    assert of.sendable(0.0) is a
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert of.wants_answer()
+    assert not of.wants_bump()
+    of.described(None)
+    assert of.wants_bump()
+    of.bump()
+    assert of.take_finished() == [a, b]
+    assert [each.failure.persisted for each in (a, b) if each.failure] == [Persisted.MAYBE] * 2
+
+
+def test_what_the_log_holds_is_not_sent_again_but_for_the_last() -> None:
+    """DescribeProducers covers both: the older one is done when the newest, sent once more, is acknowledged as a duplicate."""
+    of = window()
+    a, b = fly(of, 1, 1)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, b.base_sequence))
+    assert a.state is State.LOGGED
+    assert of.take_finished() == [], "the confirmation is still to come"
+    assert of.sendable(0.0) is b
+    of.launched(b)
+    of.acknowledged(b, 1, -1)
+    assert of.take_finished() == [a, b]
+    assert a.failure is None
+
+
+def test_coverage_is_seen_across_the_wrap() -> None:
+    """The broker's last sequence lies behind the wrap and the batches before it: they are covered all the same."""
+    of = window(first_sequence=2**31 - 2)
+    a, b = fly(of, 1, 3)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, 1))
+    assert a.state is State.LOGGED
+    assert of.sendable(0.0) is b
+
+
+def test_what_comes_next_is_simply_sent_again() -> None:
+    """The log ends right before the doubtful batch: it never arrived, or is next in line: the same bytes again, no new epoch."""
+    of = window()
+    a, b = fly(of, 1, 1)
+    of.acknowledged(a, 0, -1)
+    of.take_finished()
+    of.lost(b, 0.0, 0.0)
+    of.launched(b)
+    refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert of.wants_answer()
+    of.described(Known(0, a.base_sequence))
+    assert not of.wants_bump()
+    assert of.sendable(10.0) is b
+    assert stamps([b]) == [(0, 1)]
+
+
+def test_after_the_last_epoch_a_new_producer_id_is_wanted() -> None:
+    """Epoch 32767 cannot be bumped: the window gives its identity up, names the spent id, and rewrites under the next one."""
+    of = window()
+    of.adopt((PID, 32767))
+    a, b = fly(of, 1, 1)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.bump()
+    assert of.identity is None
+    assert of.spent_pid == PID
+    assert not of.has_room()
+    assert of.sendable(100.0) is None
+    of.adopt((PID + 1, 0))
+    assert (read_header(b.data).producer_id, *stamps([b])[0]) == (PID + 1, 0, 0)
+
+
+def test_a_new_producer_id_is_introduced_anew() -> None:
+    """The brokers do not know the next producer id either: one batch at a time until the first acknowledgement under it."""
+    of = window()
+    of.adopt((PID, 32767))
+    of.introduced = True
+    (a,) = fly(of, 1)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    of.bump()
+    of.adopt((PID + 1, 0))
+    of.take_finished()
+    fly(of, 1)
+    assert not of.has_room()
+
+
+def test_retries_are_counted() -> None:
+    """With `retries` used up a refused batch fails, known not to be in the log; a lost one fails as MAYBE."""
+    of = window(retries=1)
+    a, b = fly(of, 1, 1)
+    refuse(of, a, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    of.lost(b, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert a.failure is not None
+    assert (a.failure.persisted, a.failure.attempts, a.failure.code) == (Persisted.NO, 2, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    of = window(retries=0)
+    (c,) = fly(of, 1)
+    of.lost(c, 0.0, 0.0)
+    assert c.failure is not None
+    assert c.failure.persisted is Persisted.MAYBE
+
+
+def test_the_deadline_of_what_was_never_sent() -> None:
+    """A batch in the window that was refused every time and then expires is NO; the sequence after it is broken on purpose."""
+    of = window()
+    late = slot(deadline_ms=50.0)
+    of.enter(late)
+    of.launched(late)
+    refuse(of, late, ErrorCode.NOT_ENOUGH_REPLICAS)
+    of.expire(60.0)
+    assert late.failure is not None
+    assert late.failure.persisted is Persisted.NO
+    assert of.wants_bump()
+
+
+def test_the_deadline_of_what_is_in_doubt_asks_first() -> None:
+    """A batch that expires in its very first attempt is asked about, and only after the grace reported as MAYBE."""
+    of = window()
+    late = slot(deadline_ms=50.0)
+    of.enter(late)
+    of.launched(late)
+    of.expire(60.0)
+    assert late.failure is None
+    assert of.wants_answer()
+    of.expire(159.0)
+    assert late.failure is None
+    of.expire(161.0)
+    assert late.failure is not None
+    assert late.failure.persisted is Persisted.MAYBE
+    assert of.take_finished() == [late]
+    assert not of.has_room(), "its sequence is unresolved: nothing new may leave"
+
+
+def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
+    """A reported MAYBE whose successor is acknowledged was in the log after all: the sequence is whole and no epoch is spent."""
+    of = window()
+    late, later = slot(deadline_ms=50.0), slot()
+    for each in (late, later):
+        of.enter(each)
+        of.launched(each)
+    of.expire(60.0)
+    of.described(None)
+    of.expire(200.0)
+    of.take_finished()
+    of.acknowledged(later, 1, -1)
+    assert of.take_finished() == [later]
+    assert not of.slots

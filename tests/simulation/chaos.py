@@ -1,0 +1,254 @@
+"""Random trouble for a simulated producer. What must hold whatever the trouble was is in `checks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from broker_stub.faults import Faults
+from producer.core.batch import RecordFuture
+from producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
+from tests.simulation.world import World
+
+TOPIC = "t"
+TROUBLE_MS = 20_000
+QUIET_MS = 200_000
+REFUSALS = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+AFTERTHOUGHTS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR)
+UNCONFIRMED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+@dataclass
+class Sent:
+    """What the caller remembers of one record."""
+
+    partition: int
+    value: bytes
+    future: RecordFuture
+    at_ms: float
+
+
+@dataclass
+class Chaos:
+    """One run: `events` counts what was done to it, `deleted` keeps the logs of topics that are gone, by partition."""
+
+    world: World
+    partitions: int
+    exactly_once: bool = True
+    topic_config: dict[str, str] = field(default_factory=dict)
+    first_sequence: int = 0
+    first_epoch: int = 0
+    recreate: bool = False
+    deleted: list[tuple[int, list[tuple[int, bytes]]]] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    events: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Send under trouble, then let it heal, then make sure that everything works again."""
+        world = self.world
+        world.cluster.create_topic(TOPIC, partitions=self.partitions, replication_factor=3, overrides=self.topic_config)
+        world.learn(TOPIC)
+        self._begin_at()
+        self._schedule(self._send_some, 40)
+        for trouble, every_ms in [*TROUBLES, *([(recreate_topic, 6_000)] if self.recreate else [])]:
+            self._schedule(lambda trouble=trouble: trouble(self), every_ms)
+        world.run(world.now + TROUBLE_MS)
+        self._heal()
+        world.run(world.now + QUIET_MS)
+        late = [sent for sent in self.sent if not sent.future.done()]
+        assert not late, f"{len(late)} records have no outcome"
+        before = len(self.sent)
+        for partition in range(self.partitions):
+            self._send(partition)
+        world.run(world.now + 5_000)
+        for sent in self.sent[before:]:
+            assert sent.future.done()
+            assert sent.future.batch.failure is None, f"not healed: {sent.future.batch.failure}"
+
+    def _begin_at(self) -> None:
+        """Start close to the end of the sequences or of the epochs: brokers accept any first sequence of a producer they do not know."""
+        world = self.world
+        if self.first_epoch:
+            honest = world.tamper
+
+            def age(response: Message) -> Message:
+                if isinstance(response, InitProducerIdResponse) and not response.error_code:
+                    world.tamper = honest
+                    return replace(response, producer_epoch=self.first_epoch)
+                return response
+
+            world.tamper = age
+        for queue in world.accumulator.topics[TOPIC].queues:
+            window = world.core.delivery.lane(queue).window
+            window.first_sequence = self.first_sequence
+
+    def _schedule(self, action: object, every_ms: float) -> None:
+        world = self.world
+        end = world.now + TROUBLE_MS
+
+        def again() -> None:
+            if world.now < end:
+                action()  # type: ignore[operator]
+                world.at(world.now + world.random.expovariate(1 / every_ms), again)
+
+        world.at(world.now + world.random.expovariate(1 / every_ms), again)
+
+    def _send_some(self) -> None:
+        for _ in range(self.world.random.randint(1, 6)):
+            self._send(self.world.random.randrange(self.partitions))
+
+    def _send(self, partition: int) -> None:
+        value = b"%06d" % len(self.sent) + b"." * self.world.random.choice((0, 10, 300))
+        self.sent.append(Sent(partition, value, self.world.send(TOPIC, partition, value), self.world.now))
+
+    def _heal(self) -> None:
+        world = self.world
+        world.frozen.clear()
+        faults: Faults = world.cluster.faults
+        faults.clear()
+        for node, broker in world.cluster.brokers.items():
+            if not broker.alive:
+                world.cluster.start_broker(node)
+
+    def base_sequences(self, partition: int) -> list[int]:
+        """The base sequences in the partition's log, in order."""
+        return [header.base_sequence for header in self.world.headers(TOPIC, partition)]
+
+    def count(self, what: str) -> None:
+        self.events[what] = self.events.get(what, 0) + 1
+
+
+def cut_links(chaos: Chaos) -> None:
+    chaos.count("links cut")
+    for link in list(chaos.world.links.values()):
+        if link.key > 0 and chaos.world.random.random() < 0.5:
+            link.cut(notice_ms=chaos.world.random.choice((0.0, 5.0, 100_000.0)))
+
+
+def freeze_broker(chaos: Chaos) -> None:
+    chaos.count("brokers frozen")
+    world = chaos.world
+    world.frozen[world.random.choice(list(world.cluster.brokers))] = world.now + world.random.expovariate(1 / 2_000)
+
+
+def move_leader(chaos: Chaos) -> None:
+    partition = chaos.world.cluster.find(TOPIC, chaos.world.random.randrange(chaos.partitions))
+    if partition is None:
+        return
+    try:
+        chaos.world.cluster.move_leader(partition)
+        chaos.count("leaders moved")
+    except ValueError:
+        chaos.count("no replica to lead")
+
+
+def restart_broker(chaos: Chaos) -> None:
+    world = chaos.world
+    node = world.random.choice(list(world.cluster.brokers))
+    if len(world.cluster.live) < len(world.cluster.brokers):
+        return
+    chaos.count("brokers restarted")
+    clean = world.random.random() < 0.5
+    world.cluster.stop_broker(node, clean=clean)
+    for link in list(world.links.values()):
+        if link.node == node and link.key > 0:
+            link.cut()
+    world.at(world.now + world.random.expovariate(1 / 1_000), lambda: world.cluster.start_broker(node))
+
+
+def restart_all(chaos: Chaos) -> None:
+    """Every broker at once, cleanly: afterwards only each producer's newest batch is remembered."""
+    world = chaos.world
+    if len(world.cluster.live) < len(world.cluster.brokers):
+        return
+    chaos.count("cluster restarted")
+    for node in world.cluster.brokers:
+        world.cluster.stop_broker(node, clean=True)
+    for link in list(world.links.values()):
+        if link.key > 0:
+            link.cut()
+    for node in world.cluster.brokers:
+        world.at(world.now + world.random.uniform(1, 200), lambda node=node: world.cluster.start_broker(node))
+
+
+def recreate_topic(chaos: Chaos) -> None:
+    """Delete the topic; a moment later there is another one of that name."""
+    world = chaos.world
+    topic = world.cluster.topics.named(TOPIC)
+    if topic is None:
+        return
+    chaos.count("topics recreated")
+    chaos.deleted += [(partition, world.log(TOPIC, partition)) for partition in range(chaos.partitions)]
+    world.cluster.delete_topic(topic)
+
+    def create() -> None:
+        world.cluster.create_topic(TOPIC, partitions=chaos.partitions, replication_factor=3)
+
+    world.at(world.now + world.random.choice((0, 50, 700)), create)
+
+
+def refuse(chaos: Chaos) -> None:
+    chaos.count("refusals")
+    chaos.world.cluster.faults.on(Api.PRODUCE).before().error(chaos.world.random.choice(REFUSALS)).times(chaos.world.random.randint(1, 3))
+
+
+def lose_replies(chaos: Chaos) -> None:
+    chaos.count("replies lost")
+    action = chaos.world.cluster.faults.on(Api.PRODUCE).after_append()
+    chosen = chaos.world.random.choice((action.drop, action.disconnect))
+    chosen().times(chaos.world.random.randint(1, 3))
+
+
+def doubt_after_append(chaos: Chaos) -> None:
+    chaos.count("errors after the append")
+    chaos.world.cluster.faults.on(Api.PRODUCE).after_append().error(chaos.world.random.choice(AFTERTHOUGHTS)).times(1)
+
+
+def unconfirmed(chaos: Chaos) -> None:
+    """For a while the replicas do not confirm: what was appended is answered with an error that says so, as Kafka does."""
+    chaos.count("appends unconfirmed")
+    world = chaos.world
+    until = world.now + world.random.choice((10, 1_000, 9_000))
+    code = world.random.choice(UNCONFIRMED)
+
+    def tamper(response: Message) -> Message:
+        if world.now > until or not isinstance(response, ProduceResponse):
+            return response
+        return replace(
+            response,
+            responses=[
+                replace(t, partition_responses=[replace(p, error_code=p.error_code or code) for p in t.partition_responses])
+                for t in response.responses
+            ],
+        )
+
+    world.tamper = tamper
+
+
+def blind(chaos: Chaos) -> None:
+    chaos.count("questions refused")
+    code = chaos.world.random.choice((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    chaos.world.cluster.faults.on(Api.DESCRIBE_PRODUCERS).before().error(code).times(2)
+
+
+TROUBLES = (
+    (cut_links, 900),
+    (freeze_broker, 2_500),
+    (move_leader, 1_500),
+    (restart_broker, 4_000),
+    (restart_all, 7_000),
+    (refuse, 1_500),
+    (lose_replies, 1_000),
+    (doubt_after_append, 3_000),
+    (unconfirmed, 6_000),
+    (blind, 8_000),
+)

@@ -1,0 +1,40 @@
+"""The kinds of simulated runs: which settings, and what may be expected of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from producer.wire.compression import Codec
+from tests.simulation.chaos import Chaos
+from tests.simulation.checks import check
+from tests.simulation.world import World
+
+BASE: dict[str, Any] = {
+    "batch_size": 700,
+    "linger_ms": 3.0,
+    "request_timeout_ms": 1_500.0,
+    "delivery_timeout_ms": 6_000.0,
+    "retry_backoff_ms": 20.0,
+    "retry_backoff_max_ms": 500.0,
+}
+FLAVOURS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "sequences wrap": {"chaos": {"first_sequence": 2**31 - 25}},
+    "epochs run out": {"chaos": {"first_epoch": 32_766}},
+    "batches too large": {"chaos": {"topic_config": {"max.message.bytes": "450"}}},
+    "compressed": {"settings": {"compression_type": Codec.LZ4}},
+    "patient": {"settings": {"delivery_timeout_ms": 60_000.0, "request_timeout_ms": 3_000.0}},
+    "topics come and go": {"settings": {"allow_auto_create_topics": False}, "chaos": {"recreate": True}},
+    "one in flight": {"settings": {"max_in_flight": 1}},
+    "at least once": {"settings": {"enable_idempotence": False}, "chaos": {"exactly_once": False}},
+    "leader acks": {"settings": {"enable_idempotence": False, "acks": 1}, "chaos": {"exactly_once": False}},
+}
+
+
+def simulate(seed: int, flavour: str) -> tuple[Chaos, dict[str, int]]:
+    """Run one seed of one kind and check it. Returns the run and how many records ended how."""
+    kind = FLAVOURS[flavour]
+    world = World(seed, **{**BASE, **kind.get("settings", {})})
+    chaos = Chaos(world, 4, **kind.get("chaos", {}))
+    chaos.run()
+    return chaos, check(chaos)

@@ -1,0 +1,50 @@
+"""The producer's core against the stub's cluster under random trouble, on a virtual clock.
+
+FENCEPOST_SEED replays one seed; FENCEPOST_RUNS says how many seeds of each kind to run. `make simulate` runs many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+
+import pytest
+
+from tests.simulation.flavours import FLAVOURS, simulate
+from tests.simulation.mutants import MUTANTS, Caught, hunt
+
+FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
+RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "6"))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_every_outcome_is_true_whatever_goes_wrong(flavour: str) -> None:
+    """Acknowledged records are in the log once, NO is never there, YES is; order holds; afterwards everything works again."""
+    seen: dict[str, int] = {}
+    for seed in range(FIRST_SEED, FIRST_SEED + RUNS):
+        try:
+            _, tally = simulate(seed, flavour)
+        except AssertionError as error:
+            pytest.fail(f"FENCEPOST_SEED={seed} replays it ({flavour}): {error}")
+        for outcome, count in tally.items():
+            seen[outcome] = seen.get(outcome, 0) + count
+    print(f"{flavour}: seeds {FIRST_SEED} to {FIRST_SEED + RUNS - 1}: {seen}")
+    assert seen["acked"] > 100 * RUNS
+
+
+def test_the_wrap_is_really_crossed() -> None:
+    """The runs that are to cross sequence 2^31 do: a batch near the end of the ring is followed by one near its start."""
+    chaos, _ = simulate(1, "sequences wrap")
+    for partition in range(chaos.partitions):
+        sequences = chaos.base_sequences(partition)
+        assert any(before > 2**31 - 50 and after < 50 for before, after in pairwise(sequences)), sequences[:20]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_checks_bite(mutant: str) -> None:
+    """Each rule of the window, broken on purpose, is noticed within a few seeds."""
+    caught = hunt(mutant)
+    assert isinstance(caught, Caught), f"{mutant}: not noticed in {caught} runs"
+    print(f"{mutant}: seed {caught.seed} ({caught.flavour}): {caught.what}")

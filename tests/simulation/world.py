@@ -1,0 +1,275 @@
+"""A producer's core and a stub cluster under one virtual clock, with a network that loses, delays and forgets.
+
+The core is the very one that the engine drives, the cluster the very one that the stub's server drives; only sockets, threads and time
+are replaced. One seed decides everything: a run is replayed by its seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+from broker_stub.call import Fate, Reply
+from broker_stub.clock import VirtualClock
+from broker_stub.cluster import Cluster
+from producer.core.accumulator import Accumulator, TopicQueues
+from producer.core.batch import RecordFuture, Shared
+from producer.core.cluster import Address, Change
+from producer.core.core import Core
+from producer.core.events import (
+    Announce,
+    Appended,
+    Command,
+    Connect,
+    Connected,
+    Die,
+    Disconnect,
+    Event,
+    LinkLost,
+    Replied,
+    Send,
+    Settle,
+    Ticked,
+    TopicWanted,
+    Written,
+)
+from producer.core.settings import Settings
+from producer.wire import REQUESTS, Message, RequestHeader
+from producer.wire.records import BatchHeader, iter_batches, read_records
+
+START_MS = 1_700_000_000_000
+
+
+class SimLink:
+    """One connection: requests arrive in order, answers come back in order, and either direction can be cut at any time."""
+
+    def __init__(self, world: World, key: int, node: int, number: int) -> None:
+        self.world = world
+        self.key = key
+        self.node = node
+        self.number = number
+        self.open = True
+        self.told = False
+        self.mute = False
+        self._queue: list[Send] = []
+        self._busy = False
+        self._arrival = 0.0
+        self._return = 0.0
+
+    def send(self, command: Send) -> None:
+        self._arrival = max(self._arrival, self.world.now + self.world.latency())
+        self.world.at(self._arrival, lambda: self._arrived(command))
+
+    def _arrived(self, command: Send) -> None:
+        if not self.open and self.world.random.random() < 0.5:
+            self._queue.clear()
+            self.mute = True
+        if self.mute and not self.open:
+            return
+        self._queue.append(command)
+        self._serve()
+
+    def _serve(self) -> None:
+        if self._busy or not self._queue:
+            return
+        thaw = self.world.frozen.get(self.node, 0.0)
+        if thaw > self.world.now:
+            self.world.at(thaw, self._serve)
+            return
+        if not self.world.cluster.brokers[self.node].alive:
+            self._queue.clear()
+            self.cut()
+            return
+        command = self._queue.pop(0)
+        self._busy = True
+        header = RequestHeader(api_key=command.api, api_version=command.version, correlation_id=command.request_id, client_id="sim")
+        self.world.cluster.handle(self.node, self.number, header, command.message, lambda reply: self._served(command, reply))
+
+    def _served(self, command: Send, reply: Reply) -> None:
+        self._busy = False
+        if reply.fate is Fate.ANSWER and self.open:
+            assert reply.response is not None
+            response = self.world.tamper(reply.response)
+            self._return = max(self._return, self.world.now + self.world.latency())
+            self.world.at(self._return, lambda: self._returned(command, response))
+        elif reply.fate in (Fate.CUT, Fate.CUT_HALFWAY):
+            self.cut()
+        elif reply.fate is Fate.SILENCE:
+            self.open = False
+        self.world.at(self.world.now, self._serve)
+
+    def _returned(self, command: Send, response: Any) -> None:
+        if self.open:
+            self.world.event(Replied(self.key, command.request_id, response))
+
+    def cut(self, *, notice_ms: float = 0.0) -> None:
+        """The connection is gone; the client hears of it after a while, or from its own timeout."""
+        self.open = False
+        self.world.at(self.world.now + notice_ms, self._tell)
+
+    def _tell(self) -> None:
+        if not self.told and self.world.links.get(self.key) is self:
+            self.told = True
+            del self.world.links[self.key]
+            self.world.event(LinkLost(self.key, "cut"))
+
+
+class World:
+    """See the module."""
+
+    def __init__(self, seed: int, *, brokers: int = 3, latency_ms: tuple[float, float] = (0.2, 8.0), **settings: Any) -> None:
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.clock = VirtualClock(START_MS)
+        self.cluster = Cluster(self.clock, brokers=brokers, seed=seed, journal=0)
+        self.links: dict[int, SimLink] = {}
+        self.frozen: dict[int, float] = {}
+        self.settled: list[tuple[float, Settle]] = []
+        self.counts: dict[str, int] = {}
+        self.dead: Die | None = None
+        self.tamper: Callable[[Message], Message] = lambda response: response
+        self.widest = 0
+        self._latency = latency_ms
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+        self._timer = float("inf")
+        self.settings = Settings(bootstrap_servers=("sim:1",), **settings)
+        self.shared = Shared(wake=lambda: self.at(self.now, lambda: self.event(Appended())), patience_s=1.0)
+        self.accumulator = Accumulator(
+            batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
+        )
+        addresses = [Address("broker", node) for node in self.cluster.brokers]
+        self.core = Core(self.settings, self.accumulator, bootstrap=addresses[:1], draw=self.random.random)
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+
+    def at(self, when: float, run: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._heap, (max(when, self.now), self._number, run))
+
+    def run(self, until: float) -> None:
+        """Let everything happen up to that time, ms."""
+        while True:
+            cluster_due = self.cluster.next_deadline()
+            cluster_at = cluster_due - START_MS if cluster_due is not None else float("inf")
+            heap_at = self._heap[0][0] if self._heap else float("inf")
+            when = min(heap_at, cluster_at, self._timer)
+            if when > until:
+                break
+            self._advance(max(when, self.now))
+            if when == heap_at:
+                heapq.heappop(self._heap)[2]()
+            elif when == cluster_at:
+                self.cluster.tick(self.clock.now_ms())
+            else:
+                self._timer = float("inf")
+                self.event(Ticked())
+        self._advance(until)
+
+    def _advance(self, now: float) -> None:
+        self.now = max(self.now, now)
+        behind = int(START_MS + self.now) - self.clock.now_ms()
+        if behind > 0:
+            self.clock.advance(behind)
+
+    def latency(self) -> float:
+        return self.random.uniform(*self._latency)
+
+    # -- the engine's part -----------------------------------------------------------------------------------------------
+
+    def event(self, event: Event) -> None:
+        for command in self.core.handle(event, self.now):
+            self._do(command)
+        self.widest = max([self.widest, *(len(lane.window.slots) for lane in self.core.delivery.lanes.values())])
+        wake = self.core.next_wake_ms(self.now)
+        self._timer = wake if wake > self.now else self.now + 0.01 if wake != float("inf") else wake
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Send():
+                self._count(command)
+                link = self.links.get(command.node)
+                if link is None:
+                    self.at(self.now, lambda: self.event(LinkLost(command.node, "no link")))
+                    return
+                link.send(command)
+                if not command.answered:
+                    self.at(self.now, lambda: self.event(Written(command.node, command.request_id)))
+            case Settle():
+                self.accumulator.release(command.batch)
+                command.batch.settle(command.base_offset, command.log_append_time, command.failure)
+                self.settled.append((self.now, command))
+            case Connect():
+                self.at(self.now + self.latency(), lambda: self._dial(command))
+            case Disconnect():
+                link = self.links.pop(command.node, None)
+                if link is not None:
+                    link.open = False
+                    link.told = True
+                self.at(self.now, lambda: self.event(LinkLost(command.node, command.reason)))
+            case Announce():
+                self._announce(command)
+            case Die():
+                self.dead = command
+                self.accumulator.refusal = command.error
+
+    def _count(self, command: Send) -> None:
+        self.counts[command.api.name] = self.counts.get(command.api.name, 0) + 1
+
+    def _dial(self, command: Connect) -> None:
+        node = command.node if command.node > 0 else command.port
+        if not self.cluster.brokers[node].alive:
+            self.event(LinkLost(command.node, "refused"))
+            return
+        self._number += 1
+        self.links[command.node] = SimLink(self, command.node, node, self._number)
+        versions = {api: (message.versions.start, message.versions.stop - 1) for api, message in REQUESTS.items()}
+        self.event(Connected(command.node, versions))
+
+    def _announce(self, command: Announce) -> None:
+        heard = command.heard
+        if heard.change in (Change.MISSING, Change.REFUSED):
+            return
+        queues = self.accumulator.topics.get(heard.topic)
+        if queues is None:
+            queues = self.accumulator.topics[heard.topic] = TopicQueues(
+                heard.topic, draw=lambda: self.random.getrandbits(31), round_robin=False
+            )
+        queues.grow(heard.partitions)
+        queues.partitions = heard.partitions
+        queues.available = list(command.available)
+
+    # -- the caller's part -----------------------------------------------------------------------------------------------
+
+    def learn(self, topic: str) -> None:
+        """Wait until the topic is known."""
+        self.event(TopicWanted(topic))
+        deadline = self.now + 10_000
+        while topic not in self.accumulator.topics and self.now < deadline:
+            self.run(self.now + 10)
+        assert topic in self.accumulator.topics
+
+    def send(self, topic: str, partition: int, value: bytes) -> RecordFuture:
+        future = self.accumulator.append(self.accumulator.topics[topic], partition, int(START_MS + self.now), b"key", value, None, None)
+        assert future is not None, "the simulated buffer is full"
+        return future
+
+    def headers(self, topic: str, partition: int) -> list[BatchHeader]:
+        """The header of every batch in the partition's log."""
+        found = self.cluster.find(topic, partition)
+        assert found is not None
+        return [header for header, _ in iter_batches(found.storage.read(0, found.storage.size))]
+
+    def log(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
+        """(offset, value) of everything in the partition's log."""
+        found = self.cluster.find(topic, partition)
+        assert found is not None
+        data = found.storage.read(0, found.storage.size)
+        return [
+            (record.offset, bytes(record.value or b""))
+            for header, batch in iter_batches(data)
+            if not header.is_control
+            for record in read_records(batch)
+        ]

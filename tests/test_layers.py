@@ -1,0 +1,50 @@
+"""Imports go one way: producer.wire <- producer.core <- producer <- txn, producer.wire <- broker_stub, and fencepost on top of all."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "producer.wire": ("producer.wire",),
+    "producer.core": ("producer.wire", "producer.core"),
+    "producer": ("producer",),
+    "txn": ("producer", "txn"),
+    "broker_stub": ("producer.wire", "broker_stub"),
+    "fencepost": ("producer", "txn", "broker_stub", "fencepost"),
+}
+"""The longest name that fits a module decides."""
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def imported(source: Path) -> set[str]:
+    """Every module of ours that a file names in an import, also inside functions and for type checkers only."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{source}: relative import"
+            names.add(node.module or "")
+    return {name for name in names if name.split(".")[0] in MAY_IMPORT}
+
+
+@pytest.mark.parametrize("package", ["producer", "txn", "broker_stub", "fencepost"])
+def test_imports_go_one_way(package: str) -> None:
+    """No module imports from a layer above its own or beside it."""
+    wrong = []
+    for source in sorted((ROOT / package).rglob("*.py")):
+        module = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        layer = max((layer for layer in MAY_IMPORT if is_within(module, layer)), key=len)
+        wrong += [
+            f"{module} imports {name}"
+            for name in sorted(imported(source))
+            if not any(is_within(name, allowed) for allowed in MAY_IMPORT[layer])
+        ]
+    assert wrong == []

@@ -1,0 +1,280 @@
+"""What is built, what is loaded, and that nobody can mistake one for the other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from importlib import import_module, metadata
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import fencepost
+import producer
+from producer import _hot
+from producer.version import VERSION
+
+ROOT = Path(__file__).resolve().parents[1]
+INSTALLED = Path(producer.__file__).parent.parent
+PACKAGES = ("producer", "txn", "broker_stub", "fencepost")
+HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
+pytestmark = pytest.mark.timeout(360)  # a compiled build takes ten seconds of processor time, and the machine may be busy
+needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on this machine")
+
+
+def loaded_suffixes() -> dict[str, str]:
+    """Straight from the modules, not through `build_info`."""
+    return {module: "".join(Path(import_module(module).__file__ or "").suffixes) for module in _hot.HOT}
+
+
+def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in ("FENCEPOST_PURE", "CC", "PYTHONPATH")}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of what is under test, as if installed somewhere else."""
+    for package in PACKAGES:
+        shutil.copytree(INSTALLED / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for library in INSTALLED.glob("fencepost__mypyc*"):
+        shutil.copy(library, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what a wheel is built from."""
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for package in PACKAGES:
+        leftovers = shutil.ignore_patterns("__pycache__", "*.so", _hot.BUILD_RECORD)
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=leftovers)
+    return tmp_path
+
+
+def import_from(site: Path, statement: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run("-P", "-c", statement, cwd=site, PYTHONPATH=str(site), **environment)
+
+
+def build(checkout: Path, *command: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Run setup.py, and list what is in the wheel that came of it."""
+    target = Path(tempfile.mkdtemp(dir=checkout.parent))
+    before = sorted(checkout.rglob("*"))
+    done = run("setup.py", "-q", *(command or ("bdist_wheel",)), "--dist-dir", str(target), cwd=checkout, **environment)
+    assert sorted(checkout.rglob("*")) == before, "the checkout was not left as it was"
+    wheels = list(target.glob("*.whl"))
+    return done, sorted(zipfile.ZipFile(wheels[0]).namelist()) if wheels else []
+
+
+def test_this_is_the_build_that_was_asked_for(expected_build: str | None) -> None:
+    """`make test` runs the suite once compiled and once pure; each run knows which by the files its hot modules came from."""
+    if expected_build is None:
+        pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
+    suffixes = set(loaded_suffixes().values())
+    assert suffixes == ({".py"} if expected_build == "pure" else {EXTENSION_SUFFIXES[0]})
+    assert fencepost.build_info().compiled is (expected_build == "compiled")
+
+
+def test_the_installed_package_is_under_test(expected_build: str | None) -> None:
+    """Nothing of the checkout is imported, neither here nor in a process that a test starts."""
+    if expected_build is None:
+        pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
+    assert str(ROOT) not in sys.path
+    assert "" not in sys.path
+    for package in PACKAGES:
+        origin = Path(import_module(package).__file__ or "")
+        assert origin.is_relative_to(sys.prefix), origin
+        assert not origin.is_relative_to(ROOT / package), origin
+    started = subprocess.run(
+        [sys.executable, "-c", "import producer; print(producer.__file__)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert started.stdout.strip() == producer.__file__
+
+
+def test_build_info_tells_what_is_loaded() -> None:
+    """The report agrees with the files, says why where nothing is compiled, fits one line and cannot be changed."""
+    info = fencepost.build_info()
+    suffixes = loaded_suffixes()
+    assert info.modules == suffixes
+    assert info.compiled is (".py" not in suffixes.values())
+    assert (info.pure_because is None) is info.compiled
+    assert str(info).startswith(f"fencepost {VERSION} ({'compiled' if info.compiled else 'pure Python'}")
+    assert "\n" not in str(info)
+    with pytest.raises(AttributeError):
+        info.compiled = True  # type: ignore[misc]
+    assert msgspec.json.decode(msgspec.json.encode(info), type=type(info)) == info
+
+
+def test_one_version() -> None:
+    """The package, its metadata and what brokers are told are one version."""
+    assert fencepost.__version__ == VERSION == fencepost.build_info().version
+    text = (ROOT / "pyproject.toml").read_text()
+    assert f'\nversion = "{VERSION}"\n' in text
+
+
+def test_metadata(expected_build: str | None) -> None:
+    """What is installed declares its command, its Python and its types."""
+    if expected_build is None:
+        pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
+    installed = metadata.distribution("fencepost")
+    assert installed.version == VERSION
+    assert installed.metadata["Requires-Python"] == ">=3.11"
+    [command] = [entry for entry in installed.entry_points if entry.group == "console_scripts"]
+    assert (command.name, command.value) == ("fencepost", "fencepost.cli:main")
+    for package in PACKAGES:
+        assert (INSTALLED / package / "py.typed").exists(), package
+
+
+def test_every_hot_module_exists() -> None:
+    """The build passes over hot modules that are not there; so that a renamed one is not lost, they all are."""
+    assert [module for module in _hot.HOT if not (ROOT / module.replace(".", "/")).with_suffix(".py").exists()] == []
+
+
+def test_verifying_is_cheap() -> None:
+    """The check at import costs less than two milliseconds."""
+    best = 1.0
+    for _ in range(20):
+        started = time.perf_counter()
+        _hot.verify()
+        best = min(best, time.perf_counter() - started)
+    assert best < 0.002
+
+
+def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
+    """Whatever lies beside a source and would be loaded in its place must come from a build of exactly this source."""
+    (site / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
+    (site / f"producer/wire/varint{EXTENSION_SUFFIXES[0]}").write_bytes(b"not even a library")
+    for statement in ("import producer", "import producer.wire.varint", "import fencepost"):
+        refused = import_from(site, statement)
+        assert refused.returncode == 1
+        last = refused.stderr.strip().splitlines()[-1]
+        assert last.startswith("ImportError: fencepost: what is compiled of producer.wire.varint")
+        assert "make install" in last
+        assert "FENCEPOST_PURE=1" in last
+        assert str(site / "producer/wire/varint") in last
+    allowed = import_from(site, "import producer.wire.varint as v; print(v.__file__)", FENCEPOST_PURE="1")
+    assert allowed.stdout.strip() == str(site / "producer/wire/varint.py")
+
+
+@pytest.mark.parametrize("module", _hot.HOT)
+def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
+    """Whichever hot module is imported first, and without anything else of ours, it is looked at before it is loaded."""
+    (site / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
+    (site / (module.replace(".", "/") + EXTENSION_SUFFIXES[0])).write_bytes(b"not even a library")
+    refused = import_from(site, f"import {module}")
+    assert "ImportError: fencepost: what is compiled of" in refused.stderr
+    assert module in refused.stderr.strip().splitlines()[-1]
+
+
+def test_an_edited_source_is_noticed(site: Path) -> None:
+    """One changed byte in a hot source, beside the file that was compiled from it before, stops the import; undone, it goes on."""
+    if not fencepost.build_info().compiled:
+        pytest.skip("this run is pure: nothing compiled could be stale (the compiled run covers it)")
+    source = site / "producer/wire/batch_builder.py"
+    before = source.read_bytes()
+    assert import_from(site, "import fencepost").returncode == 0
+    source.write_bytes(before + b"#")
+    refused = import_from(site, "import producer")
+    assert refused.returncode == 1
+    assert "producer.wire.batch_builder was not made from the source beside it" in refused.stderr
+    source.write_bytes(before)
+    os.utime(source, (1, 1))
+    assert import_from(site, "import fencepost").returncode == 0
+
+
+def test_pure_can_be_asked_for_at_run_time(site: Path) -> None:
+    """FENCEPOST_PURE=1 loads every hot module from its source, and `build_info` says so; 0 and nothing ask for nothing."""
+    show = "import fencepost; info = fencepost.build_info(); print(info.compiled, set(info.modules.values()), info.pure_because)"
+    pure = import_from(site, show, FENCEPOST_PURE="1").stdout
+    assert pure.startswith("False {'.py'} ")
+    if fencepost.build_info().compiled:
+        assert pure.strip().endswith("FENCEPOST_PURE is set")
+    assert import_from(site, show, FENCEPOST_PURE="0").stdout == import_from(site, show).stdout
+    assert import_from(site, show).stdout.startswith(str(fencepost.build_info().compiled))
+
+
+def test_a_pure_build_on_request(checkout: Path) -> None:
+    """FENCEPOST_PURE=1 gives a wheel for any Python 3, with one line that says so, there and in `build_info` later."""
+    done, names = build(checkout, FENCEPOST_PURE="1")
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "fencepost:" in line] == [
+        "fencepost: a pure Python build, nothing is compiled: FENCEPOST_PURE was set for the build"
+    ]
+    assert [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))] == []
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert "producer/wire/messages/__init__.py" in names
+    assert [name for name in names if name.startswith(("tests", "build", "setup"))] == []
+
+
+@pytest.mark.parametrize(("compiler", "complaint"), [("/nonexistent/cc", "No such file or directory"), ("false", "")])
+def test_no_compiler(checkout: Path, compiler: str, complaint: str) -> None:
+    """Without a compiler, or with one that can build nothing, the build is pure and one line says why."""
+    done, names = build(checkout, CC=compiler)
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stderr.splitlines() if "fencepost:" in line]
+    assert line.startswith("fencepost: a pure Python build, nothing is compiled: no C compiler")
+    assert complaint in line
+    assert [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))] == []
+
+
+@needs_compiler
+def test_a_compiled_build(checkout: Path) -> None:
+    """With a compiler every hot module is compiled, its source is in the wheel too, and the record holds its digest."""
+    done, names = build(checkout)
+    assert done.returncode == 0, done.stderr
+    suffix = EXTENSION_SUFFIXES[0]
+    for module in _hot.HOT:
+        assert {module.replace(".", "/") + suffix, module.replace(".", "/") + ".py"} <= set(names)
+    assert "fencepost: a pure" not in done.stderr
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["the compiler fails on it", "it does not type-check"])
+def test_a_failing_compile_is_not_swallowed(checkout: Path, damage: str) -> None:
+    """Only a missing compiler gives a pure build. A hot module that does not compile is an error, and there is no wheel."""
+    environment = {}
+    if damage == "it does not type-check":
+        with (checkout / "producer/wire/varint.py").open("a") as source:
+            source.write("\nWRONG: int = 'text'\n")
+    else:
+        wrapper = checkout.parent / "picky-cc"
+        wrapper.write_text('#!/bin/sh\ncase "$*" in *probe.c*) exec cc "$@";; *) echo "picky: no" >&2; exit 1;; esac\n')
+        wrapper.chmod(0o755)
+        environment = {"CC": str(wrapper)}
+    done, names = build(checkout, **environment)
+    assert done.returncode != 0
+    assert names == []
+    assert "a pure Python build" not in done.stderr
+
+
+def test_compiling_in_place_is_refused(checkout: Path) -> None:
+    """Compiled files beside the sources of a checkout are where stale ones come from."""
+    if not HAS_COMPILER:
+        pytest.skip("no C compiler on this machine: there is nothing to refuse")
+    done = run("setup.py", "-q", "build_ext", "--inplace", cwd=checkout)
+    assert done.returncode != 0
+    assert "not compiled in place" in done.stderr
+    assert list(checkout.rglob("*.so")) == []
+
+
+def test_editable_installs_are_pure(checkout: Path) -> None:
+    """An editable install runs the sources: nothing is compiled for it, and nothing is written beside them."""
+    done, names = build(checkout, "editable_wheel")
+    assert done.returncode == 0, done.stderr
+    assert [name for name in names if name.endswith((".so", _hot.BUILD_RECORD))] == []
+    assert names

@@ -1,0 +1,125 @@
+"""Every declaration against Kafka's own: fields, order, types, versions, tags, nullability, defaults, ignorable."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from producer.wire import REQUESTS, RESPONSES, ZERO_UUID, Api, Message, WireStruct
+from producer.wire.fields import NEVER, RecordsType, Scalar
+from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from tests.wire import kafka_schemas
+from tests.wire.kafka_schemas import overlap, snake_case, version_range
+
+pytestmark = pytest.mark.skipif(kafka_schemas.MISSING, reason=kafka_schemas.SKIP_REASON)
+
+MESSAGES = [*REQUESTS.values(), *RESPONSES.values()]
+
+SCALARS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d"}
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_a_message_is_the_one_of_the_schema(cls: type[Message]) -> None:
+    """API key, direction, versions and first flexible version are Kafka's, and so is every field at every depth."""
+    schema = kafka_schemas.load(cls.__name__)
+    assert cls.api == schema["apiKey"]
+    assert cls.is_request == (schema["type"] == "request")
+    assert cls.versions == version_range(schema["validVersions"])
+    flexible = version_range(schema["flexibleVersions"])
+    assert cls.flexible == (flexible.start if flexible else NEVER)
+    assert _compare(cls, schema["fields"], cls.versions) >= len(describe(cls))
+
+
+def test_the_nine_apis_are_there_in_both_directions() -> None:
+    """What the rest of the project builds on is registered under its API key."""
+    apis = {
+        Api.PRODUCE,
+        Api.FETCH,
+        Api.LIST_OFFSETS,
+        Api.METADATA,
+        Api.FIND_COORDINATOR,
+        Api.API_VERSIONS,
+        Api.CREATE_TOPICS,
+        Api.INIT_PRODUCER_ID,
+        Api.DESCRIBE_PRODUCERS,
+    }
+    assert set(REQUESTS) == set(RESPONSES) == apis
+    for api in apis:
+        assert REQUESTS[api].is_request
+        assert not RESPONSES[api].is_request
+        assert REQUESTS[api].versions == RESPONSES[api].versions
+
+
+def _compare(struct: type[WireStruct], fields: list[dict[str, Any]], versions: range) -> int:
+    """Hold a struct against the schema's fields, as far as `versions` reach; returns how many fields were compared."""
+    specs = describe(struct)
+    assert [spec.name for spec in specs] == [snake_case(field["name"]) for field in fields], struct
+    compared = 0
+    for spec, field in zip(specs, fields, strict=True):
+        where = f"{struct.__name__}.{spec.name}"
+        present = overlap(version_range(field["versions"]), versions)
+        assert overlap(range(spec.since, min(spec.until, NEVER) + 1), versions) == present, where
+        nullable = overlap(version_range(field.get("nullableVersions", "none")), present)
+        assert overlap(range(spec.nullable, 1 << 15), present) == nullable, where
+        assert spec.tag == field.get("tag"), where
+        if spec.tag is not None:
+            assert version_range(field["taggedVersions"]) == version_range(field["versions"]), where
+        assert spec.ignorable == field.get("ignorable", False), where
+        assert field.get("flexibleVersions") is None, where
+        _compare_default(where, spec, field)
+        compared += 1 + _compare_type(where, spec.kind, field["type"], field.get("fields", []), present)
+    return compared
+
+
+def _compare_type(where: str, kind: Kind, expected: str, fields: list[dict[str, Any]], versions: range) -> int:
+    """Hold a type against the schema's; returns how many fields were compared below it."""
+    if expected.startswith("[]"):
+        assert isinstance(kind, Array), where
+        return _compare_type(where, kind.element, expected[2:], fields, versions)
+    match kind:
+        case Scalar():
+            assert kind.code == SCALARS[expected], where
+        case Text():
+            assert expected == "string", where
+        case Blob():
+            assert expected == "bytes", where
+        case Uuid():
+            assert expected == "uuid", where
+        case RecordsType():
+            assert expected == "records", where
+        case Nested():
+            assert kind.struct.__name__ == expected, where
+            return _compare(kind.struct, fields, versions)
+        case _:
+            pytest.fail(f"{where} is an array here and {expected} in the schema")
+    return 0
+
+
+def _compare_default(where: str, spec: FieldSpec, field: dict[str, Any]) -> None:
+    """Hold a default against the schema's, which is text, or against what Kafka takes where the schema is silent."""
+    given = field.get("default")
+    expected: object
+    match spec.kind:
+        case _ if given == "null":
+            expected = None
+        case Array():
+            expected = []
+        case RecordsType():
+            expected = None
+        case Nested():
+            assert spec.default == spec.kind.struct(), where
+            return
+        case Uuid():
+            expected = ZERO_UUID if given is None else UUID(given)
+        case Text():
+            expected = given or ""
+        case Blob():
+            expected = b""
+        case Scalar("?"):
+            expected = given in ("true", True)
+        case Scalar("d"):
+            expected = float(given or 0)
+        case _:
+            expected = int(str(given or 0), 0)
+    assert spec.default == expected, where
+    assert type(spec.default) is type(expected), where

@@ -1,0 +1,127 @@
+"""Variable-length integers, against the digest's vectors and a model of a few lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from producer.wire import varint
+
+I64 = st.integers(-(2**63), 2**63 - 1)
+U64 = st.integers(0, 2**64 - 1)
+
+VECTORS = [
+    (0, "00"),
+    (-1, "01"),
+    (1, "02"),
+    (-2, "03"),
+    (63, "7e"),
+    (-64, "7f"),
+    (64, "8001"),
+    (-65, "8101"),
+    (300, "d804"),
+    (2147483647, "feffffff0f"),
+    (-2147483648, "ffffffff0f"),
+    (2**63 - 1, "feffffffffffffffff01"),
+    (-(2**63), "ffffffffffffffffff01"),
+]
+
+
+def groups_of_seven(n: int) -> bytes:
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes((*out, n))
+
+
+@pytest.mark.parametrize(("n", "encoded"), VECTORS)
+def test_signed_vectors(n: int, encoded: str) -> None:
+    """Kafka's zigzag examples are written and read to the byte."""
+    data = bytes.fromhex(encoded)
+    assert varint.encode_signed(n) == data
+    assert varint.signed_size(n) == len(data)
+    assert varint.read_signed_long(data, 0) == (n, len(data))
+    if -(2**31) <= n < 2**31:
+        assert varint.read_signed(data, 0) == (n, len(data))
+
+
+@given(I64)
+@example(2**62)
+@example(-(2**62) - 1)
+def test_signed_model(n: int) -> None:
+    """Every 64-bit value has the zigzag form of the textbook, and comes back from it."""
+    data = groups_of_seven((n << 1) ^ (n >> 63))
+    assert varint.encode_signed(n) == data
+    assert varint.signed_size(n) == len(data)
+    assert varint.read_signed_long(b"\xff" + data + b"\xff", 1) == (n, len(data) + 1)
+
+
+@given(U64)
+@example(2**63)
+@example(2**56)
+@example(2**56 - 1)
+def test_unsigned_model(n: int) -> None:
+    """Every unsigned value up to 2^64-1 is written group by group, and read back while it has 32 bits."""
+    data = groups_of_seven(n)
+    assert varint.encode_unsigned(n) == data
+    if n < 2**63:
+        assert varint.unsigned_size(n) == len(data)
+    if n < 2**32:
+        assert varint.read_unsigned(data, 0) == (n, len(data))
+
+
+@given(st.lists(I64, max_size=20))
+def test_appending_keeps_what_is_there(numbers: list[int]) -> None:
+    """One writer takes many integers: none overwrites another, though up to eight bytes are written at a time."""
+    writer = BytesWriter()
+    for n in numbers:
+        varint.write_signed(writer, n)
+    assert writer.getvalue() == b"".join(groups_of_seven((n << 1) ^ (n >> 63)) for n in numbers)
+
+
+def test_longer_forms_are_read_and_extra_bits_dropped() -> None:
+    """As in Kafka a value may take more bytes than it needs, and bits past 32 or 64 mean nothing."""
+    assert varint.read_unsigned(bytes.fromhex("8000"), 0) == (0, 2)
+    assert varint.read_unsigned(bytes.fromhex("8580808000"), 0) == (5, 5)
+    assert varint.read_unsigned(bytes.fromhex("ffffffff7f"), 0) == (2**32 - 1, 5)
+    assert varint.read_signed(bytes.fromhex("ffffffff7f"), 0) == (-(2**31), 5)
+    assert varint.read_signed_long(b"\xff" * 9 + b"\x7f", 0) == (-(2**63), 10)
+
+
+@pytest.mark.parametrize("data", ["", "80", "ffffffff", "8080808080", "808080808000"])
+def test_unended_32_bit_integers_are_refused(data: str) -> None:
+    """An integer that ends neither within five bytes nor within the data is no integer."""
+    for read in (varint.read_unsigned, varint.read_signed):
+        with pytest.raises(varint.VarintError):
+            read(bytes.fromhex(data), 0)
+
+
+@pytest.mark.parametrize("data", ["", "80" * 9, "80" * 10, "80" * 10 + "00"])
+def test_unended_64_bit_integers_are_refused(data: str) -> None:
+    """The same with ten bytes."""
+    with pytest.raises(varint.VarintError):
+        varint.read_signed_long(bytes.fromhex(data), 0)
+
+
+@pytest.mark.parametrize("start", [-1, 1, 2**40])
+def test_reading_outside_of_the_data_is_refused(start: int) -> None:
+    """A place before or behind the data holds no integer; a negative one is not counted from the end."""
+    with pytest.raises(varint.VarintError):
+        varint.read_unsigned(b"\x05", start)
+
+
+@pytest.mark.parametrize("n", [-1, 2**64])
+def test_unsigned_range(n: int) -> None:
+    """What has no unsigned 64-bit form is refused, not cut."""
+    with pytest.raises(ValueError, match="unsigned"):
+        varint.encode_unsigned(n)
+
+
+@pytest.mark.parametrize("n", [-(2**63) - 1, 2**63])
+def test_signed_range(n: int) -> None:
+    """What has no signed 64-bit form is refused, not cut."""
+    with pytest.raises(ValueError, match="signed"):
+        varint.encode_signed(n)
