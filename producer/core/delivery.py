@@ -76,14 +76,15 @@ class Delivery:
         by_node: dict[int, list[Lane]] = {}
         for lane in list(self._active.values()):
             commands += lane.expire(now_ms)
+            node = self._leader_node(lane, now_ms, commands) if not lane.idle else None
+            if node is not None:
+                commands += self._ask(node, lane, now_ms)
             self._heal(lane)
             commands += lane.publish()
             if lane.idle:
                 lane.rest(now_ms)
                 del self._active[lane.topic, lane.partition]
-                continue
-            node = self._leader_node(lane, now_ms, commands)
-            if node is not None:
+            elif node is not None:
                 by_node.setdefault(node.node_id, []).append(lane)
         for node_id, lanes in by_node.items():
             node = self._nodes.get(node_id)
@@ -152,7 +153,7 @@ class Delivery:
 
     def _fill(self, node: Node, lanes: list[Lane], now_ms: float) -> list[Command]:
         """Produce requests, at most one batch per partition each, until nothing is ready or the link has enough in flight."""
-        commands: list[Command] = [command for lane in lanes for command in self._ask(node, lane, now_ms)]
+        commands: list[Command] = []
         while node.produces < self._settings.max_in_flight:
             slots = self._collect(node, lanes, now_ms)
             if not slots:

@@ -61,9 +61,9 @@ class Lane:
         """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough."""
         slot = self.window.sendable(now_ms)
         if slot is None and self.window.has_room() and self.linger_until(now_ms) <= now_ms and gate.may_leave(self.topic, self.partition):
-            slot = self._seal(self._accumulator.take(self.queue))
+            slot = self._seal(self._accumulator.take(self.queue), transactional=gate.transactional_id is not None)
             gate.wrote(self.topic, self.partition)
-            self.window.enter(slot, transactional=gate.transactional_id is not None)
+            self.window.enter(slot)
         return slot
 
     def next_size(self, now_ms: float) -> int:
@@ -112,7 +112,7 @@ class Lane:
                 batch.refill(record.timestamp, record.key, record.value, record.headers)
             pieces.append(batch)
         self._accumulator.replace(slot.batch, pieces)
-        slots = [self._seal(batch) for batch in pieces]
+        slots = [self._seal(batch, transactional=slot.transactional) for batch in pieces]
         for piece in slots:
             piece.attempts = slot.attempts
         self.window.replace(slot, slots)
@@ -138,7 +138,7 @@ class Lane:
             commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
         return commands
 
-    def _seal(self, batch: Batch) -> Slot:
+    def _seal(self, batch: Batch, *, transactional: bool) -> Slot:
         builder = batch.builder
         assert builder is not None
         codec = self._settings.compression_type
@@ -150,6 +150,7 @@ class Lane:
             base_timestamp=int(builder.base_timestamp),
             max_timestamp=int(builder.max_timestamp),
             deadline_ms=batch.created_ms + self._settings.delivery_timeout_ms,
+            transactional=transactional,
         )
 
     def _unsent(self, batch: Batch) -> DeliveryTimeout:

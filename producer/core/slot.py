@@ -36,9 +36,20 @@ class Slot:
     whatever the sequences do. `published`: the futures have been told; a slot that is published and unresolved is an orphan.
     """
 
-    def __init__(self, batch: Batch, payload: bytes, *, codec: Codec, base_timestamp: int, max_timestamp: int, deadline_ms: float) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        payload: bytes,
+        *,
+        codec: Codec,
+        base_timestamp: int,
+        max_timestamp: int,
+        deadline_ms: float,
+        transactional: bool = False,
+    ) -> None:
         self.batch: Final = batch
         self.count: Final = int(batch.count)
+        self.transactional: Final = transactional
         self.deadline_ms = deadline_ms
         self.data = b""
         self.state = State.WAITING
@@ -61,7 +72,7 @@ class Slot:
         self._base_timestamp: Final = base_timestamp
         self._max_timestamp: Final = max_timestamp
 
-    def stamp(self, identity: tuple[int, int], base_sequence: int, *, transactional: bool = False) -> None:
+    def stamp(self, identity: tuple[int, int], base_sequence: int) -> None:
         """Put the header with this identity before the records. Only ever called for a batch known not to be in the log under another
         one."""
         assert not self.doubt, "a batch that may be in the log keeps its identity"
@@ -78,7 +89,7 @@ class Slot:
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=base_sequence,
-            transactional=transactional,
+            transactional=self.transactional,
         )
 
     @property

@@ -61,11 +61,11 @@ class Window:
         limit = self._limit if self.introduced or not self._idempotent else 1
         return self._has_identity() and not (self.recovering or self.healing) and len(self.slots) < limit
 
-    def enter(self, slot: Slot, *, transactional: bool = False) -> None:
+    def enter(self, slot: Slot) -> None:
         """Stamp a fresh batch and line it up."""
         if self._idempotent:
             assert self.identity is not None
-            slot.stamp(self.identity, self.next_sequence, transactional=transactional)
+            slot.stamp(self.identity, self.next_sequence)
             self.next_sequence = slot.next_sequence
         else:
             slot.stamp(NO_IDENTITY, NO_SEQUENCE)
