@@ -65,7 +65,7 @@ class Accumulator:
     """The byte budget, the topics' queues and the set of records without an outcome.
 
     `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, queued and in flight. `clock`:
-    milliseconds.
+    milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -73,6 +73,7 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}
         self.used: i64 = 0
         self.waiting: i64 = 0
+        self.flushes: i64 = 0
         self._flushing: i64 = 0
         self.refusal: FencepostError | None = None
         self._limit: i64 = buffer_memory
@@ -144,6 +145,7 @@ class Accumulator:
         """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet."""
         with self.shared.lock:
             self._flushing += 1
+            self.flushes += 1
             waiting = list(self._incomplete)
         self.shared.wake()
         return waiting
@@ -163,6 +165,12 @@ class Accumulator:
             for queue in touched:
                 queue.touched = False
             return touched
+
+    def take_urgent(self) -> list[Batch]:
+        """Batches somebody began to wait for since the last call."""
+        with self.shared.lock:
+            urgent, self.shared.urgent = self.shared.urgent, []
+            return urgent
 
     def hurried(self) -> bool:
         """Whether lingering is pointless: somebody flushes, waits for room, or the producer is closing."""

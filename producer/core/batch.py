@@ -36,6 +36,7 @@ class Shared:
         self.wake: Callable[[], object] = wake or asleep
         self.patience_s = patience_s
         self.sender_ident = 0
+        self.urgent: list[Batch] = []
         self.forked: FencepostError | None = None
 
     def on_sender(self) -> bool:
@@ -255,7 +256,9 @@ class RecordFuture:
         deadline = deadline_after(limit)
         while not self.batch.settled:
             if not self.batch.urgent:
-                self.batch.urgent = True
+                with shared.lock:
+                    self.batch.urgent = True
+                    shared.urgent.append(self.batch)
                 shared.wake()
             if not self.batch._wait_until(deadline):
                 raise TimeoutError(

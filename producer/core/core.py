@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import singledispatchmethod
 
 from producer.core.accumulator import Accumulator
+from producer.core.answers import Answers
 from producer.core.cluster import Address, Change, ClusterView
 from producer.core.delivery import Delivery
 from producer.core.errors import FencepostError
@@ -20,6 +21,7 @@ from producer.core.events import (
     Connected,
     Die,
     Event,
+    GateOpened,
     LinkLost,
     Replied,
     Settle,
@@ -54,7 +56,9 @@ class Core:
             scout=self.scout,
             registrar=self.registrar,
             gate=gate or OpenGate(),
-            draw=draw,
+        )
+        self.answers = Answers(
+            settings, self.delivery.lanes, self.delivery.agenda, nodes=self.nodes, view=self.view, scout=self.scout, draw=draw
         )
         self.dead: FencepostError | None = None
         self._max_block_ms = settings.max_block_ms
@@ -91,6 +95,10 @@ class Core:
         return None
 
     @_on.register
+    def _(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
+        self.delivery.agenda.stir()
+
+    @_on.register
     def _(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:
         return None
 
@@ -103,20 +111,22 @@ class Core:
     def _(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
-            self.nodes.connected(node, event.versions, now_ms)
+            commands += self.nodes.connected(node, event.versions, now_ms)
+            self.delivery.agenda.stir()
 
     @_on.register
     def _(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is None:
             return
+        self.delivery.agenda.stir()
         for request in self.nodes.lost(node, event.reason, now_ms):
             if request.api is Api.METADATA:
                 self.scout.lost(now_ms)
             elif request.api is Api.INIT_PRODUCER_ID:
                 self.registrar.lost(now_ms)
             else:
-                self.delivery.lost(request, now_ms)
+                self.answers.lost(request, now_ms)
         if node.node_id >= 0:
             self.scout.refresh()
         if event.fatal is not None:
@@ -127,7 +137,7 @@ class Core:
         node = self.nodes.get(event.node)
         request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
         if request is not None:
-            self.delivery.written(request)
+            self.answers.written(request)
 
     @_on.register
     def _(self, event: Replied, now_ms: float, commands: list[Command]) -> None:
@@ -140,16 +150,18 @@ class Core:
             node.muted_until_ms = now_ms + throttle_ms
         match event.response:
             case ProduceResponse() as answer:
-                commands += self.delivery.produced(request, answer, now_ms)
+                commands += self.answers.produced(request, answer, now_ms)
             case MetadataResponse() as answer:
+                self.delivery.agenda.stir()
                 news = self.scout.answered(request, answer, now_ms)
                 for command in news:
                     if isinstance(command, Announce) and command.heard.change is Change.RECREATED:
                         self.delivery.recreated(command.heard.topic)
                 commands += news
             case DescribeProducersResponse() as answer:
-                self.delivery.described(request, answer, now_ms)
+                self.answers.described(request, answer, now_ms)
             case InitProducerIdResponse() as answer:
+                self.delivery.agenda.stir()
                 error = self.registrar.answered(answer, now_ms)
                 if error is not None:
                     commands.append(Die(error))

@@ -1,45 +1,34 @@
-"""Getting batches from lanes to leaders: grouping into Produce requests, reading the answers, asking DescribeProducers, bumping epochs.
+"""Getting batches from lanes to leaders: finding the node, grouping into Produce requests, asking DescribeProducers, bumping epochs.
 
-It decides nothing about an answer's meaning (`verdict`) nor about a partition's sequences (`window`); it only carries the one to the other.
+It reads no answers (`answers`), decides nothing about a partition's sequences (`window`), and looks only at the lanes whose turn it is
+(`agenda`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from uuid import UUID
-
 from producer.core.accumulator import Accumulator, PartitionQueue
-from producer.core.cluster import NO_TOPIC_ID, Address, ClusterView, Leader
-from producer.core.errors import Fatal, Fenced, FencepostError
+from producer.core.agenda import Agenda
+from producer.core.cluster import NO_TOPIC_ID, ClusterView
+from producer.core.errors import FencepostError
 from producer.core.events import Command, Die, Send
 from producer.core.gate import Gate
 from producer.core.lane import Lane
-from producer.core.nodes import LinkState, Node, Nodes, Request, backoff_ms
+from producer.core.nodes import LinkState, Node, Nodes
 from producer.core.registrar import Registrar
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.core.slot import Slot
-from producer.core.verdict import Verdict, judge
-from producer.core.window import Known, Window
-from producer.wire.codes import Api, ErrorCode, error_name
-from producer.wire.messages import DescribeProducersRequest, DescribeProducersResponse, ProduceRequest, ProduceResponse
+from producer.wire.codes import Api
+from producer.wire.messages import DescribeProducersRequest, ProduceRequest
 from producer.wire.messages.describe import TopicRequest
-from producer.wire.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData
+from producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 
-PRODUCE_VERSION_MAX = 13
 PRODUCE_VERSION_WITHOUT_IDS = 12
-MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-ASK_AGAIN = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.REQUEST_TIMED_OUT,
-)
 
 
 class Delivery:
-    """Every lane with something in it, and what to do for each now."""
+    """Every lane, and what to do for each that has something in it. `_ready`: those with a batch for a node that can be written to, in the
+    order in which they are served; `_parked`: those whose node cannot be written to now; both by node id."""
 
     def __init__(
         self,
@@ -51,10 +40,12 @@ class Delivery:
         scout: Scout,
         registrar: Registrar,
         gate: Gate,
-        draw: Callable[[], float],
     ) -> None:
         self.lanes: dict[tuple[str, int], Lane] = {}
-        self._active: dict[tuple[str, int], Lane] = {}
+        self.agenda = Agenda()
+        self._ready: dict[int, dict[Lane, None]] = {}
+        self._parked: dict[int, dict[Lane, None]] = {}
+        self._hurry = (False, 0)
         self._settings = settings
         self._accumulator = accumulator
         self._nodes = nodes
@@ -62,47 +53,32 @@ class Delivery:
         self._scout = scout
         self._registrar = registrar
         self._gate = gate
-        self._draw = draw
 
     # -- one round ---------------------------------------------------------------------------------------------------
 
     def advance(self, now_ms: float) -> list[Command]:
         """Expire, heal, publish and send whatever can be, now."""
-        for queue in self._accumulator.take_touched():
-            lane = self.lane(queue)
-            self._active[lane.topic, lane.partition] = lane
-            lane.resume(now_ms)
-        commands: list[Command] = []
-        by_node: dict[int, list[Lane]] = {}
-        for lane in list(self._active.values()):
-            commands += lane.expire(now_ms)
-            node = self._leader_node(lane, now_ms, commands) if not lane.idle else None
-            if node is not None:
-                commands += self._ask(node, lane, now_ms)
-            self._heal(lane)
-            commands += lane.publish()
-            if lane.idle:
-                lane.rest(now_ms)
-                del self._active[lane.topic, lane.partition]
-            elif node is not None:
-                by_node.setdefault(node.node_id, []).append(lane)
-        for node_id, lanes in by_node.items():
+        self._hear()
+        commands = self._look_at_nodes(now_ms)
+        seen = dict.fromkeys(self.agenda.take(now_ms))
+        for lane in seen:
+            commands += self._visit(lane, now_ms)
+        for node_id, waiting in self._ready.items():
             node = self._nodes.get(node_id)
-            assert node is not None
-            commands += self._fill(node, lanes, now_ms)
+            if waiting and node is not None and node.ready(now_ms):
+                commands += self._fill(node, waiting, seen, now_ms)
+        for lane in seen:
+            self.agenda.plan(lane, now_ms)
         return commands
 
     def next_deadline(self, now_ms: float) -> float:
-        return min((lane.next_deadline(now_ms) for lane in self._active.values()), default=float("inf"))
+        return self.agenda.next_ms()
 
     def fail_all(self, error: FencepostError) -> list[Command]:
         """The producer ends here: every record without an outcome fails."""
-        commands: list[Command] = []
-        for queue in self._accumulator.take_touched():
-            self._active[queue.topic, int(queue.partition)] = self.lane(queue)
-        for lane in self._active.values():
-            commands += lane.fail_all(str(error))
-        self._active.clear()
+        self._hear()
+        commands = [command for lane in self.agenda.active.values() for command in lane.fail_all(str(error))]
+        self.agenda.active.clear()
         return commands
 
     def recreated(self, topic: str) -> None:
@@ -119,6 +95,56 @@ class Delivery:
             lane = self.lanes[tp] = Lane(queue, self._settings, self._accumulator)
         return lane
 
+    def _hear(self) -> None:
+        """What callers' threads did since the last round."""
+        accumulator = self._accumulator
+        for queue in accumulator.take_touched():
+            self.agenda.add(self.lane(queue))
+        for batch in accumulator.take_urgent():
+            lane = self.lanes.get((batch.topic, int(batch.partition)))
+            if lane is not None:
+                self.agenda.mark(lane)
+        hurry = (accumulator.hurried(), int(accumulator.flushes))
+        if hurry != self._hurry and hurry[0]:
+            self.agenda.stir()
+        self._hurry = hurry
+
+    def _look_at_nodes(self, now_ms: float) -> list[Command]:
+        """Lanes that wait for a node are looked at once it can be written to; until then links that are down are made."""
+        commands: list[Command] = []
+        for node_id, waiting in self._parked.items():
+            node = self._nodes.get(node_id)
+            if not waiting:
+                continue
+            if node is None or node.ready(now_ms):
+                for lane in waiting:
+                    self.agenda.mark(lane)
+            elif node.state is LinkState.DOWN:
+                if node.failures:
+                    self._scout.refresh()
+                commands += self._nodes.connect(node, now_ms)
+        return commands
+
+    def _visit(self, lane: Lane, now_ms: float) -> list[Command]:
+        lane.resume(now_ms)
+        lane.window.expire(now_ms)
+        commands: list[Command] = []
+        node = self._leader_node(lane, now_ms, commands) if not lane.idle else None
+        if node is not None and node.ready(now_ms):
+            commands += self._ask(node, lane, now_ms)
+        self._heal(lane)
+        commands += lane.publish()
+        commands += lane.expire(now_ms, self._why_blocked)
+        if lane.idle:
+            lane.rest(now_ms)
+            lane.wait_in(None)
+            self.agenda.drop(lane)
+        elif node is not None:
+            ready = node.ready(now_ms)
+            waits = not ready or lane.next_size(now_ms) > 0
+            lane.wait_in((self._ready if ready else self._parked).setdefault(node.node_id, {}) if waits else None)
+        return commands
+
     def _heal(self, lane: Lane) -> None:
         window = lane.window
         if not self._settings.enable_idempotence:
@@ -131,58 +157,72 @@ class Delivery:
                 window.adopt(identity)
 
     def _leader_node(self, lane: Lane, now_ms: float, commands: list[Command]) -> Node | None:
-        """The up link to the lane's leader; begins one, or asks who leads, where there is none."""
+        """The lane's leader, with a link begun where there is none; asks who leads where that is not known."""
         leader = self._view.leader(lane.topic, lane.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:
-            lane.blocked_by = "the partition has no known leader"
+            lane.wait_in(None)
             self._scout.want(lane.topic, until_ms=now_ms + self._settings.max_block_ms)
             self._scout.refresh()
-            return None
-        if node.state is LinkState.DOWN:
-            lane.blocked_by = (
-                f"no connection to broker {node.node_id} ({node.address.host}:{node.address.port}): {node.last_failure or 'not tried yet'}"
-            )
+        elif node.state is LinkState.DOWN:
             if node.failures:
                 self._scout.refresh()
             commands += self._nodes.connect(node, now_ms)
-            return None
-        return node if node.ready(now_ms) else None
+        return node
+
+    def _why_blocked(self, lane: Lane) -> str:
+        """What keeps the lane from being sent, for an error message."""
+        leader = self._view.leader(lane.topic, lane.partition)
+        node = self._nodes.get(leader.node) if leader is not None else None
+        if node is None:
+            return "the partition has no known leader"
+        if node.state is not LinkState.UP:
+            where = f"{node.address.host}:{node.address.port}"
+            return f"no connection to broker {node.node_id} ({where}): {node.last_failure or 'not tried yet'}"
+        if lane.window.identity is None and self._settings.enable_idempotence:
+            return "no producer id was assigned"
+        return f"broker {node.node_id} takes no more requests at the moment"
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    def _fill(self, node: Node, lanes: list[Lane], now_ms: float) -> list[Command]:
+    def _fill(self, node: Node, waiting: dict[Lane, None], seen: dict[Lane, None], now_ms: float) -> list[Command]:
         """Produce requests, at most one batch per partition each, until nothing is ready or the link has enough in flight."""
         commands: list[Command] = []
-        while node.produces < self._settings.max_in_flight:
-            slots = self._collect(node, lanes, now_ms)
-            if not slots:
-                break
-            commands += self._produce(node, slots, now_ms)
+        while waiting and node.produces < self._settings.max_in_flight:
+            slots = self._collect(waiting, seen, now_ms)
+            if slots:
+                commands += self._produce(node, slots, now_ms)
         return commands
 
-    def _collect(self, node: Node, lanes: list[Lane], now_ms: float) -> list[Slot]:
+    def _collect(self, waiting: dict[Lane, None], seen: dict[Lane, None], now_ms: float) -> list[Slot]:
+        """One batch of each lane whose turn it is, as many as a request takes. Who got one goes to the end of the line."""
         slots: list[Slot] = []
         size = 0
-        node.turn = (node.turn + 1) % len(lanes)
-        for lane in lanes[node.turn :] + lanes[: node.turn]:
+        served: list[Lane] = []
+        for lane in list(waiting):
             more = lane.next_size(now_ms)
-            if more and (not slots or size + more <= self._settings.max_request_size):
-                slot = lane.next_slot(now_ms, self._gate)
-                if slot is not None:
-                    slots.append(slot)
-                    size += len(slot.data)
+            if more and slots and size + more > self._settings.max_request_size:
+                break
+            slot = lane.next_slot(now_ms, self._gate) if more else None
+            lane.wait_in(None)
+            seen[lane] = None
+            if slot is not None:
+                slots.append(slot)
+                size += len(slot.data)
+                served.append(lane)
+        for lane in served:
+            lane.wait_in(waiting)
         return slots
 
     def _produce(self, node: Node, slots: list[Slot], now_ms: float) -> list[Command]:
         request = self._nodes.begin(node, Api.PRODUCE, now_ms)
         request.slots = slots
-        version = node.version(Api.PRODUCE, PRODUCE_VERSION_MAX)
+        version = node.produce_version()
         if version is None:
-            return [Die(Fatal("the broker does not speak any version of Produce that this client has"))]
+            return [Die(node.unusable())]
         topics: dict[str, list[PartitionProduceData]] = {}
         for slot in slots:
-            self._window_of(slot).launched(slot)
+            self.lanes[slot.batch.topic, int(slot.batch.partition)].window.launched(slot)
             topics.setdefault(slot.batch.topic, []).append(PartitionProduceData(index=int(slot.batch.partition), records=slot.data))
         if any(self._view.topic_id(topic) == NO_TOPIC_ID for topic in topics):
             version = min(version, PRODUCE_VERSION_WITHOUT_IDS)
@@ -214,100 +254,3 @@ class Delivery:
         lane.asked_at_launch = lane.window.launches
         message = DescribeProducersRequest(topics=[TopicRequest(name=lane.topic, partition_indexes=[lane.partition])])
         return [Send(node.node_id, request.request_id, Api.DESCRIBE_PRODUCERS, version, message)]
-
-    # -- answers -----------------------------------------------------------------------------------------------------
-
-    def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
-        """Read a Produce answer. A partition that it leaves out counts as unanswered."""
-        commands = self._learn_endpoints(answer)
-        said: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
-        for topic in answer.responses:
-            for partition in topic.partition_responses:
-                said[topic.name or topic.topic_id, partition.index] = partition
-        for slot in request.slots:
-            topic_name, partition_index = slot.batch.topic, int(slot.batch.partition)
-            part = said.get((topic_name, partition_index)) or said.get((self._view.topic_id(topic_name), partition_index))
-            if part is None:
-                self._lost(slot, now_ms)
-            else:
-                commands += self._read(slot, part, now_ms)
-        return commands
-
-    def _read(self, slot: Slot, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
-        window = self._window_of(slot)
-        row = judge(Api.PRODUCE, part.error_code)
-        if row.verdict is Verdict.DONE:
-            known = part.error_code == ErrorCode.NONE
-            window.acknowledged(slot, part.base_offset if known else -1, part.log_append_time_ms if known else -1)
-            return []
-        if part.error_code in MOVED and part.current_leader.leader_id >= 0:
-            self._view.moved(
-                slot.batch.topic, int(slot.batch.partition), Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)
-            )
-        if row.verdict is Verdict.SPLIT and slot.count > 1 and not slot.doubt and not slot.decided:
-            self.lanes[slot.batch.topic, int(slot.batch.partition)].split(slot)
-            return []
-        if row.verdict is Verdict.REFRESH:
-            self._scout.refresh()
-        message = record_errors(part)
-        window.refused(slot, row, part.error_code, now_ms, self._backoff(slot.attempts - 1), message)
-        if row.verdict is Verdict.FATAL:
-            kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
-            return [Die(kind(f"Produce was refused with {error_name(part.error_code)}: {row.why}"))]
-        return []
-
-    def written(self, request: Request) -> None:
-        """acks=0: the socket has the bytes, and nothing more will be heard."""
-        for slot in request.slots:
-            self._window_of(slot).acknowledged(slot, -1, -1)
-
-    def lost(self, request: Request, now_ms: float) -> None:
-        """The link died under the request."""
-        for slot in request.slots:
-            self._lost(slot, now_ms)
-        if request.subject is not None:
-            self._ask_later(self.lanes[request.subject], now_ms)
-
-    def described(self, request: Request, answer: DescribeProducersResponse, now_ms: float) -> None:
-        """Read a DescribeProducers answer."""
-        assert request.subject is not None
-        lane = self.lanes[request.subject]
-        lane.asking = False
-        part = next((p for t in answer.topics if t.name == lane.topic for p in t.partitions if p.partition_index == lane.partition), None)
-        if part is None or part.error_code in ASK_AGAIN:
-            self._scout.refresh()
-            self._ask_later(lane, now_ms)
-            return
-        if lane.asked_at_launch != lane.window.launches:
-            return  # Something was sent after the question: the answer may be older than what it would be applied to.
-        lane.query_attempts = 0
-        identities = {slot.identity[0] for slot in lane.window.slots if slot.unresolved}
-        mine = [p for p in part.active_producers if p.producer_id in identities] if not part.error_code else []
-        lane.window.described(Known(mine[0].producer_epoch, mine[0].last_sequence) if mine else None)
-
-    def _ask_later(self, lane: Lane, now_ms: float) -> None:
-        lane.asking = False
-        lane.query_not_before_ms = now_ms + self._backoff(lane.query_attempts)
-        lane.query_attempts += 1
-
-    def _lost(self, slot: Slot, now_ms: float) -> None:
-        self._window_of(slot).lost(slot, now_ms, self._backoff(slot.attempts - 1))
-
-    def _window_of(self, slot: Slot) -> Window:
-        return self.lanes[slot.batch.topic, int(slot.batch.partition)].window
-
-    def _backoff(self, attempt: int) -> float:
-        return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())
-
-    def _learn_endpoints(self, answer: ProduceResponse) -> list[Command]:
-        """KIP-951: a refusal names the new leader's address along with its id."""
-        if not answer.node_endpoints:
-            return []
-        self._view.brokers = self._view.brokers | {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints}
-        return self._nodes.learn(self._view.brokers)
-
-
-def record_errors(part: PartitionProduceResponse) -> str:
-    """The broker's words on a refusal; where it has none, what it says of single records (KIP-467)."""
-    named = (f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:5])
-    return part.error_message or "; ".join(named)

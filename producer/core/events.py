@@ -28,12 +28,16 @@ class TopicWanted(Struct, frozen=True):
     partitions: int = 1
 
 
+class GateOpened(Struct, frozen=True):
+    """The gate lets something through that it held back before."""
+
+
 class Ticked(Struct, frozen=True):
     """Time passed."""
 
 
 class Connected(Struct, frozen=True):
-    """A link is up and has agreed on versions. `versions`: api -> (min, max) that both sides speak."""
+    """A link is up and the broker has said what it speaks. `versions`: api -> (min, max) that it offers."""
 
     node: int
     versions: dict[int, tuple[int, int]]
@@ -62,7 +66,7 @@ class Written(Struct, frozen=True):
     request_id: int
 
 
-Event = Appended | TopicWanted | Ticked | Connected | LinkLost | Replied | Written
+Event = Appended | TopicWanted | GateOpened | Ticked | Connected | LinkLost | Replied | Written
 
 
 class Connect(Struct, frozen=True):

@@ -14,7 +14,7 @@ class Gate(Protocol):
     transactional_id: str | None
 
     def may_leave(self, topic: str, partition: int) -> bool:
-        """Whether a fresh batch of this partition may be stamped and sent now."""
+        """Whether a fresh batch of this partition may be stamped and sent now. When that changes to yes, the core wants a GateOpened."""
 
     def wrote(self, topic: str, partition: int) -> None:
         """A batch of this partition is about to be written to a socket for the first time."""

@@ -5,6 +5,8 @@ A lane seals, stamps and expires; which node its batches go to, and when, is `de
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.batch import Batch
 from producer.core.errors import DeliveryFatal, DeliveryTimeout, Persisted, plain
@@ -21,7 +23,8 @@ INTRODUCTION_MS = 600_000.0
 
 
 class Lane:
-    """See the module. `query_not_before_ms` paces DescribeProducers; `asking` while one is on its way."""
+    """See the module. `query_not_before_ms` paces DescribeProducers; `asking` while one is on its way. `turn_ms` and `waits_in` are what
+    `agenda` and `delivery` remember of it."""
 
     def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator) -> None:
         self.queue = queue
@@ -37,7 +40,8 @@ class Lane:
         self.asked_at_launch = 0
         self.query_attempts = 0
         self.query_not_before_ms = 0.0
-        self.blocked_by = "no leader is known"
+        self.turn_ms = NEVER
+        self.waits_in: dict[Lane, None] | None = None
         self._resting_since_ms = NEVER
         self._settings = settings
         self._accumulator = accumulator
@@ -46,6 +50,14 @@ class Lane:
     def idle(self) -> bool:
         """Whether there is nothing here to send, resolve or publish."""
         return not self.queue.batches and not self.window.slots
+
+    def wait_in(self, line: dict[Lane, None] | None) -> None:
+        """Go to the end of that line, and out of the one it is in."""
+        if self.waits_in is not None:
+            self.waits_in.pop(self, None)
+        self.waits_in = line
+        if line is not None:
+            line[self] = None
 
     def rest(self, now_ms: float) -> None:
         """Nothing is left to do here."""
@@ -84,13 +96,12 @@ class Lane:
             return now_ms
         return head.created_ms + self._settings.linger_ms
 
-    def expire(self, now_ms: float) -> list[Command]:
-        """Fail what is past its delivery deadline, queued or on its way. Queued batches wait for the outcomes of those before them."""
-        self.window.expire(now_ms)
-        commands = self.publish()
+    def expire(self, now_ms: float, why_blocked: Callable[[Lane], str]) -> list[Command]:
+        """Fail queued batches that are past their delivery deadline, once all before them have an outcome."""
+        commands: list[Command] = []
         head = self._accumulator.head(self.queue) if all(slot.published for slot in self.window.slots) else None
         while head is not None and head.created_ms + self._settings.delivery_timeout_ms <= now_ms:
-            commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(head)))
+            commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(why_blocked)))
             head = self._accumulator.head(self.queue)
         return commands
 
@@ -117,14 +128,19 @@ class Lane:
             piece.attempts = slot.attempts
         self.window.replace(slot, slots)
 
-    def next_deadline(self, now_ms: float) -> float:
-        """When something here changes by itself, in ms."""
+    def deadline(self, now_ms: float) -> float:
+        """The next delivery deadline, in ms."""
         times = self.window.deadlines()
         head = self._accumulator.head(self.queue)
         if head is not None:
             times.append(head.created_ms + self._settings.delivery_timeout_ms)
-            if self.window.has_room():
-                times.append(self.linger_until(now_ms))
+        return min((time for time in times if time > now_ms), default=NEVER)
+
+    def turn(self, now_ms: float) -> float:
+        """When something here may be sent or asked that may not now, in ms."""
+        times = [self.window.backoff_until()]
+        if self.window.has_room():
+            times.append(self.linger_until(now_ms))
         if self.window.wants_answer() and not self.asking:
             times.append(self.query_not_before_ms)
         return min((time for time in times if time > now_ms), default=NEVER)
@@ -153,8 +169,8 @@ class Lane:
             transactional=transactional,
         )
 
-    def _unsent(self, batch: Batch) -> DeliveryTimeout:
-        blocked = self.blocked_by if not self._in_flight() else "older batches of the partition are not resolved"
+    def _unsent(self, why_blocked: Callable[[Lane], str]) -> DeliveryTimeout:
+        blocked = why_blocked(self) if not self._in_flight() else "older batches of the partition are not resolved"
         return DeliveryTimeout(
             f"not sent within delivery_timeout_ms={plain(self._settings.delivery_timeout_ms)}: {blocked}",
             topic=self.topic,

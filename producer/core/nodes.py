@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from msgspec import Struct, field
 
 from producer.core.cluster import Address
-from producer.core.errors import plain
-from producer.core.events import Command, Connect, Disconnect
+from producer.core.errors import Fatal, plain
+from producer.core.events import Command, Connect, Die, Disconnect
 from producer.core.settings import Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
+
+PRODUCE_VERSIONS: Final = range(3, 14)
+"""What the producer sends. The wire knows 0 to 2 as well, but those take no record batches of format v2 (KIP-98, Kafka 0.11)."""
 
 
 def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
@@ -60,10 +64,28 @@ class Node(Struct):
     produces: int = 0
     turn: int = 0
 
-    def version(self, api: Api, most: int) -> int | None:
-        """The version to use for an api, or None when the broker does not have it."""
+    def version(self, api: Api, most: int, *, least: int = 0) -> int | None:
+        """The version to use for an api: the highest up to `most`, or None when the broker has none from `least` on."""
         span = self.versions.get(api)
-        return min(span[1], most) if span is not None and span[0] <= most else None
+        return min(span[1], most) if span is not None and span[0] <= most and span[1] >= least else None
+
+    def produce_version(self) -> int | None:
+        """The version of Produce to use, or None: see `unusable`."""
+        return self.version(Api.PRODUCE, PRODUCE_VERSIONS[-1], least=PRODUCE_VERSIONS[0])
+
+    def too_old(self) -> bool:
+        """Whether the broker says that it takes nothing but formats from before Kafka 0.11."""
+        span = self.versions.get(Api.PRODUCE)
+        return span is not None and span[1] < PRODUCE_VERSIONS[0]
+
+    def unusable(self) -> Fatal:
+        """Why nothing can be written to this broker."""
+        span = self.versions.get(Api.PRODUCE)
+        offered = f"versions {span[0]} to {span[1]}" if span is not None else "no version"
+        needed = f"{PRODUCE_VERSIONS[0]} to {PRODUCE_VERSIONS[-1]}"
+        advice = ": it needs Kafka 0.11 or later" if self.too_old() else ""
+        where = f"{self.address.host}:{self.address.port}"
+        return Fatal(f"the broker at {where} offers {offered} of Produce, and this producer speaks {needed}{advice}")
 
     def ready(self, now_ms: float) -> bool:
         """Whether requests may be written now."""
@@ -116,12 +138,14 @@ class Nodes:
         node.state = LinkState.CLOSING
         return [Disconnect(node.node_id, reason)]
 
-    def connected(self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float) -> None:
+    def connected(self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float) -> list[Command]:
+        """The link is up. A broker that is too old is the end, and is so before anything else that it lacks can be complained of."""
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
         node.versions = versions
         node.failures = 0
         node.used_ms = now_ms
+        return [Die(node.unusable())] if node.too_old() else []
 
     def lost(self, node: Node, reason: str, now_ms: float) -> list[Request]:
         """The link is gone; returns the requests that died with it."""

@@ -159,11 +159,12 @@ class Window:
         self._broken(hole=sure)
 
     def deadlines(self) -> list[float]:
-        """When something here changes by itself, in ms: a delivery deadline passes, or the head's backoff ends."""
-        times = [s.deadline_ms for s in self.slots if not s.decided and s.state is not State.ACKED]
-        if not self.healing:
-            times += [s.not_before_ms for s in self.slots if s.state is State.WAITING][:1]
-        return times
+        """The delivery deadlines of what has no outcome yet, in ms."""
+        return [slot.deadline_ms for slot in self.slots if not slot.decided and slot.state is not State.ACKED]
+
+    def backoff_until(self) -> float:
+        """When the batch to be sent next may be, in ms; 0 when nothing waits."""
+        return next((slot.not_before_ms for slot in self.slots if slot.state is State.WAITING), 0.0) if not self.healing else 0.0
 
     # -- healing -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from producer.core.events import Appended
+from producer.core.events import GateOpened
 from producer.wire import ErrorCode
 from tests.producer.desk import Desk
 
@@ -31,7 +31,7 @@ def test_nothing_fresh_leaves_through_a_closed_gate() -> None:
     desk.send(b"x", partition=1)
     assert [flight.values for flight in desk.produces()] == [[b"x"]]
     door.closed = set()
-    desk.happen(Appended())
+    desk.happen(GateOpened())
     assert [flight.values for flight in desk.produces()] == [[b"x"], [b"0"], [b"1"]]
 
 

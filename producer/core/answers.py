@@ -1,0 +1,156 @@
+"""Reading answers: what a Produce or DescribeProducers answer, or its loss, means for the batches that it is about.
+
+The meaning of a code is `verdict`'s, the consequences for a partition's sequences are `window`'s; this only carries the one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from producer.core.agenda import Agenda
+from producer.core.cluster import Address, ClusterView, Leader
+from producer.core.errors import Fatal, Fenced
+from producer.core.events import Command, Die
+from producer.core.lane import Lane
+from producer.core.nodes import Nodes, Request, backoff_ms
+from producer.core.scout import Scout
+from producer.core.settings import Settings
+from producer.core.slot import Slot
+from producer.core.verdict import Verdict, judge
+from producer.core.window import Known
+from producer.wire.codes import Api, ErrorCode, error_name
+from producer.wire.messages import DescribeProducersResponse, ProduceResponse
+from producer.wire.messages.produce import PartitionProduceResponse
+
+MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+ASK_AGAIN = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+class Answers:
+    """See the module. Every lane that an answer is about is marked on the agenda."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        lanes: Mapping[tuple[str, int], Lane],
+        agenda: Agenda,
+        *,
+        nodes: Nodes,
+        view: ClusterView,
+        scout: Scout,
+        draw: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._lanes = lanes
+        self._agenda = agenda
+        self._nodes = nodes
+        self._view = view
+        self._scout = scout
+        self._draw = draw
+
+    def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
+        """Read a Produce answer. A partition that it leaves out counts as unanswered."""
+        commands = self._learn_endpoints(answer)
+        said: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
+        for topic in answer.responses:
+            for partition in topic.partition_responses:
+                said[topic.name or topic.topic_id, partition.index] = partition
+        for slot in request.slots:
+            topic_name, partition_index = slot.batch.topic, int(slot.batch.partition)
+            part = said.get((topic_name, partition_index)) or said.get((self._view.topic_id(topic_name), partition_index))
+            if part is None:
+                self._lost(slot, now_ms)
+            else:
+                commands += self._read(slot, part, now_ms)
+        return commands
+
+    def _read(self, slot: Slot, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
+        window = self._lane_of(slot).window
+        row = judge(Api.PRODUCE, part.error_code)
+        if row.verdict is Verdict.DONE:
+            known = part.error_code == ErrorCode.NONE
+            window.acknowledged(slot, part.base_offset if known else -1, part.log_append_time_ms if known else -1)
+            return []
+        if part.error_code in MOVED and part.current_leader.leader_id >= 0:
+            self._view.moved(
+                slot.batch.topic, int(slot.batch.partition), Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)
+            )
+        if row.verdict is Verdict.SPLIT and slot.count > 1 and not slot.doubt and not slot.decided:
+            self._lane_of(slot).split(slot)
+            return []
+        if row.verdict is Verdict.REFRESH:
+            self._scout.refresh()
+        message = record_errors(part)
+        window.refused(slot, row, part.error_code, now_ms, self._backoff(slot.attempts - 1), message)
+        if row.verdict is Verdict.FATAL:
+            kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
+            return [Die(kind(f"Produce was refused with {error_name(part.error_code)}: {row.why}"))]
+        return []
+
+    def written(self, request: Request) -> None:
+        """acks=0: the socket has the bytes, and nothing more will be heard."""
+        for slot in request.slots:
+            self._lane_of(slot).window.acknowledged(slot, -1, -1)
+
+    def lost(self, request: Request, now_ms: float) -> None:
+        """The link died under the request."""
+        for slot in request.slots:
+            self._lost(slot, now_ms)
+        if request.subject is not None:
+            self._ask_later(self._lane_at(request.subject), now_ms)
+
+    def described(self, request: Request, answer: DescribeProducersResponse, now_ms: float) -> None:
+        """Read a DescribeProducers answer."""
+        assert request.subject is not None
+        lane = self._lane_at(request.subject)
+        lane.asking = False
+        part = next((p for t in answer.topics if t.name == lane.topic for p in t.partitions if p.partition_index == lane.partition), None)
+        if part is None or part.error_code in ASK_AGAIN:
+            self._scout.refresh()
+            self._ask_later(lane, now_ms)
+            return
+        if lane.asked_at_launch != lane.window.launches:
+            return  # Something was sent after the question: the answer may be older than what it would be applied to.
+        lane.query_attempts = 0
+        identities = {slot.identity[0] for slot in lane.window.slots if slot.unresolved}
+        mine = [p for p in part.active_producers if p.producer_id in identities] if not part.error_code else []
+        lane.window.described(Known(mine[0].producer_epoch, mine[0].last_sequence) if mine else None)
+
+    def _ask_later(self, lane: Lane, now_ms: float) -> None:
+        lane.asking = False
+        lane.query_not_before_ms = now_ms + self._backoff(lane.query_attempts)
+        lane.query_attempts += 1
+
+    def _lost(self, slot: Slot, now_ms: float) -> None:
+        self._lane_of(slot).window.lost(slot, now_ms, self._backoff(slot.attempts - 1))
+
+    def _lane_of(self, slot: Slot) -> Lane:
+        return self._lane_at((slot.batch.topic, int(slot.batch.partition)))
+
+    def _lane_at(self, tp: tuple[str, int]) -> Lane:
+        lane = self._lanes[tp]
+        self._agenda.mark(lane)
+        return lane
+
+    def _backoff(self, attempt: int) -> float:
+        return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())
+
+    def _learn_endpoints(self, answer: ProduceResponse) -> list[Command]:
+        """KIP-951: a refusal names the new leader's address along with its id."""
+        if not answer.node_endpoints:
+            return []
+        self._view.brokers = self._view.brokers | {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints}
+        return self._nodes.learn(self._view.brokers)
+
+
+def record_errors(part: PartitionProduceResponse) -> str:
+    """The broker's words on a refusal; where it has none, what it says of single records (KIP-467)."""
+    named = (f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:5])
+    return part.error_message or "; ".join(named)
