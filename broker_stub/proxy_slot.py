@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from broker_stub.faults import Action, TopicPartition
-from broker_stub.proxy_messages import must_read, names_in, read_answer, readdressed, together
+from broker_stub.journal import Exchange
+from broker_stub.proxy_messages import must_read, names_in, read_answer, read_request, readdressed, together
 from broker_stub.subjects import partitions_of, with_error
-from producer.wire import REQUESTS, Api, Buffer, ErrorCode, Malformed, Message, decode, decode_request_header, encode_response
+from producer.wire import Api, Buffer, ErrorCode, Malformed, Message, decode_request_header, encode_response
 
 if TYPE_CHECKING:
     from broker_stub.proxy_hub import Hub
@@ -35,6 +36,7 @@ class Slot:
         "correlation_id",
         "cut",
         "errors",
+        "exchange",
         "expects_answer",
         "frame",
         "hub",
@@ -62,6 +64,7 @@ class Slot:
         self.refused: Message | None = None  # what is answered in the broker's place
         self.throttle_ms = 0
         self.twice = False
+        self.exchange: Exchange | None = None  # where the journal has it
         self.parts: list[Buffer] | None = None  # ready to leave
         self.cut = False  # the connection ends here
 
@@ -74,19 +77,17 @@ class Slot:
 
     def request(self) -> Message | None:
         """The decoded request; None for one that is not spoken here."""
-        spoken = REQUESTS.get(self.api)
-        if spoken is None or self.version not in spoken.versions:
-            return None
-        try:
-            return decode(spoken, self.version, self.frame, start=self.start)
-        except Malformed as error:
-            # Brokers ignore what follows a body, and librdkafka sends such bytes; any other damage is damage again.
-            return decode(spoken, self.version, self.frame[: error.offset], start=self.start)
+        return read_request(self.frame, self.api, self.version, start=self.start)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a fault has its hand in the answer."""
+        return bool(self.errors or self.refused or self.throttle_ms)
 
     def answer_parts(self) -> list[Buffer]:
         """The frame for the client: the broker's bytes as they are, unless something in them has to change."""
         untouched: list[Buffer] = [_SIZE.pack(len(self.answer)), self.answer]
-        if not (self.errors or self.refused or self.throttle_ms or must_read(self.api, self.version)):
+        if not (self.changed or must_read(self.api, self.version)):
             return untouched
         answer = self._read()
         if answer is None:
@@ -115,10 +116,10 @@ class Slot:
 
 
 def _acks_are_zero(frame: bytes, position: int, version: int) -> bool:
-    """Whether a Produce body that starts there asks for no answer; its acks come after the transactional id."""
-    if version < 9:
+    """Whether a Produce body that starts there asks for no answer; from version 3 on its acks come after the transactional id."""
+    if 3 <= version < 9:
         position += 2 + max(0, int.from_bytes(frame[position : position + 2], "big", signed=True))
-    else:
+    elif version >= 9:
         size, shift = 0, 0
         while position < len(frame):
             byte = frame[position]

@@ -42,6 +42,7 @@ _OF_SUCCESS: dict[str, Any] = {
     "log_append_time_ms": -1,
     "node_id": -1,
     "offset": -1,
+    "old_style_offsets": [],
     "partitions": [],
     "port": -1,
     "producer_epoch": -1,

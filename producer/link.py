@@ -1,4 +1,4 @@
-"""One TCP link to one broker: connecting to any of its addresses, agreeing on versions, writing requests, reading answers in order.
+"""One TCP link to one broker: connecting to any of its addresses, asking for its versions, writing requests, reading answers in order.
 
 It retries nothing and remembers nothing beyond its own life; what a lost link means for the requests on it is the core's to say.
 """
@@ -6,6 +6,7 @@ It retries nothing and remembers nothing beyond its own life; what a lost link m
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 
@@ -14,7 +15,6 @@ from msgspec import Struct
 from producer.core.errors import plain
 from producer.resolver import resolve
 from producer.wire import (
-    REQUESTS,
     Api,
     ErrorCode,
     FrameSplitter,
@@ -143,7 +143,7 @@ class Unasked(WireError):
 
 
 class Handshake:
-    """ApiVersions on a new link: what both sides speak (KIP-35, KIP-511)."""
+    """ApiVersions on a new link: what the broker speaks (KIP-35, KIP-511)."""
 
     def __init__(self) -> None:
         self.answer: asyncio.Future[ApiVersionsResponse] = asyncio.get_running_loop().create_future()
@@ -161,18 +161,20 @@ class Handshake:
 async def open_link(
     host: str, port: int, client_id: str, *, timeout_s: float, software_version: str
 ) -> tuple[Link, dict[int, tuple[int, int]]]:
-    """A link to the first of the host's addresses that answers, and the versions both sides speak.
+    """A link to the first of the host's addresses that answers, and the versions that the broker offers.
 
-    Raises OSError naming what happened at each address.
+    Raises OSError with what happened, at each address where the host has others than its name; host and port are for the caller to name.
     """
     failures: list[str] = []
     for ip in await resolve(host, timeout_s=timeout_s):
+        where = "" if ip == host else f"{ip}: "
         try:
             return await _open_one(ip, port, client_id, timeout_s, software_version)
         except TimeoutError:
-            failures.append(f"{ip}:{port}: no answer within {plain(timeout_s)} s")
+            failures.append(f"{where}no answer within {plain(timeout_s)} s")
         except OSError as error:
-            failures.append(f"{ip}:{port}: {error}")
+            # What asyncio makes of the system's error repeats the address.
+            failures.append(f"{where}{os.strerror(error.errno) if error.errno and error.errno > 0 else error}")
     raise OSError("; ".join(failures))
 
 
@@ -182,14 +184,14 @@ async def _open_one(ip: str, port: int, client_id: str, timeout_s: float, softwa
     try:
         async with asyncio.timeout(timeout_s):
             await asyncio.get_running_loop().create_connection(lambda: link, ip, port)
-            versions = await _agree(link, handshake, software_version)
+            versions = await _ask_versions(link, handshake, software_version)
     except BaseException:
         link.silence()
         raise
     return link, versions
 
 
-async def _agree(link: Link, handshake: Handshake, software_version: str) -> dict[int, tuple[int, int]]:
+async def _ask_versions(link: Link, handshake: Handshake, software_version: str) -> dict[int, tuple[int, int]]:
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version)
     link.send(0, Api.API_VERSIONS, API_VERSIONS_MAX, request)
     answer = await handshake.answer
@@ -200,17 +202,4 @@ async def _agree(link: Link, handshake: Handshake, software_version: str) -> dic
         answer = await handshake.answer
     if answer.error_code:
         raise Refusal(f"ApiVersions was answered with error {answer.error_code}")
-    return common_versions(answer)
-
-
-def common_versions(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
-    """api key -> (lowest, highest) version that both sides speak; keys without one are left out."""
-    versions: dict[int, tuple[int, int]] = {}
-    for key in answer.api_keys:
-        ours = REQUESTS.get(key.api_key)
-        if ours is None:
-            continue
-        low, high = max(key.min_version, ours.versions.start), min(key.max_version, ours.versions.stop - 1)
-        if low <= high:
-            versions[key.api_key] = (low, high)
-    return versions
+    return {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}

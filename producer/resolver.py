@@ -44,7 +44,7 @@ async def resolve(host: str, *, timeout_s: float) -> list[str]:
         async with asyncio.timeout(timeout_s):
             found = await answer
     except TimeoutError:
-        raise OSError(f"{host}: the name was not resolved within {plain(timeout_s)} s") from None
+        raise OSError(f"the name was not resolved within {plain(timeout_s)} s") from None
     if isinstance(found, OSError):
         raise found
     return found
@@ -54,5 +54,5 @@ def _look_up(host: str) -> Found:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        return OSError(f"{host}: the name cannot be resolved: {error}")
+        return OSError(f"the name cannot be resolved: {error}")
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

@@ -19,7 +19,7 @@ from producer.core.slot import Slot
 from producer.wire.codes import Api
 
 PRODUCE_VERSIONS: Final = range(3, 14)
-"""What the producer sends. The wire knows 0 to 2 as well, but those take no record batches of format v2 (KIP-98, Kafka 0.11)."""
+"""What the producer sends. The wire knows 0 to 2 as well, but those belong to record formats without producer ids (KIP-98)."""
 
 
 def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:

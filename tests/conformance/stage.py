@@ -6,7 +6,6 @@ Everything noted is normalised: no topic names, ids, ports or clock times, so th
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -15,9 +14,12 @@ from uuid import UUID, uuid4
 from producer import wire
 from tests.conformance import batches
 from tests.conformance.raw import Closed, Link, Silent
+from tests.waiting import until
 
 READY_TIMEOUT_S = 30.0
-SPOKEN = {wire.Api(key): request.versions for key, request in sorted(wire.REQUESTS.items())}
+# Kafka 4.0 removed the versions below these (KIP-896); the wire has them still, for older brokers.
+OLDEST = {wire.Api.PRODUCE: 3, wire.Api.FETCH: 4, wire.Api.LIST_OFFSETS: 1, wire.Api.CREATE_TOPICS: 2}
+SPOKEN = {api: range(OLDEST.get(api, 0), wire.REQUESTS[api].versions.stop) for api in sorted(map(wire.Api, wire.REQUESTS))}
 
 Answer = TypeVar("Answer", bound=wire.Message)
 
@@ -138,17 +140,10 @@ class Stage:
 
     def known_topic(self, name: str) -> Topic:
         """A topic that is there, or will be there soon, with the leaders it has now."""
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            found = self.look_up(name)
-            leaders = {part.partition_index: part.leader_id for part in found.partitions if part.error_code == 0}
-            alive = found.error_code == 0 and len(leaders) == len(found.partitions) and all(node in self.nodes for node in leaders.values())
-            if alive and found.partitions and all(self._leads(found.topic_id, part, node) for part, node in leaders.items()):
-                topic = self._topics.setdefault(name, Topic(name, found.topic_id))
-                topic.leaders.update(leaders)
-                return topic
-            assert time.monotonic() < deadline, f"{name} has no leaders: {found}"
-            time.sleep(0.01)
+        found = until(lambda: self.look_up(name), f"leaders of {name}", good=self._is_led, timeout_s=READY_TIMEOUT_S)
+        topic = self._topics.setdefault(name, Topic(name, found.topic_id))
+        topic.leaders.update({part.partition_index: part.leader_id for part in found.partitions})
+        return topic
 
     def look_up(self, name: str, *, node: int | None = None) -> wire.MetadataResponseTopic:
         request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
@@ -212,6 +207,13 @@ class Stage:
         where = "with its address" if told == right else "without an address" if not told else "with another address"
         known = any(leader.leader_id in topic.leaders.values() for topic in self._topics.values())
         return f" leader={'right' if known else leader.leader_id} epoch={leader.leader_epoch} {where}"
+
+    def _is_led(self, found: wire.MetadataResponseTopic) -> bool:
+        """Whether every partition has a leader that is up and says so itself."""
+        parts = found.partitions
+        if found.error_code or not parts or any(part.error_code or part.leader_id not in self.nodes for part in parts):
+            return False
+        return all(self._leads(found.topic_id, part.partition_index, part.leader_id) for part in parts)
 
     def _leads(self, topic_id: UUID, partition: int, node: int) -> bool:
         # A broker may be told that it leads a moment after its neighbours are; only its own word counts.

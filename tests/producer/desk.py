@@ -49,6 +49,7 @@ from producer.wire import (
     MetadataResponseTopic,
     PartitionProduceResponse,
     PartitionResponse,
+    ProduceRequest,
     ProduceResponse,
     ProducerState,
     TopicProduceResponse,
@@ -70,8 +71,8 @@ class Flight:
         self.api = command.api
         self.message: Any = command.message
         self.blobs: dict[int, bytes] = {}
-        if command.api is Api.PRODUCE:
-            self.blobs = {p.index: bytes(p.records) for t in self.message.topic_data for p in t.partition_data}
+        if isinstance(command.message, ProduceRequest):
+            self.blobs = {p.index: bytes(p.records or b"") for t in command.message.topic_data for p in t.partition_data}
 
     @property
     def blob(self) -> bytes:

@@ -1,18 +1,16 @@
-"""What the tests of a whole producer share: quick settings, the batches that a stub received, and waiting with a deadline."""
+"""What the tests of a whole producer share: quick settings, the batches that a stub received, and waiting."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from broker_stub import BrokerStub
 from broker_stub.faults import Fault
 from producer import Producer
-from producer.wire import Api
+from producer.wire import Api, ProduceRequest
 from producer.wire.records import BatchHeader, read_header
+from tests.waiting import until as until
 
-DEADLINE_S = 20.0
 QUICK: dict[str, Any] = {
     "linger_ms": 0,
     "retry_backoff_ms": 5,
@@ -48,25 +46,13 @@ def arrivals(stub: BrokerStub, partition: int = 0) -> list[Arrival]:
     """Every batch that the stub's brokers received for that partition, in order, repeats included."""
     found = []
     for exchange in stub.journal.requests(Api.PRODUCE):
-        for topic in exchange.request.topic_data:  # type: ignore[attr-defined]
+        assert isinstance(exchange.request, ProduceRequest)
+        for topic in exchange.request.topic_data:
             for part in topic.partition_data:
                 if part.index == partition:
-                    blob = bytes(part.records)
+                    blob = bytes(part.records or b"")
                     found.append(Arrival(exchange.node, exchange.connection_id, read_header(blob), blob))
     return found
-
-
-def until(condition: Callable[[], Any], what: str, *, timeout: float = DEADLINE_S) -> Any:
-    """Wait for a condition, looking often; its value once it is true. Fails after the deadline."""
-    deadline = time.monotonic() + timeout
-    pause = 0.0005
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
 
 
 def values(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:

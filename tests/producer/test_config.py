@@ -223,7 +223,7 @@ def test_a_config_error_is_a_value_error() -> None:
 def test_settings_are_frozen() -> None:
     """What a producer runs with cannot be changed behind its back."""
     with pytest.raises(AttributeError):
-        read().linger_ms = 3  # type: ignore[misc]
+        read().linger_ms = 3  # type: ignore[misc]  # it must not work
     assert isinstance(read(), msgspec.Struct)
 
 

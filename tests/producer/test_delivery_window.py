@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from broker_stub import BrokerStub
 from producer.core.window import Window
 from producer.wire import Api, ErrorCode
@@ -125,21 +129,19 @@ def test_a_request_stays_below_max_request_size() -> None:
     assert all(sum(each) <= 1024 for each in sizes)
 
 
-def test_sequences_wrap_end_to_end() -> None:
+def test_sequences_wrap_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition whose sequences cross 2^31 goes on as if nothing were: five in flight, retries, in order, once."""
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
         start = 2**31 - 3
         born = Window.__init__
 
-        def near_the_end(self: Window, **options: object) -> None:
-            born(self, **options)  # type: ignore[arg-type]
+        def near_the_end(self: Window, **options: Any) -> None:
+            born(self, **options)
             self.first_sequence = start
 
-        Window.__init__ = near_the_end  # type: ignore[method-assign]
-        try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Window, "__init__", near_the_end)
             producer.send("t", b"hello").result(20)
-        finally:
-            Window.__init__ = born  # type: ignore[method-assign]
         lost = stub.faults.on(Api.PRODUCE).after_append().on_call(2).disconnect()
         futures = [producer.send("t", b"%d" % i) for i in range(10)]
         assert [future.result(20).offset for future in futures] == list(range(1, 11))

@@ -143,7 +143,7 @@ def test_nothing_is_left_behind() -> None:
         for _ in range(10):
             live()
         until(lambda: stub.stats()["open"] == 0, "the links are down")
-        until(lambda: (senders(), descriptors()) == before, "threads and descriptors as before", timeout=SOON_S)
+        until(lambda: (senders(), descriptors()) == before, "threads and descriptors as before", timeout_s=SOON_S)
 
 
 def test_threads_that_wait_when_it_closes() -> None:

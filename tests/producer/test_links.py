@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub
-from producer import Producer
+from producer import Producer, TopicUnavailable
 from producer.link import Link
 from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, RequestHeader
 from producer.wire.messages.api_versions import ApiVersion
@@ -75,7 +77,7 @@ def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
         assert producer.send("t", b"x").result(20).offset == 0
         for _ in range(20):
             stub.cut_links()
-            assert producer.send("t", b"x").result(20)
+            assert producer.send("t", b"x").exception(20) is None
     assert set(asked) <= {"nowhere"}
 
 
@@ -104,13 +106,28 @@ def test_a_server_that_is_no_broker(nonsense: bytes | None, caplog: pytest.LogCa
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
+def test_an_address_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why no broker answers is said with each broker's address once; where a name has other addresses, with each of them."""
+    names(monkeypatch, kafka=["127.0.0.1", "127.0.0.2"], nowhere=[])
+    refused = os.strerror(errno.ECONNREFUSED)
+    expected = [
+        f"127.0.0.1:1: {refused}",
+        f"kafka:1: 127.0.0.1: {refused}; 127.0.0.2: {refused}",
+        f"nowhere:1: the name cannot be resolved: [Errno {socket.EAI_NONAME}] Name or service not known",
+    ]
+    with Producer(bootstrap_servers="127.0.0.1:1,kafka:1,nowhere:1", **QUICK) as producer, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
+        until(producer._engine.trouble, "the three reasons", good=lambda said: said == "; ".join(expected))
+        assert isinstance(waiting.exception(20), TopicUnavailable)
+
+
 def test_a_server_that_never_answers() -> None:
     """A peer that accepts connections and says nothing is given up after socket_connection_setup_timeout_ms."""
     with BrokerStub() as stub, FakeBroker(lambda header: b"") as mute:
         servers = [mute.address, stub.bootstrap]
         with Producer(bootstrap_servers=servers, **QUICK, socket_connection_setup_timeout_ms=200) as producer:
             for _ in range(6):
-                assert producer.send("t", b"x").result(20)
+                assert producer.send("t", b"x").exception(20) is None
                 stub.cut_links()
 
 

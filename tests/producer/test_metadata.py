@@ -70,7 +70,7 @@ def test_a_refused_topic_is_refused_at_once(code: ErrorCode) -> None:
         assert producer.send("secret", b"x").result(20).offset == 0
 
 
-def test_a_refusal_that_comes_before_the_wait_is_heard() -> None:
+def test_a_refusal_that_comes_before_the_wait_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker's refusal may arrive before the caller begins to wait for it: it is raised all the same, not forgotten."""
     with BrokerStub() as stub, quick(stub) as producer:
         stub.faults.on(Api.METADATA).where(topic="secret").before().forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -87,8 +87,8 @@ def test_a_refusal_that_comes_before_the_wait_is_heard() -> None:
             if isinstance(event, TopicWanted):
                 heard.wait(20)
 
-        producer._engine._announce = announced
-        producer._engine.post = slow_post  # type: ignore[method-assign]
+        monkeypatch.setattr(producer._engine, "_announce", announced)
+        monkeypatch.setattr(producer._engine, "post", slow_post)
         with pytest.raises(RecordRefused):
             producer.send("secret", b"x")
 

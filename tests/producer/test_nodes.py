@@ -176,11 +176,13 @@ def test_a_request_timeout_is_one_loss_for_all_on_the_link() -> None:
 
 
 def test_versions_are_those_both_sides_speak() -> None:
-    """The highest common version is used, and an api that is not common is not."""
+    """The highest common version is used, and an api that is not common, or only in versions too low for us, is not."""
     one = Node(1, A)
     one.versions = {int(Api.PRODUCE): (3, 9), int(Api.METADATA): (13, 20)}
     assert one.version(Api.PRODUCE, 13) == 9
     assert one.version(Api.PRODUCE, 7) == 7
+    assert one.version(Api.PRODUCE, 13, least=9) == 9
+    assert one.version(Api.PRODUCE, 13, least=10) is None
     assert one.version(Api.METADATA, 12) is None
     assert one.version(Api.DESCRIBE_PRODUCERS, 0) is None
     assert one.state is LinkState.DOWN

@@ -4,7 +4,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from producer.wire import REQUESTS, RESPONSES, Message, WireStruct
+from producer.wire import REQUESTS, RESPONSES, Api, Message, WireStruct
 from producer.wire.fields import RecordsType, Scalar
 from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
 
@@ -12,6 +12,14 @@ EVERY = [(cls, version) for cls in (*REQUESTS.values(), *RESPONSES.values()) for
 """Every (message, version)."""
 
 EVERY_ID = [f"{cls.__name__}-v{version}" for cls, version in EVERY]
+
+REMOVED = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.LIST_OFFSETS: range(1), Api.CREATE_TOPICS: range(2)}
+"""The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
+
+OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
+"""Every (message, version) of them."""
+
+OLDER_ID = [f"{cls.__name__}-v{version}" for cls, version in OLDER]
 
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 

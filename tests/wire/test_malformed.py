@@ -8,6 +8,7 @@ from producer.wire import (
     DescribeProducersRequest,
     FetchRequest,
     InitProducerIdRequest,
+    ListOffsetsResponse,
     Malformed,
     MetadataRequest,
     ProduceRequest,
@@ -39,6 +40,8 @@ def test_negative_lengths_and_counts() -> None:
     refuse(MetadataRequest, 0, "ffffffff", 4, "of -1 elements")
     refuse(MetadataRequest, 1, "fffffffe", 4, "of -2 elements")
     refuse(ProduceRequest, 3, "ffff 0001 00000000 00000001 0000 00000001 00000000 fffffffe", 26, "length -2")
+    refuse(ProduceRequest, 0, "0001 00000000 00000001 0000 00000001 00000000 fffffffe", 24, "length -2")
+    refuse(ListOffsetsResponse, 0, "00000001 0000 00000001 00000000 0000 ffffffff", 20, "of -1 elements")
     assert decode(InitProducerIdRequest, 1, bytes.fromhex("ffff 00000000")).transactional_id is None
 
 
@@ -53,6 +56,7 @@ def test_lengths_past_the_end() -> None:
     refuse(ApiVersionsRequest, 3, "0478 00", 1, "length 3 where 2 bytes are left")
     refuse(InitProducerIdRequest, 1, "7fff 00", 2, "length 32767 where 1 bytes are left")
     refuse(ProduceRequest, 3, "ffff 0001 00000000 00000001 0000 00000001 00000000 7fffffff", 26, "length 2147483647")
+    refuse(ProduceRequest, 0, "0001 00000000 00000001 0000 00000001 00000000 7fffffff", 24, "length 2147483647")
 
 
 def test_counts_that_cannot_fit() -> None:
@@ -60,6 +64,7 @@ def test_counts_that_cannot_fit() -> None:
     refuse(MetadataRequest, 1, "7fffffff", 4, "2147483647 elements in 0 bytes")
     refuse(MetadataRequest, 1, "00000003 0000 0000", 4, "3 elements in 4 bytes")
     refuse(DescribeProducersRequest, 0, "02 0261 ffffffff07 00", 8, "2147483646 elements in 1 bytes")
+    refuse(ListOffsetsResponse, 0, "00000001 0000 00000001 00000000 0000 00000002 0000000000000001", 20, "2 elements in 8 bytes")
     partitions_of_four_bytes = "02 0261 04 00000001 00000002 0000"
     refuse(DescribeProducersRequest, 0, partitions_of_four_bytes, 4, "3 elements in 10 bytes")
 
@@ -81,7 +86,7 @@ def test_varints_that_do_not_end() -> None:
 
 def test_trailing_bytes() -> None:
     """A message ends where its data ends."""
-    for cls, version in ((ApiVersionsRequest, 0), (ApiVersionsRequest, 3), (ProduceRequest, 8), (ProduceResponse, 12)):
+    for cls, version in ((ApiVersionsRequest, 0), (ApiVersionsRequest, 3), (ProduceRequest, 0), (ProduceRequest, 8), (ProduceResponse, 12)):
         data = encode(cls(), version)
         refuse(cls, version, data.hex() + "00", len(data), "1 bytes too many")
 

@@ -1,4 +1,8 @@
-"""Every declaration against Kafka's own: fields, order, types, versions, tags, nullability, defaults, ignorable."""
+"""Every declaration against Kafka's own: fields, order, types, versions, tags, nullability, defaults, ignorable.
+
+The definitions are Kafka 4.3's. They still say of every field since when it exists, also where that is a version that Kafka 4 does not
+speak any more; only what ended with those versions is gone from them. That is said here as Kafka 3.9 says it.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -9,25 +13,42 @@ from producer.wire import REQUESTS, RESPONSES, ZERO_UUID, Api, Message, WireStru
 from producer.wire.fields import NEVER, RecordsType, Scalar
 from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
 from tests.wire import kafka_schemas
+from tests.wire.instances import REMOVED
 from tests.wire.kafka_schemas import overlap, snake_case, version_range
 
 pytestmark = pytest.mark.skipif(kafka_schemas.MISSING, reason=kafka_schemas.SKIP_REASON)
 
 MESSAGES = [*REQUESTS.values(), *RESPONSES.values()]
 
+GONE: dict[str, tuple[int, dict[str, Any]]] = {
+    "ListOffsetsPartition": (3, {"name": "MaxNumOffsets", "type": "int32", "versions": "0", "default": "1"}),
+    "ListOffsetsPartitionResponse": (2, {"name": "OldStyleOffsets", "type": "[]int64", "versions": "0"}),
+}
+"""The fields that exist in removed versions alone, and their places."""
+
 SCALARS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d"}
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 def test_a_message_is_the_one_of_the_schema(cls: type[Message]) -> None:
-    """API key, direction, versions and first flexible version are Kafka's, and so is every field at every depth."""
+    """API key, direction and first flexible version are Kafka's, and so is every field at every depth; so are the versions, but that
+    the older ones, down to 0, are spoken here as well."""
     schema = kafka_schemas.load(cls.__name__)
     assert cls.api == schema["apiKey"]
     assert cls.is_request == (schema["type"] == "request")
-    assert cls.versions == version_range(schema["validVersions"])
+    spoken = version_range(schema["validVersions"])
+    older = REMOVED.get(cls.api, range(0))
+    assert (older.start, older.stop) == (0, spoken.start)
+    assert cls.versions == range(spoken.stop)
     flexible = version_range(schema["flexibleVersions"])
     assert cls.flexible == (flexible.start if flexible else NEVER)
     assert _compare(cls, schema["fields"], cls.versions) >= len(describe(cls))
+
+
+def test_what_is_gone_is_in_no_version_of_kafka_4() -> None:
+    """A field that is added to Kafka's definitions here belongs to versions of ListOffsets that Kafka 4.0 removed, and to no other."""
+    for _, field in GONE.values():
+        assert set(version_range(field["versions"])) <= set(REMOVED[Api.LIST_OFFSETS])
 
 
 def test_the_nine_apis_are_there_in_both_directions() -> None:
@@ -53,6 +74,9 @@ def test_the_nine_apis_are_there_in_both_directions() -> None:
 def _compare(struct: type[WireStruct], fields: list[dict[str, Any]], versions: range) -> int:
     """Hold a struct against the schema's fields, as far as `versions` reach; returns how many fields were compared."""
     specs = describe(struct)
+    if struct.__name__ in GONE:
+        place, gone = GONE[struct.__name__]
+        fields = [*fields[:place], gone, *fields[place:]]
     assert [spec.name for spec in specs] == [snake_case(field["name"]) for field in fields], struct
     compared = 0
     for spec, field in zip(specs, fields, strict=True):

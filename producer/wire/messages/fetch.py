@@ -1,4 +1,7 @@
-"""Fetch. Versions 0 to 3 carried older record formats and are not spoken here."""
+"""Fetch. In versions 0 to 3, which only brokers up to Kafka 3.9 take, the records are message sets of formats v0 and v1.
+
+They pass through here as bytes: `producer.wire.records` reads format v2 alone.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class FetchRequest(Message):
     """Reads records; waits up to `max_wait_ms` for `min_bytes` of them. In a session (KIP-227) it names only what changed."""
 
     api = Api.FETCH
-    versions = range(4, 19)
+    versions = range(19)
     flexible = 12
     is_request = True
 
@@ -118,7 +121,7 @@ class FetchResponse(Message):
     """What was read. In a session a partition without news is left out."""
 
     api = Api.FETCH
-    versions = range(4, 19)
+    versions = range(19)
     flexible = 12
     is_request = False
 

@@ -1,6 +1,6 @@
 """ListOffsets: the offset that belongs to a time, or to one of the special places.
 
-Version 0, which returned several offsets per partition, is not spoken here.
+In version 0, which only brokers up to Kafka 3.9 take, the answer is a list of offsets, where segments begin, without timestamps.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i8, i16, i32, i64, ignorable, since
+from producer.wire.fields import WireStruct, i8, i16, i32, i64, ignorable, since, until
 from producer.wire.message import Message
 
 
@@ -18,6 +18,7 @@ class ListOffsetsPartition(WireStruct):
     partition_index: i32 = 0
     current_leader_epoch: Annotated[i32, since(4), ignorable] = -1
     timestamp: i64 = 0
+    max_num_offsets: Annotated[i32, until(0)] = 1
 
 
 class ListOffsetsTopic(WireStruct):
@@ -28,10 +29,10 @@ class ListOffsetsTopic(WireStruct):
 
 
 class ListOffsetsRequest(Message):
-    """Asks for one offset per partition."""
+    """Asks for one offset per partition, in version 0 for up to `max_num_offsets` of them."""
 
     api = Api.LIST_OFFSETS
-    versions = range(1, 12)
+    versions = range(12)
     flexible = 6
     is_request = True
 
@@ -42,10 +43,11 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsPartitionResponse(WireStruct):
-    """The offset found and the timestamp of its record; -1 where there is none."""
+    """The offset found and the timestamp of its record; -1 where there is none. Version 0 has only the list."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
+    old_style_offsets: Annotated[list[i64], until(0)] = []
     timestamp: Annotated[i64, since(1)] = -1
     offset: Annotated[i64, since(1)] = -1
     leader_epoch: Annotated[i32, since(4)] = -1
@@ -59,10 +61,10 @@ class ListOffsetsTopicResponse(WireStruct):
 
 
 class ListOffsetsResponse(Message):
-    """One offset per partition."""
+    """One offset per partition, in version 0 several."""
 
     api = Api.LIST_OFFSETS
-    versions = range(1, 12)
+    versions = range(12)
     flexible = 6
     is_request = False
 

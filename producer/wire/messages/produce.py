@@ -1,4 +1,7 @@
-"""Produce. Versions 0 to 2 carried older record formats and are not spoken here."""
+"""Produce. In versions 0 to 2, which only brokers up to Kafka 3.9 take, the records are message sets of formats v0 and v1.
+
+They pass through here as bytes: `producer.wire.records` reads and writes format v2, and so version 3 and later, alone.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class ProduceRequest(Message):
     """
 
     api = Api.PRODUCE
-    versions = range(3, 14)
+    versions = range(14)
     flexible = 9
     is_request = True
 
@@ -75,7 +78,7 @@ class ProduceResponse(Message):
     """One answer per partition, and where new leaders are reached."""
 
     api = Api.PRODUCE
-    versions = range(3, 14)
+    versions = range(14)
     flexible = 9
     is_request = False
 

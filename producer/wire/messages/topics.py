@@ -1,4 +1,4 @@
-"""CreateTopics."""
+"""CreateTopics. Only brokers up to Kafka 3.9 take versions 0 and 1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CreateTopicsRequest(Message):
     """Creates topics, or with `validate_only` says whether it would."""
 
     api = Api.CREATE_TOPICS
-    versions = range(2, 8)
+    versions = range(8)
     flexible = 5
     is_request = True
 
@@ -74,7 +74,7 @@ class CreateTopicsResponse(Message):
     """One result per topic."""
 
     api = Api.CREATE_TOPICS
-    versions = range(2, 8)
+    versions = range(8)
     flexible = 5
     is_request = False
 
