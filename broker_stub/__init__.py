@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.faults import Fault, Faults, Point
-from broker_stub.journal import Exchange, Journal
+from broker_stub.journal import Exchange, Heard, Journal
 from broker_stub.stub import BrokerStub
 
 if TYPE_CHECKING:
     from broker_stub.proxy import FaultProxy
 
-__all__ = ["BrokerStub", "Clock", "Exchange", "Fault", "FaultProxy", "Faults", "Journal", "Point", "RealClock", "VirtualClock"]
+__all__ = ["BrokerStub", "Clock", "Exchange", "Fault", "FaultProxy", "Faults", "Heard", "Journal", "Point", "RealClock", "VirtualClock"]
 
 
 def __getattr__(name: str) -> object:

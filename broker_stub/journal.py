@@ -1,13 +1,15 @@
-"""Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`.
+"""Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`, or `proxy.journal`.
 
 Bounded by count, and light: of record batches longer than 4 KiB only the header stays, enough to read producer id, epoch, sequence and
-count from. It never holds on to a frame, so a journal of large requests does not keep their records in memory.
+count from. It never holds on to a frame, so a journal of large requests does not keep their records in memory. Whoever has to see every
+exchange, however many there are, follows it instead of keeping them.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,10 +20,35 @@ RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
 HEADER_BYTES = 61
 
 
-class Exchange:
-    """One request and what was answered; `response` is None when nothing was, or not yet."""
+class Heard(Enum):
+    """What a proxy sent to its client of the broker's response."""
 
-    __slots__ = ("_partitions", "api", "at_ms", "client_id", "connection_id", "correlation_id", "node", "request", "response", "version")
+    NOTHING = "nothing"  # a fault dropped it or cut the connection, the client has gone, nothing came, or it has not left yet
+    CHANGED = "changed"  # a fault put an error or a throttle time into it, or answered for a part of the request itself
+    ALL = "all"  # as the broker gave it, but for the addresses and versions that every client of a proxy is shown differently
+
+
+class Exchange:
+    """One request and what was answered; `response` is None when nothing was, or not yet.
+
+    In a stub's journal `response` is what the client could see, None for one that a fault dropped, and `heard` is None. In a proxy's it is
+    what the broker answered, whatever became of it on its way to the client, and `heard` says what that was.
+    """
+
+    __slots__ = (
+        "_journal",
+        "_partitions",
+        "api",
+        "at_ms",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "heard",
+        "node",
+        "request",
+        "response",
+        "version",
+    )
 
     def __init__(
         self,
@@ -34,7 +61,8 @@ class Exchange:
         client_id: str | None,
         request: Message,
         at_ms: int,
-        partitions: Callable[[], Collection[TopicPartition]],
+        partitions: Callable[[], Collection[TopicPartition]] | None = None,
+        heard: Heard | None = None,
     ) -> None:
         self.node = node
         self.connection_id = connection_id
@@ -44,20 +72,38 @@ class Exchange:
         self.client_id = client_id
         self.request = request
         self.response: Message | None = None
+        self.heard = heard
         self.at_ms = at_ms
-        self._partitions: Callable[[], Collection[TopicPartition]] | None = partitions
+        self._partitions = partitions
+        self._journal: Journal | None = None
 
     def partitions(self) -> Collection[TopicPartition]:
         """The (topic, partition)s the request names, resolved; the fault rules ask while it runs, nobody may afterwards."""
         return self._partitions() if self._partitions is not None else ()
 
     def settle(self) -> None:
-        """Lets go of what only a running exchange needs."""
-        self._partitions = None
+        """Nothing more will be said: lets go of what only a running exchange needs, and tells the journal's followers of the response."""
+        journal, self._journal, self._partitions = self._journal, None, None
+        if journal is not None and self.response is not None:
+            for follower in journal.followers:
+                follower.answered(self)
 
     def __repr__(self) -> str:
         answer = type(self.response).__name__ if self.response is not None else None
-        return f"Exchange({type(self.request).__name__} v{self.version} to node {self.node} at {self.at_ms}, {answer})"
+        heard = f", heard: {self.heard.value}" if self.heard is not None else ""
+        return f"Exchange({type(self.request).__name__} v{self.version} to node {self.node} at {self.at_ms}, {answer}{heard})"
+
+
+class Follower(Protocol):
+    """Who is told of every exchange, in the thread that serves the brokers: it must be quick and must not raise."""
+
+    def asked(self, exchange: Exchange) -> None:
+        """The request has come, and nothing is done yet."""
+        ...
+
+    def answered(self, exchange: Exchange) -> None:
+        """Its response is there; never called when there is none."""
+        ...
 
 
 class Journal:
@@ -66,12 +112,22 @@ class Journal:
     def __init__(self, limit: int) -> None:
         self._lock = threading.Lock()
         self._kept: deque[Exchange] = deque(maxlen=limit)
-        self.enabled = limit > 0
+        self.followers: tuple[Follower, ...] = ()
+        self.enabled = limit > 0  # whether anybody wants exchanges at all
+
+    def follow(self, follower: Follower) -> None:
+        """Tells the follower of every exchange that begins from now on, also those beyond the limit."""
+        with self._lock:
+            self.followers = (*self.followers, follower)
+            self.enabled = True
 
     def add(self, exchange: Exchange) -> None:
         """Keeps the exchange; its request must have been lightened."""
         with self._lock:
             self._kept.append(exchange)
+        exchange._journal = self
+        for follower in self.followers:
+            follower.asked(exchange)
 
     def requests(self, api: int | None = None, *, node: int | None = None, client_id: str | None = None) -> list[Exchange]:
         """The kept exchanges of that API, node and client, oldest first."""

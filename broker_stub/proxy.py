@@ -5,8 +5,9 @@
         producer = Producer(bootstrap_servers=proxy.bootstrap)
 
 It listens once for every broker behind it and writes its own addresses into the answers that name brokers, so clients never learn the real
-ones. The faults are the stub's and mean the same. It never retries and keeps no data. It does not speak TLS, does not understand the bare
-tokens of SaslHandshake version 0, and takes the share group APIs out of ApiVersions, because their answers name brokers too.
+ones. The faults are the stub's and mean the same. It never retries, and keeps no data but its journal. It does not speak TLS, does not
+understand the bare tokens of SaslHandshake version 0, and takes the share group APIs out of ApiVersions, because their answers name
+brokers too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from broker_stub.faults import Faults
-from broker_stub.proxy_hub import Hub, discover
+from broker_stub.journal import Journal
+from broker_stub.proxy_discovery import discover
+from broker_stub.proxy_hub import Hub
 
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 10.0
@@ -32,11 +35,19 @@ class FaultProxy:
     """A proxy with its own thread; every public method may be called from any thread and comes back within a deadline.
 
     `upstream_bootstrap` is HOST:PORT, or several with commas. `port` is the first listener's, the others follow it; 0 takes free ones.
-    Starting raises ConnectionError when no broker answers. One proxy starts once.
+    Starting raises ConnectionError when no broker answers. One proxy starts once. `journal` is how many exchanges are kept, 0 for none;
+    then nothing is read that would otherwise pass as it is.
+
+    The journal tells what brokers were asked and what they said, not what clients were made to believe. An exchange is a request as it was
+    handed to a broker: none for one that a fault kept from it, two for one that a fault doubled, less than the client's where a fault
+    refused a part. Its response is the broker's own, with the broker's addresses, also when no client ever got it; `heard` says what the
+    client was sent. Where response is None, though one was due, the connection ended first: whether the broker did what was asked, or even
+    read it, cannot be known here. Requests of APIs that are not spoken here are not in it.
     """
 
-    def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, journal: int = 1000) -> None:
         self.faults = Faults()
+        self.journal = Journal(journal)
         self._upstream = [_address(each) for each in upstream_bootstrap.split(",")]
         self._host = host
         self._port = port
@@ -57,7 +68,7 @@ class FaultProxy:
         if self._thread is not None:
             raise RuntimeError("a proxy starts once")
         loop = asyncio.new_event_loop()
-        self._hub = Hub(loop, self.faults, host=self._host, port=self._port)
+        self._hub = Hub(loop, self.faults, journal=self.journal, host=self._host, port=self._port)
         self._thread = threading.Thread(target=_run, args=(self._hub,), name="fault-proxy", daemon=True)
         self._thread.start()
         begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)

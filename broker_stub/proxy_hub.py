@@ -10,26 +10,23 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from struct import Struct
+from itertools import count
 from uuid import UUID
 
 import msgspec
 
+from broker_stub.clock import RealClock
 from broker_stub.faults import Faults
+from broker_stub.journal import Journal
 from broker_stub.proxy_link import ProxyLink
-from broker_stub.proxy_messages import names_in
-from producer.wire import Malformed, MetadataRequest, MetadataResponse, decode_response, encode_request
 
 CONNECT_TIMEOUT_S = 10.0
-DISCOVER_TIMEOUT_S = 12.0
-DISCOVER_PAUSE_S = 0.1
 ACCEPT_BACKLOG = 128
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 DOWN_TURNS_MAX = 100
 
 Address = tuple[str, int]
 
-_SIZE = Struct(">i")
 _log = logging.getLogger(__name__)
 
 
@@ -46,10 +43,13 @@ class ProxyCounters(msgspec.Struct):
 class Hub:
     """Listeners, links, the addresses of both sides and the names of topic ids."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, host: str, port: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, host: str, port: int) -> None:
         self.loop = loop
         self.faults = faults
+        self.journal = journal
+        self.clock = RealClock()
         self.counters = ProxyCounters()
+        self.link_ids = count(1)
         self.addresses: dict[int, Address] = {}  # where clients find a node
         self._upstream: dict[int, Address] = {}  # where the node is
         self._host = host
@@ -220,48 +220,3 @@ class _BrokerSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._link.choke_client(False)
-
-
-async def discover(hub: Hub, upstream: list[Address]) -> None:
-    """Asks the addresses in turn for the cluster's brokers and topics until one answers, and has the hub listen for each broker."""
-    reasons: dict[Address, str] = {}
-    with suppress(TimeoutError):
-        async with asyncio.timeout(DISCOVER_TIMEOUT_S):
-            while True:
-                for address in upstream:
-                    try:
-                        answer = await _metadata(address)
-                    except (OSError, asyncio.IncompleteReadError, Malformed) as error:
-                        reasons[address] = str(error) or type(error).__name__
-                        continue
-                    for broker in sorted(answer.brokers, key=lambda each: each.node_id):
-                        hub.address_of(broker.node_id, broker.host, broker.port)
-                    hub.learn(names_in(answer))
-                    if answer.brokers:
-                        return
-                    reasons[address] = "it names no brokers"
-                await asyncio.sleep(DISCOVER_PAUSE_S)
-    raise ConnectionError("no broker answered: " + ", ".join(f"{host}:{port}: {why}" for (host, port), why in reasons.items()))
-
-
-async def _metadata(address: Address) -> MetadataResponse:
-    """Every broker and topic, in the newest version that the broker answers."""
-    try:
-        return await _ask_metadata(address, 12)
-    except asyncio.IncompleteReadError:
-        return await _ask_metadata(address, 1)  # it closed on the version; an old broker has no topic ids either
-
-
-async def _ask_metadata(address: Address, version: int) -> MetadataResponse:
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=version < 4)
-    reader, writer = await asyncio.open_connection(*address)
-    try:
-        writer.write(b"".join(encode_request(request, version, correlation_id=1, client_id="fault-proxy")))
-        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
-        _, answer = decode_response(await reader.readexactly(size), request.api, version)
-        assert isinstance(answer, MetadataResponse)
-        return answer
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()

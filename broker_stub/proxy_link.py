@@ -16,6 +16,8 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from broker_stub.faults import Action, Kind, Point
+from broker_stub.journal import Exchange, Heard
+from broker_stub.proxy_journal import note_answer, note_request
 from broker_stub.proxy_messages import is_write, refusal, together, without
 from broker_stub.proxy_slot import Slot
 from producer.wire import (
@@ -46,13 +48,14 @@ class ProxyLink:
     def __init__(self, hub: Hub, node: int) -> None:
         self.hub = hub
         self.node = node
+        self.id = next(hub.link_ids)
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
         self._requests = FrameSplitter(limit=FRAME_BYTES_MAX)
         self._answers = FrameSplitter(limit=ANSWER_BYTES_MAX)
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot] = deque()  # answers that the client still expects, in order
-        self._asked: deque[tuple[Slot, bool]] = deque()  # what the broker will answer, and whether the client gets it
+        self._asked: deque[tuple[Slot, Exchange | None, bool]] = deque()  # what the broker will answer, and whether the client gets it
         self._blocks = 1  # why no request is forwarded now; the first reason is that the broker is not connected
         self._held = 0  # requests held up before they are forwarded; they outlive the client
         self._pumping = False
@@ -197,9 +200,12 @@ class ProxyLink:
             self._pass(slot, Point.AFTER_APPEND, partial(self._unanswered, slot))
 
     def _ask(self, slot: Slot, frame: bytes, *, wanted: bool) -> None:
+        exchange = note_request(self, slot, frame) if self._may_send() else None
         self._send(frame)
+        if wanted:
+            slot.exchange = exchange
         if slot.expects_answer:
-            self._asked.append((slot, wanted))
+            self._asked.append((slot, exchange, wanted))
 
     def _refuse(self, slot: Slot) -> bytes | None:
         """The frame to forward when faults want errors before anything is done; None when the answer needs no broker."""
@@ -238,7 +244,9 @@ class ProxyLink:
             _log.warning("node %d answered %s, which nobody asked next: the connection is cut", self.node, correlation_id)
             self.cut()
             return
-        slot, wanted = self._asked.popleft()
+        slot, exchange, wanted = self._asked.popleft()
+        if exchange is not None:
+            note_answer(exchange, frame)
         if wanted:
             slot.answer = frame
             if slot in self._slots:
@@ -267,6 +275,8 @@ class ProxyLink:
     def _flush(self) -> None:
         while self._slots and self._slots[0].parts is not None and self._client is not None:
             slot = self._slots.popleft()
+            if slot.exchange is not None and not slot.cut:
+                slot.exchange.heard = Heard.CHANGED if slot.changed else Heard.ALL
             _write(self._client, slot.parts or [])
             if slot.cut:
                 self._client.close()
@@ -344,8 +354,12 @@ class ProxyLink:
 
     # -- bytes -------------------------------------------------------------------------------------------------------------
 
+    def _may_send(self) -> bool:
+        """Whether the connection to the broker is up, as far as this side knows."""
+        return self._broker is not None and not self._broker.is_closing()
+
     def _send(self, frame: bytes) -> None:
-        if self._broker is not None:
+        if self._broker is not None and self._may_send():
             _write(self._broker, [_SIZE.pack(len(frame)), frame])
 
     def _hang_up(self) -> None:

@@ -26,6 +26,7 @@ from producer.wire import (
     FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    Malformed,
     Message,
     MetadataResponse,
     NodeEndpoint,
@@ -89,6 +90,18 @@ def must_read(api: int, version: int) -> bool:
     """Whether the answer may hold something that the proxy changes or learns from, whatever the faults are."""
     first = _READ_FROM.get(api)  # type: ignore[call-overload]  # an Api is its number
     return first is not None and version >= first
+
+
+def read_request(frame: bytes, api: int, version: int, *, start: int) -> Message | None:
+    """The request whose body starts there, or None when it is not spoken here."""
+    spoken = REQUESTS.get(api)
+    if spoken is None or version not in spoken.versions:
+        return None
+    try:
+        return decode(spoken, version, frame, start=start)
+    except Malformed as error:
+        # Brokers ignore what follows a body, and librdkafka sends such bytes; any other damage is damage again.
+        return decode(spoken, version, frame[: error.offset], start=start)
 
 
 def read_answer(frame: bytes, api: int, version: int) -> Message | None:

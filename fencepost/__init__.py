@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from broker_stub import Exchange as Exchange
     from broker_stub import Fault as Fault
     from broker_stub import Faults as Faults
+    from broker_stub import Heard as Heard
     from broker_stub import Journal as Journal
     from broker_stub import Point as Point
     from broker_stub import RealClock as RealClock
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from producer.wire.codes import ErrorCode as ErrorCode
 
 _HOMES = {
-    "broker_stub": ("BrokerStub", "Clock", "Exchange", "Fault", "Faults", "Journal", "Point", "RealClock", "VirtualClock"),
+    "broker_stub": ("BrokerStub", "Clock", "Exchange", "Fault", "Faults", "Heard", "Journal", "Point", "RealClock", "VirtualClock"),
     "broker_stub.proxy": ("FaultProxy",),
     "fencepost._build": ("BuildInfo", "build_info"),
     "producer": (

@@ -34,7 +34,7 @@ def proxy(
     stopped = threading.Event()
     before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with FaultProxy(upstream, host=host, port=port) as running:
+        with FaultProxy(upstream, host=host, port=port, journal=0) as running:
             faults = {
                 "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),
                 "cut": _produce(running, topic).reply().probability(cut_replies, seed + 1).disconnect(),

@@ -16,14 +16,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     sent: int
     acknowledged: int
-    resent: int | None
-    duplicates_refused: int | None
+    resent: int
+    duplicates_refused: int
     in_log: int
     lost: int
     doubled: int
     out_of_order: int
-    replies_dropped: int | None
-    links_cut: int | None
+    replies_dropped: int
+    links_cut: int
     leader_moves: int | None
     restarts: int | None
 
@@ -51,6 +51,11 @@ LABELS = {
 }
 VERDICTS = ("lost", "doubled", "out_of_order")
 TROUBLES = ("replies_dropped", "links_cut", "leader_moves", "restarts")
+NEVER_ZERO = {
+    "with idempotence": ("resent", "duplicates_refused", *TROUBLES),
+    "without idempotence": ("resent", *TROUBLES),  # where no broker can refuse a duplicate
+}
+"""What each run must have had. A trouble that made nobody send anything again has shown nothing."""
 
 
 def problems(report: Report) -> list[str]:
@@ -63,8 +68,8 @@ def problems(report: Report) -> list[str]:
             found.append(f"{count:,} records {LABELS[name]} by the idempotent producer")
     if ours.acknowledged != ours.sent:
         found.append(f"{ours.sent - ours.acknowledged:,} records were not acknowledged to the idempotent producer")
-    for outcome, run in ((ours, "with idempotence"), (report.without_idempotence, "without idempotence")):
-        found += [f"no {LABELS[name]} in the run {run}" for name in TROUBLES if getattr(outcome, name) == 0]
+    for outcome, (run, names) in zip((ours, report.without_idempotence), NEVER_ZERO.items(), strict=True):
+        found += [f"no {LABELS[name]} in the run {run}" for name in names if getattr(outcome, name) == 0]
     if report.without_idempotence.doubled == 0:
         found.append("nothing doubled without idempotence: the troubles were too few to show anything")
     return found

@@ -19,13 +19,12 @@ from msgspec import Struct
 from broker_stub import BrokerStub, Fault
 from broker_stub.proxy import FaultProxy
 from fencepost.demo.schedule import Trouble
-from producer.wire import Api, ProduceRequest
-from producer.wire.records import read_header
+from fencepost.demo.traffic import Traffic
+from producer.wire import Api
 
 PARTITIONS: Final = 6
 _BROKERS: Final = 3
 _STOPPED: Final = 2  # the broker that is restarted; as good as any
-_JOURNAL_EXCHANGES: Final = 1_000_000
 _ADMIN_TIMEOUT_S: Final = 30.0
 _log = logging.getLogger("fencepost.demo")
 
@@ -33,10 +32,10 @@ _log = logging.getLogger("fencepost.demo")
 class Tally(Struct, frozen=True, kw_only=True):
     """What was done to the cluster, and what came of it; None for what nobody could count."""
 
-    resent: int | None = None
-    duplicates_refused: int | None = None
-    replies_dropped: int | None = None
-    links_cut: int | None = None
+    resent: int
+    duplicates_refused: int
+    replies_dropped: int
+    links_cut: int
     leader_moves: int | None = None
     restarts: int | None = None
 
@@ -75,7 +74,9 @@ class StubStage:
     topic = "flights"
 
     def __init__(self) -> None:
-        self._stub = BrokerStub(brokers=_BROKERS, journal=_JOURNAL_EXCHANGES)
+        self._stub = BrokerStub(brokers=_BROKERS, journal=0)
+        self._traffic = Traffic()
+        self._stub.journal.follow(self._traffic)
         self._drops: list[Fault] = []
         self._cuts: list[Fault] = []
 
@@ -107,18 +108,13 @@ class StubStage:
     def tally(self, sent: int) -> Tally:
         stats = self._stub.stats()
         return Tally(
-            resent=self._arrived() - sent,
+            resent=self._traffic.records - sent,
             duplicates_refused=stats["duplicates"],
             replies_dropped=_hits(self._drops),
             links_cut=stats["links_cut"] + _hits(self._cuts),
             leader_moves=stats["leader_moves"],
             restarts=stats["restarts"],
         )
-
-    def _arrived(self) -> int:
-        """Records in the Produce requests that reached a broker, each time they did."""
-        requests = [exchange.request for exchange in self._stub.journal.requests(Api.PRODUCE)]
-        return sum(_records_in(request) for request in requests if isinstance(request, ProduceRequest))
 
     def __enter__(self) -> Self:
         self._stub.start()
@@ -131,12 +127,15 @@ class StubStage:
 
 class KafkaStage:
     """A running Kafka, with a topic of its own that is deleted afterwards. The producer reaches it through a proxy that loses replies and
-    connections; the brokers themselves are left alone, so leaders do not move and nothing restarts."""
+    connections; the brokers themselves are left alone, so leaders do not move and nothing restarts. What was resent and what was refused is
+    counted in the proxy: every record that it passed on again, and every refusal that the brokers' answers prove (see `Traffic`)."""
 
     def __init__(self, upstream: str) -> None:
         self.topic = f"fencepost-demo-{uuid4().hex[:8]}"
         self.plain_bootstrap = upstream
-        self._proxy = FaultProxy(upstream)
+        self._proxy = FaultProxy(upstream, journal=0)
+        self._traffic = Traffic()
+        self._proxy.journal.follow(self._traffic)
         self._admin = AdminClient({"bootstrap.servers": upstream})
         self._drops: list[Fault] = []
         self._cuts: list[Fault] = []
@@ -159,7 +158,12 @@ class KafkaStage:
                 return
 
     def tally(self, sent: int) -> Tally:
-        return Tally(replies_dropped=_hits(self._drops), links_cut=self._proxy.stats()["links_cut"] + _hits(self._cuts))
+        return Tally(
+            resent=self._traffic.records - sent,
+            duplicates_refused=self._traffic.duplicates_refused,
+            replies_dropped=_hits(self._drops),
+            links_cut=self._proxy.stats()["links_cut"] + _hits(self._cuts),
+        )
 
     def __enter__(self) -> Self:
         with ExitStack() as exit_stack:
@@ -185,9 +189,3 @@ class KafkaStage:
 
 def _hits(faults: list[Fault]) -> int:
     return sum(fault.hits for fault in faults)
-
-
-def _records_in(request: ProduceRequest) -> int:
-    return sum(
-        read_header(data.records).records_count for topic in request.topic_data for data in topic.partition_data if data.records is not None
-    )

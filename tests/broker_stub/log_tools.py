@@ -60,7 +60,7 @@ def marker(pid: int, epoch: int, *, commit: bool = True, coordinator_epoch: int 
     return encode_marker(kind, producer_id=pid, producer_epoch=epoch, coordinator_epoch=coordinator_epoch, timestamp=timestamp)
 
 
-def produce(log: PartitionLog, batch: bytes, *, leader_epoch: int = 0, request_version: int = 13) -> Answer:
+def produce(log: PartitionLog, batch: bytes | memoryview, *, leader_epoch: int = 0, request_version: int = 13) -> Answer:
     """What a client's append is answered."""
     return _answer(log, batch, Origin.CLIENT, leader_epoch, 0, request_version)
 
@@ -79,7 +79,9 @@ def refusal(log: PartitionLog, batch: bytes, *, request_version: int = 13, origi
     raise AssertionError("the batch was taken")
 
 
-def _answer(log: PartitionLog, batch: bytes, origin: Origin, leader_epoch: int, transaction_version: int, request_version: int) -> Answer:
+def _answer(
+    log: PartitionLog, batch: bytes | memoryview, origin: Origin, leader_epoch: int, transaction_version: int, request_version: int
+) -> Answer:
     end = log.log_end_offset
     try:
         result = log.append(

@@ -1,10 +1,9 @@
-"""What the tests of the stub say to it, over one socket or straight into a cluster; and waiting with a deadline."""
+"""What the tests of the stub say to it, over one socket or straight into a cluster."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -55,9 +54,9 @@ def metadata_request(*topics: str) -> wire.MetadataRequest:
     return wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=name) for name in topics])
 
 
-def only(response: wire.Message) -> Any:
+def only(response: Any) -> Any:
     """The one partition of a Produce, Fetch, ListOffsets or DescribeProducers answer."""
-    (topic,) = getattr(response, "responses", None) or response.topics  # type: ignore[attr-defined]
+    (topic,) = getattr(response, "responses", None) or response.topics
     (partition,) = getattr(topic, "partition_responses", None) or topic.partitions
     return partition
 
@@ -121,15 +120,6 @@ class Inside:
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
         self.cluster.tick()
-
-
-def until(happened: Callable[[], Any], timeout: float = DEADLINE_S) -> Any:
-    """What the condition gives once it is true; it is asked again and again, and must be true before the deadline."""
-    deadline = time.monotonic() + timeout
-    while not (result := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.001)
-    return result
 
 
 def refused(address: tuple[str, int]) -> bool:

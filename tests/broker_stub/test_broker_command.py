@@ -44,7 +44,7 @@ def listening(process: subprocess.Popen[str]) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in line.rpartition(" ")[2].split(",")]
 
 
-def test_a_cold_start_answers_within_three_hundred_milliseconds(tmp_path: Path):
+def test_a_cold_start_answers_within_three_hundred_milliseconds(tmp_path: Path) -> None:
     """From the start of a new process to three-broker Metadata with a leader and a producer id.
 
     The first run only writes the byte code that an installed package comes with. Where more processes want to run than there are cores,
@@ -89,7 +89,7 @@ class _Cold(Talker):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_ends_on_a_signal(number: int):
+def test_the_command_ends_on_a_signal(number: int) -> None:
     """It says where it listens, ends by itself on a signal, with status 0, and its ports are free again."""
     process = command("--brokers", "2", "--port", "0", "--config", "num.partitions=4")
     try:
@@ -111,7 +111,7 @@ def test_the_command_ends_on_a_signal(number: int):
     ("arguments", "reason"),
     [(("--config", "nonsense"), "NAME=VALUE"), (("--config", "no.such=1"), "no.such"), (("--brokers", "0"), "at least one broker")],
 )
-def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], reason: str):
+def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], reason: str) -> None:
     """A mistake ends it with one line and a status that is not 0, without a traceback."""
     process = command("--port", "0", *arguments)
     _, err = process.communicate(timeout=10)
@@ -120,7 +120,7 @@ def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], reason: str)
     assert "Traceback" not in err
 
 
-def test_a_taken_port_is_said():
+def test_a_taken_port_is_said() -> None:
     """The command names the trouble when its port belongs to somebody else."""
     with BrokerStub() as stub:
         process = command("--port", str(stub.addresses[1][1]))

@@ -5,7 +5,7 @@ import pytest
 from broker_stub.clock import RealClock, VirtualClock
 
 
-def test_a_virtual_clock_moves_only_by_advance():
+def test_a_virtual_clock_moves_only_by_advance() -> None:
     """Nothing but advance moves it; it tells its watchers and refuses to go back."""
     clock = VirtualClock(1000)
     seen: list[int] = []
@@ -20,14 +20,14 @@ def test_a_virtual_clock_moves_only_by_advance():
     assert seen == [1250]
 
 
-def test_only_advance_brings_a_virtual_deadline():
+def test_only_advance_brings_a_virtual_deadline() -> None:
     """A future deadline has no real delay, a past one is due now."""
     clock = VirtualClock(1000)
     assert clock.delay_s(1001) is None
     assert clock.delay_s(1000) == 0.0
 
 
-def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.MonkeyPatch):
+def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins at wall time and then follows the monotonic clock, whatever happens to wall time."""
     import time
 

@@ -24,7 +24,7 @@ def again(world: Inside, pid: int, sequences: range) -> list[int | str]:
 FORGOTTEN = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
-def test_a_new_leader_rebuilds_its_producers_from_the_bytes():
+def test_a_new_leader_rebuilds_its_producers_from_the_bytes() -> None:
     """After a leader move all five newest batches are still recognised, and the log object is another one."""
     world = Inside(brokers=3)
     world.topic(replicas=3)
@@ -43,7 +43,7 @@ def test_a_new_leader_rebuilds_its_producers_from_the_bytes():
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_restarted_leader_knows_the_newest_batch_only(clean: bool):
+def test_a_restarted_leader_knows_the_newest_batch_only(clean: bool) -> None:
     """Kafka starts from a snapshot after a clean stop and after a kill alike, and a snapshot keeps one batch per producer."""
     world = Inside()
     world.topic()
@@ -56,7 +56,7 @@ def test_a_restarted_leader_knows_the_newest_batch_only(clean: bool):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_broker_that_was_down_learns_what_it_missed(clean: bool):
+def test_a_broker_that_was_down_learns_what_it_missed(clean: bool) -> None:
     """When it leads again it knows the newest batch from before its stop and everything that came after."""
     world = Inside(brokers=2)
     world.topic(replicas=2)
@@ -78,7 +78,7 @@ def test_a_broker_that_was_down_learns_what_it_missed(clean: bool):
     assert fetched.high_watermark == 8
 
 
-def test_the_last_in_sync_replica_is_waited_for():
+def test_the_last_in_sync_replica_is_waited_for() -> None:
     """With all replicas down there is no leader until the one returns that was in sync last; the others may not lead."""
     world = Inside(brokers=3)
     world.topic(replicas=2)
@@ -100,7 +100,7 @@ def test_the_last_in_sync_replica_is_waited_for():
     assert sorted(partition.isr) == sorted([first, second])
 
 
-def test_leader_moves_that_cannot_be_are_refused():
+def test_leader_moves_that_cannot_be_are_refused() -> None:
     """A partition with one replica, and a node that is down or holds no replica, cannot be moved to."""
     world = Inside(brokers=3)
     world.topic("alone")
@@ -118,7 +118,7 @@ def test_leader_moves_that_cannot_be_are_refused():
         world.cluster.move_leader(pair)
 
 
-def test_leaders_and_replicas_go_round_the_brokers():
+def test_leaders_and_replicas_go_round_the_brokers() -> None:
     """Six partitions on three brokers: each leads two, each holds its share, no replica twice."""
     world = Inside(brokers=3)
     world.topic(partitions=6, replicas=2)
@@ -133,7 +133,7 @@ def test_leaders_and_replicas_go_round_the_brokers():
         world.cluster.add_partitions(topic, 8)
 
 
-def test_a_follower_names_the_leader_and_its_address():
+def test_a_follower_names_the_leader_and_its_address() -> None:
     """NOT_LEADER_OR_FOLLOWER carries the leader from Produce 10 and Fetch 16 on, and not before."""
     world = Inside(brokers=2)
     topic_id = world.topic(replicas=2)
@@ -150,7 +150,7 @@ def test_a_follower_names_the_leader_and_its_address():
     assert [each.node_id for each in fetched.node_endpoints] == [leader]
 
 
-def test_too_few_in_sync_replicas_hold_the_high_watermark():
+def test_too_few_in_sync_replicas_hold_the_high_watermark() -> None:
     """Below min.insync.replicas acks=all is refused, acks=1 is written and not readable until a replica is back."""
     world = Inside(brokers=2)
     world.topic(replicas=2, min_insync_replicas="2")
@@ -170,7 +170,7 @@ def test_too_few_in_sync_replicas_hold_the_high_watermark():
     assert only(reply).records
 
 
-def test_a_waiting_fetch_is_answered_by_bytes_or_by_time_and_by_nothing_else():
+def test_a_waiting_fetch_is_answered_by_bytes_or_by_time_and_by_nothing_else() -> None:
     """It waits through appends that are too small, is answered with the one that fills min_bytes, and at its deadline otherwise."""
     world = Inside()
     world.topic()
@@ -198,7 +198,7 @@ def test_a_waiting_fetch_is_answered_by_bytes_or_by_time_and_by_nothing_else():
     assert world.cluster.next_deadline() is None
 
 
-def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion():
+def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion() -> None:
     """It does not wait out its time when the partition has another leader or is gone."""
     world = Inside(brokers=2)
     topic_id = world.topic(replicas=2)
@@ -228,7 +228,7 @@ def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion():
         assert only(gone).error_code == code
 
 
-def test_a_topic_deleted_and_made_again_is_another_one():
+def test_a_topic_deleted_and_made_again_is_another_one() -> None:
     """Same name, new id, empty log; the old id is unknown."""
     world = Inside()
     old = world.topic()
@@ -248,7 +248,7 @@ def test_a_topic_deleted_and_made_again_is_another_one():
     assert world.produce(batch()).base_offset == 0
 
 
-def test_topics_come_into_being_by_being_asked_for_only_where_allowed():
+def test_topics_come_into_being_by_being_asked_for_only_where_allowed() -> None:
     """Auto-creation needs the cluster's and the request's consent, and a legal name."""
     world = Inside(default_partitions=3)
     quiet = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name="a")], allow_auto_topic_creation=False)
@@ -262,7 +262,7 @@ def test_topics_come_into_being_by_being_asked_for_only_where_allowed():
     assert never.cluster.topics.named("a") is None
 
 
-def test_idle_producers_are_forgotten_by_the_clock():
+def test_idle_producers_are_forgotten_by_the_clock() -> None:
     """After producer.id.expiration.ms an unknown producer may start with any sequence, as on Kafka."""
     world = Inside(config={"producer.id.expiration.ms": "3600000"})
     world.topic()
@@ -273,7 +273,7 @@ def test_idle_producers_are_forgotten_by_the_clock():
     assert world.produce(numbered(7, 9)).base_offset == 1
 
 
-def test_producer_ids_are_unique_and_survive_restarts():
+def test_producer_ids_are_unique_and_survive_restarts() -> None:
     """No id is handed out twice, whichever broker is asked and whatever was restarted meanwhile."""
     world = Inside(brokers=3)
     seen = []
@@ -287,14 +287,14 @@ def test_producer_ids_are_unique_and_survive_restarts():
     assert len(set(seen)) == len(seen) == 9
 
 
-def test_a_seed_decides_ids():
+def test_a_seed_decides_ids() -> None:
     """The same seed gives the same cluster and topic ids, another seed others."""
     same, same_again, other = Inside(seed=5), Inside(seed=5), Inside(seed=6)
     assert same.cluster.cluster_id == same_again.cluster.cluster_id != other.cluster.cluster_id
     assert same.topic() == same_again.topic() != other.topic()
 
 
-def test_a_stopped_broker_does_nothing_more():
+def test_a_stopped_broker_does_nothing_more() -> None:
     """What waited there is never answered, a connection to it is refused, and time passes without it."""
     world = Inside(brokers=2)
     world.topic(replicas=2)
@@ -307,7 +307,7 @@ def test_a_stopped_broker_does_nothing_more():
         world.cluster.connect(leader, wire=None)  # type: ignore[arg-type]  # it must not get that far
 
 
-def test_impossible_clusters_are_refused():
+def test_impossible_clusters_are_refused() -> None:
     """No broker at all, and configs that Kafka does not have, are mistakes that name themselves."""
     with pytest.raises(ValueError, match="at least one broker"):
         Inside(brokers=0)

@@ -21,9 +21,9 @@ from tests.broker_stub.stub_talk import (
     numbered,
     only,
     produce_request,
-    until,
 )
 from tests.conformance.raw import Closed, Silent
+from tests.waiting import until
 
 SHORT_S = 0.15  # how long a link is watched that must stay silent
 
@@ -64,7 +64,7 @@ def written(at: str) -> int:
 
 
 @POINTS
-def test_error(stub: BrokerStub, talker: Talker, at: str):
+def test_error(stub: BrokerStub, talker: Talker, at: str) -> None:
     """Before, the code is the answer and nothing is done; later it replaces the answer of what was done. Once, then all is well."""
     fault = point(stub.faults.on(Api.PRODUCE), at).error(ErrorCode.NOT_ENOUGH_REPLICAS)
     answer = talker.produce("t", numbered(7, 0))
@@ -77,7 +77,7 @@ def test_error(stub: BrokerStub, talker: Talker, at: str):
 
 
 @POINTS
-def test_drop(stub: BrokerStub, talker: Talker, at: str):
+def test_drop(stub: BrokerStub, talker: Talker, at: str) -> None:
     """No answer comes, now or later on that connection; what arrives on it is processed all the same, and a new connection is well."""
     fault = point(stub.faults.on(Api.PRODUCE), at).drop()
     talker.timeout = SHORT_S
@@ -93,7 +93,7 @@ def test_drop(stub: BrokerStub, talker: Talker, at: str):
     assert stub.stats()["duplicates"] == 1
 
 
-def test_drop_reply_is_the_lost_answer(stub: BrokerStub, talker: Talker):
+def test_drop_reply_is_the_lost_answer(stub: BrokerStub, talker: Talker) -> None:
     """drop_reply: the append is done, the answer is lost, and the resend is recognised."""
     stub.faults.on(Api.PRODUCE).drop_reply()
     talker.timeout = SHORT_S
@@ -106,7 +106,7 @@ def test_drop_reply_is_the_lost_answer(stub: BrokerStub, talker: Talker):
 
 
 @POINTS
-def test_disconnect(stub: BrokerStub, talker: Talker, at: str):
+def test_disconnect(stub: BrokerStub, talker: Talker, at: str) -> None:
     """The connection ends: with nothing done, with everything done, or after half of the answer."""
     point(stub.faults.on(Api.PRODUCE), at).disconnect()
     talker.send(produce_request("t", numbered(7, 0)), 12)
@@ -123,7 +123,7 @@ def test_disconnect(stub: BrokerStub, talker: Talker, at: str):
 
 
 @POINTS
-def test_delay(still: tuple[BrokerStub, VirtualClock], at: str):
+def test_delay(still: tuple[BrokerStub, VirtualClock], at: str) -> None:
     """The answer comes after the delay and not before; the effect is late only where the request was held up before it."""
     stub, clock = still
     fault = point(stub.faults.on(Api.PRODUCE), at).delay(120)
@@ -141,7 +141,7 @@ def test_delay(still: tuple[BrokerStub, VirtualClock], at: str):
 
 
 @POINTS
-def test_delayed_answers_keep_their_order(stub: BrokerStub, talker: Talker, at: str):
+def test_delayed_answers_keep_their_order(stub: BrokerStub, talker: Talker, at: str) -> None:
     """What was asked after a delayed request is answered after it, on its connection; another connection does not wait."""
     fault = point(stub.faults.on(Api.PRODUCE), at).hold()
     first = talker.send(produce_request("t", numbered(7, 0)), 12)
@@ -156,7 +156,7 @@ def test_delayed_answers_keep_their_order(stub: BrokerStub, talker: Talker, at: 
     assert answered == second
 
 
-def test_hold_before_and_after(stub: BrokerStub, talker: Talker):
+def test_hold_before_and_after(stub: BrokerStub, talker: Talker) -> None:
     """Held before, a request has no effect until its release; held after, it has had it. The next request waits in both cases."""
     for at, sequence in (("before", 0), ("after_append", 2)):
         fault = point(stub.faults.on(Api.PRODUCE), at).hold()
@@ -170,7 +170,7 @@ def test_hold_before_and_after(stub: BrokerStub, talker: Talker):
             assert only(answer).base_offset == each
 
 
-def test_hold_at_reply_lets_the_next_requests_be_processed(stub: BrokerStub, talker: Talker):
+def test_hold_at_reply_lets_the_next_requests_be_processed(stub: BrokerStub, talker: Talker) -> None:
     """Answers held on their way out are a slow network: everything is appended meanwhile, and the answers come in order."""
     fault = stub.faults.on(Api.PRODUCE).forever().reply().hold()
     for sequence in range(5):
@@ -186,7 +186,7 @@ def test_hold_at_reply_lets_the_next_requests_be_processed(stub: BrokerStub, tal
 @pytest.mark.parametrize(
     ("at", "pid"), [("before", 7), ("after_append", 7), ("reply", 7), ("before", -1), ("after_append", -1), ("reply", -1)]
 )
-def test_duplicate(stub: BrokerStub, talker: Talker, at: str, pid: int):
+def test_duplicate(stub: BrokerStub, talker: Talker, at: str, pid: int) -> None:
     """The request is processed twice and answered once: an idempotent producer is protected, any other has its records twice."""
     point(stub.faults.on(Api.PRODUCE), at).duplicate()
     records = numbered(pid, 0) if pid >= 0 else numbered(-1, -1)
@@ -198,7 +198,7 @@ def test_duplicate(stub: BrokerStub, talker: Talker, at: str, pid: int):
 
 
 @POINTS
-def test_throttle(still: tuple[BrokerStub, VirtualClock], at: str):
+def test_throttle(still: tuple[BrokerStub, VirtualClock], at: str) -> None:
     """The answer comes at once and says throttle_time_ms; the next request on that connection is looked at that much later (KIP-219)."""
     stub, clock = still
     point(stub.faults.on(Api.PRODUCE), at).throttle(150)
@@ -217,7 +217,7 @@ def test_throttle(still: tuple[BrokerStub, VirtualClock], at: str):
         assert later.throttle_time_ms == 0
 
 
-def test_a_fault_for_one_partition_spares_the_other(stub: BrokerStub, talker: Talker):
+def test_a_fault_for_one_partition_spares_the_other(stub: BrokerStub, talker: Talker) -> None:
     """An error narrowed by topic and partition is about that partition only, before and after."""
     both = wire.ProduceRequest(
         acks=-1,
@@ -235,16 +235,17 @@ def test_a_fault_for_one_partition_spares_the_other(stub: BrokerStub, talker: Ta
         assert (stub.end_offset("t", 0), stub.end_offset("t", 1)) == ends
 
 
-def test_where_narrows(stub: BrokerStub, talker: Talker):
+def test_where_narrows(stub: BrokerStub, talker: Talker) -> None:
     """Another topic, node or client is left alone, and does not use the fault up."""
-    for where in ({"topic": "u"}, {"node": 2}, {"client_id": "nobody"}, {"topic": "t", "partition": 1}):
-        fault = stub.faults.on(Api.PRODUCE).where(**where).error(ErrorCode.NOT_ENOUGH_REPLICAS)  # type: ignore[arg-type]
+    narrowings: list[dict[str, Any]] = [{"topic": "u"}, {"node": 2}, {"client_id": "nobody"}, {"topic": "t", "partition": 1}]
+    for where in narrowings:
+        fault = stub.faults.on(Api.PRODUCE).where(**where).error(ErrorCode.NOT_ENOUGH_REPLICAS)
         assert talker.produce("t", numbered(-1, -1)).error_code == 0
         assert fault.hits == 0
         fault.remove()
 
 
-def test_topic_ids_are_resolved(stub: BrokerStub, talker: Talker):
+def test_topic_ids_are_resolved(stub: BrokerStub, talker: Talker) -> None:
     """A rule names the topic; requests that carry only its id match all the same, in an incremental fetch, too."""
     topic_id = talker.metadata("t").topics[0].topic_id
     fault = stub.faults.on(Api.PRODUCE, Api.FETCH).where(topic="t", partition=0).error(ErrorCode.UNKNOWN_LEADER_EPOCH).forever()
@@ -301,7 +302,7 @@ REQUESTS: dict[str, tuple[wire.Message, int, Callable[[Any], int]]] = {
 
 @POINTS
 @pytest.mark.parametrize("name", list(REQUESTS))
-def test_every_api_can_be_made_to_fail(stub: BrokerStub, talker: Talker, name: str, at: str):
+def test_every_api_can_be_made_to_fail(stub: BrokerStub, talker: Talker, name: str, at: str) -> None:
     """An injected code is found where a client of that API looks for it."""
     request, version, code_of = REQUESTS[name]
     fault: Fault = point(stub.faults.on(request.api), at).error(ErrorCode.REQUEST_TIMED_OUT)
@@ -313,7 +314,7 @@ def test_every_api_can_be_made_to_fail(stub: BrokerStub, talker: Talker, name: s
         assert code_of(talker.ask(request, version)) == 0
 
 
-def test_an_unanswered_produce_can_be_cut_off_and_not_dropped(stub: BrokerStub, talker: Talker):
+def test_an_unanswered_produce_can_be_cut_off_and_not_dropped(stub: BrokerStub, talker: Talker) -> None:
     """acks=0 has no answer to lose: a drop changes nothing, an error or a disconnect after the append closes the connection."""
     stub.faults.on(Api.PRODUCE).after_append().drop()
     talker.send(produce_request("t", numbered(-1, -1), acks=0), 12)
@@ -324,18 +325,18 @@ def test_an_unanswered_produce_can_be_cut_off_and_not_dropped(stub: BrokerStub, 
     assert stub.end_offset("t", 0) == 2
 
 
-def test_a_held_request_goes_on_after_its_client_left(stub: BrokerStub):
+def test_a_held_request_goes_on_after_its_client_left(stub: BrokerStub) -> None:
     """A broker that has read a request processes it, whether anybody waits for the answer or not."""
     fault = stub.faults.on(Api.PRODUCE).hold()
     with Talker(stub) as leaver:
         leaver.send(produce_request("t", numbered(7, 0)), 12)
         fault.wait()
-    until(lambda: stub.stats()["open"] == 0)
+    until(lambda: stub.stats()["open"] == 0, "its connection is gone")
     fault.release()
-    until(lambda: stub.end_offset("t", 0) == 1)
+    until(lambda: stub.end_offset("t", 0) == 1, "the append")
 
 
-def test_a_held_request_ends_with_its_broker(stub: BrokerStub, talker: Talker):
+def test_a_held_request_ends_with_its_broker(stub: BrokerStub, talker: Talker) -> None:
     """What a stopped broker had not done yet is never done."""
     fault = stub.faults.on(Api.PRODUCE).hold()
     talker.send(produce_request("t", numbered(7, 0)), 12)
@@ -347,7 +348,7 @@ def test_a_held_request_ends_with_its_broker(stub: BrokerStub, talker: Talker):
     assert stub.end_offset("t", 0) == 0
 
 
-def test_faults_of_one_call_add_up(still: tuple[BrokerStub, VirtualClock]):
+def test_faults_of_one_call_add_up(still: tuple[BrokerStub, VirtualClock]) -> None:
     """A delay and an error on the same call: first the one, then the other."""
     stub, clock = still
     delayed = stub.faults.on(Api.PRODUCE).delay(60)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def kinds(faults: Faults, call: Call, point: Point = Point.BEFORE) -> list[Kind]
     return [action.kind for action in faults.match(call, point)]
 
 
-def test_a_fault_fires_once_by_default():
+def test_a_fault_fires_once_by_default() -> None:
     """Naming the action installs the fault, and it acts on the first matching call only."""
     faults = Faults()
     fault = faults.on(PRODUCE).before().disconnect()
@@ -39,7 +40,7 @@ def test_a_fault_fires_once_by_default():
     assert fault.hits == 1
 
 
-def test_schedules():
+def test_schedules() -> None:
     """times, forever and on_call mean what they say, named before or after the action."""
     for late in (False, True):
 
@@ -57,7 +58,7 @@ def test_schedules():
         assert fired("on_call", 3) == [False, False, True, False]
 
 
-def test_probability_is_replayed_by_its_seed():
+def test_probability_is_replayed_by_its_seed() -> None:
     """The same seed draws the same calls; another seed draws others; 0 and 1 are never and always."""
 
     def drawn(p: float, seed: int) -> list[bool]:
@@ -86,14 +87,14 @@ def test_probability_is_replayed_by_its_seed():
         ({"topic": "t", "node": 1, "client_id": "d"}, False),
     ],
 )
-def test_where(where: dict, hit: bool):
+def test_where(where: dict[str, Any], hit: bool) -> None:
     """Every condition must hold; one that is not given matches anything."""
     faults = Faults()
     faults.on(PRODUCE).where(**where).drop()
     assert bool(kinds(faults, Call())) is hit
 
 
-def test_only_the_named_api_and_point():
+def test_only_the_named_api_and_point() -> None:
     """Another API or another point is left alone and uses nothing up; no API named means all of them."""
     faults = Faults()
     fault = faults.on(PRODUCE).drop_reply()
@@ -105,20 +106,20 @@ def test_only_the_named_api_and_point():
     assert kinds(faults, Call(FETCH), Point.REPLY) == kinds(faults, Call(PRODUCE), Point.REPLY) == [Kind.DISCONNECT]
 
 
-def test_an_action_names_the_partitions_it_is_about():
+def test_an_action_names_the_partitions_it_is_about() -> None:
     """An error for one partition of a request covers that partition only; without a condition it covers all of them."""
     faults = Faults()
     faults.on(PRODUCE).where(topic="t", partition=1).error(6)
     faults.on(PRODUCE).error(7)
     call = Call(partitions=[("t", 0), ("t", 1), ("u", 1)])
     narrow, wide = faults.match(call, Point.BEFORE)
-    assert narrow.only == {("t", 1)}
+    assert narrow.only == frozenset({("t", 1)})
     assert (narrow.code, narrow.covers("t", 1), narrow.covers("t", 0), narrow.covers("u", 1)) == (6, True, False, False)
     assert wide.only is None
     assert wide.covers("u", 1)
 
 
-def test_partitions_are_resolved_only_when_a_rule_wants_them():
+def test_partitions_are_resolved_only_when_a_rule_wants_them() -> None:
     """Resolving topic ids costs something, so a subject is asked only by rules with a topic or partition."""
     faults = Faults()
     faults.on(PRODUCE).where(node=1).drop().forever()
@@ -127,7 +128,7 @@ def test_partitions_are_resolved_only_when_a_rule_wants_them():
     assert call.asked == 0
 
 
-def test_faults_fire_in_the_order_of_their_installation():
+def test_faults_fire_in_the_order_of_their_installation() -> None:
     """Several faults at one point all act, oldest first."""
     faults = Faults()
     faults.on(PRODUCE).delay(5)
@@ -135,7 +136,7 @@ def test_faults_fire_in_the_order_of_their_installation():
     assert kinds(faults, Call()) == [Kind.DELAY, Kind.ERROR]
 
 
-def test_remove_and_clear():
+def test_remove_and_clear() -> None:
     """A removed fault acts no more, twice removed is once, and clear removes all."""
     faults = Faults()
     first = faults.on(PRODUCE).drop().forever()
@@ -148,7 +149,7 @@ def test_remove_and_clear():
     assert faults.installed == ()
 
 
-def test_wait_returns_on_the_hit_and_raises_at_the_deadline():
+def test_wait_returns_on_the_hit_and_raises_at_the_deadline() -> None:
     """wait is woken by a hit in another thread; without one it raises and names the fault."""
     faults = Faults()
     fault = faults.on(PRODUCE).drop()
@@ -160,7 +161,7 @@ def test_wait_returns_on_the_hit_and_raises_at_the_deadline():
     thread.join(5)
 
 
-def test_release_lets_go_once_of_everything_held():
+def test_release_lets_go_once_of_everything_held() -> None:
     """Each held exchange hears of the release once; a later one is held anew while the fault is installed."""
     faults = Faults()
     fault = faults.on(PRODUCE).hold().forever()
@@ -179,7 +180,7 @@ def test_release_lets_go_once_of_everything_held():
     assert heard[-1] == "late"
 
 
-def test_impossible_schedules_are_refused():
+def test_impossible_schedules_are_refused() -> None:
     """Zero times, a zeroth call, a chance above 1 and a negative delay are mistakes, not rules."""
     rule = Faults().on(PRODUCE)
     for wrong in (lambda: rule.times(0), lambda: rule.on_call(0), lambda: rule.probability(1.5, 1), lambda: rule.delay(-1)):

@@ -12,7 +12,7 @@ from producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_talk import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
 
 
-def test_an_exchange_is_kept_with_its_answer():
+def test_an_exchange_is_kept_with_its_answer() -> None:
     """Who asked what in which version over which connection, and what was answered."""
     with BrokerStub(brokers=2) as stub:
         stub.create_topic("t", replication_factor=1)
@@ -38,7 +38,7 @@ def test_an_exchange_is_kept_with_its_answer():
         assert stub.journal.requests() == []
 
 
-def test_the_oldest_go_first():
+def test_the_oldest_go_first() -> None:
     """No more exchanges are kept than was asked for; 0 keeps none."""
     world = Inside(journal=3)
     for number in range(5):
@@ -50,7 +50,7 @@ def test_the_oldest_go_first():
     assert len(silent.cluster.journal) == 0
 
 
-def test_an_answer_that_was_lost_is_not_in_the_journal():
+def test_an_answer_that_was_lost_is_not_in_the_journal() -> None:
     """The response is what the client could see: none after a drop, the injected one after an error."""
     world = Inside()
     world.topic()
@@ -64,7 +64,7 @@ def test_an_answer_that_was_lost_is_not_in_the_journal():
     assert only(failed.response).error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_large_records_leave_only_their_header():
+def test_large_records_leave_only_their_header() -> None:
     """Of a large batch producer, sequence and count can still be read; a small one is whole. Neither keeps the frame alive."""
     world = Inside()
     world.topic()
@@ -82,7 +82,7 @@ def test_large_records_leave_only_their_header():
     assert len(only(fetched.response).records) <= RECORDS_BYTES_MAX
 
 
-def test_a_thousand_large_requests_are_not_kept_in_memory():
+def test_a_thousand_large_requests_are_not_kept_in_memory() -> None:
     """Forty requests of one megabyte cost the journal kilobytes."""
     world = Inside()
     records = batch(b"x" * 1_000_000)

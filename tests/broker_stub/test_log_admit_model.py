@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from broker_stub.log.producer_state import ProducerState
 from broker_stub.log.producers import Candidate, Duplicate, Marker, Origin, Refused
@@ -22,7 +22,7 @@ EXPIRATION_MS = 100
 FIRST_SEQUENCES = (0, 2**31 - 1, 2**31 - 3, 2**31 - 12, 4711)
 
 
-class Step(NamedTuple):
+class Step(Struct, frozen=True):
     """What happens next, told relative to what has happened: the test works out the numbers."""
 
     kind: str

@@ -145,14 +145,14 @@ def test_the_transaction_index_is_kafkas() -> None:
     transactions = Transactions()
     transactions.begin(7)
     transactions.complete(CompletedTxn(4000, 7, 9, aborted=True))
-    assert transactions.aborted == (AbortedTxn(4000, 7, 9, 10),)
+    assert list(transactions.aborted) == [AbortedTxn(4000, 7, 9, 10)]
     transactions.begin(10)
     transactions.begin(11)
     transactions.begin(12)
     transactions.complete(CompletedTxn(2, 11, 13, aborted=True))
     transactions.complete(CompletedTxn(1, 10, 14, aborted=False))
     transactions.complete(CompletedTxn(3, 12, 15, aborted=True))
-    assert transactions.aborted[1:] == (AbortedTxn(2, 11, 13, 10), AbortedTxn(3, 12, 15, 16))
+    assert list(transactions.aborted[1:]) == [AbortedTxn(2, 11, 13, 10), AbortedTxn(3, 12, 15, 16)]
     assert (transactions.first_undecided_offset, transactions.first_unstable_offset) == (None, 7)
     transactions.committed(14)
     assert transactions.first_unstable_offset == 10

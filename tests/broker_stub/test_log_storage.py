@@ -29,9 +29,9 @@ def test_it_is_one_run_of_bytes(plan: list[int | tuple[str, int] | tuple[int, in
             del model[action[1] :]
         else:
             position, size = action
-            assert storage.read(int(position), size) == model[int(position) : int(position) + size]
+            assert bytes(storage.read(int(position), size)) == bytes(model[int(position) : int(position) + size])
         assert storage.size == len(model)
-    assert storage.read(0, len(model) + 1) == model
+    assert bytes(storage.read(0, len(model) + 1)) == bytes(model)
     assert len(storage.read(len(model), 10)) == 0
 
 

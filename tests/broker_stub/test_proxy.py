@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -199,13 +200,34 @@ def test_a_killed_kafka_comes_back_behind_the_same_address(kafka_cluster: Cluste
 
 def test_an_upstream_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting in front of nothing raises ConnectionError with the address, and leaves no thread."""
-    monkeypatch.setattr("broker_stub.proxy_hub.DISCOVER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 0.3)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         with pytest.raises(ConnectionError, match=str(port)):
             FaultProxy(f"127.0.0.1:{port}").start()
     assert not [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]
+
+
+def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web server's answer is not read as one of two gigabytes: the error shows what it began with."""
+    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 0.5)
+
+    def answer(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as client:
+                    client.recv(1000)
+                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer, args=(listener,), daemon=True)
+        server.start()
+        with pytest.raises(ConnectionError, match="HTTP"):
+            FaultProxy(f"127.0.0.1:{listener.getsockname()[1]}").start()
+        listener.shutdown(socket.SHUT_RDWR)
+    server.join(TIMEOUT_S)
+    assert not server.is_alive()
 
 
 def test_closing_leaves_nothing_behind() -> None:

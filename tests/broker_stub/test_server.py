@@ -14,8 +14,9 @@ import pytest
 
 from broker_stub import BrokerStub, VirtualClock
 from producer import wire
-from tests.broker_stub.stub_talk import Talker, batch, fetch_request, metadata_request, numbered, only, produce_request, refused, until
+from tests.broker_stub.stub_talk import Talker, batch, fetch_request, metadata_request, numbered, only, produce_request, refused
 from tests.conformance.raw import Silent
+from tests.waiting import until
 
 START_S = 0.005
 
@@ -35,7 +36,7 @@ def sockets() -> set[str]:
     return links
 
 
-def test_three_brokers_start_in_under_five_milliseconds():
+def test_three_brokers_start_in_under_five_milliseconds() -> None:
     """Once imported, a stub is up in less than 5 ms, and clients may connect at once. On a busy machine not every start is a quick one."""
     took = []
     for _ in range(15):
@@ -47,14 +48,14 @@ def test_three_brokers_start_in_under_five_milliseconds():
     assert statistics.quantiles(took, n=4)[0] < START_S, took
 
 
-def test_close_leaves_nothing_behind():
+def test_close_leaves_nothing_behind() -> None:
     """After close the thread is gone, every port refuses, every client sees the end, and no file descriptor is left open."""
     threads, before = threading.active_count(), sockets()
     stub = BrokerStub(brokers=3).start()
     with Talker(stub) as talker:
         stub.create_topic("t")
         talker.send(fetch_request("t", wait_ms=60_000), 12)
-        until(lambda: stub.stats()["open"] == 1)
+        until(lambda: stub.stats()["open"] == 1, "its connection")
         held = stub.faults.on(wire.Api.METADATA).hold()
         with Talker(stub, 2) as other:
             other.send(metadata_request("t"), 12)
@@ -69,7 +70,7 @@ def test_close_leaves_nothing_behind():
     assert sockets() <= before
 
 
-def test_what_was_written_can_be_looked_at_after_close():
+def test_what_was_written_can_be_looked_at_after_close() -> None:
     """Records, offsets and counters outlive the sockets."""
     with BrokerStub() as stub:
         stub.create_topic("t")
@@ -80,7 +81,7 @@ def test_what_was_written_can_be_looked_at_after_close():
     assert stub.stats()["appended"] == 1
 
 
-def test_topics_can_be_made_before_the_start():
+def test_topics_can_be_made_before_the_start() -> None:
     """A stub that has not started takes topics and faults already; it starts once."""
     stub = BrokerStub()
     stub.create_topic("t", partitions=2)
@@ -92,7 +93,7 @@ def test_topics_can_be_made_before_the_start():
         stub.start()
 
 
-def test_ports_follow_the_first_and_a_taken_one_is_refused():
+def test_ports_follow_the_first_and_a_taken_one_is_refused() -> None:
     """port=n gives n, n+1, n+2; if one of them is taken, nothing starts and nothing stays bound."""
     with BrokerStub(brokers=1) as probe:
         ((_, taken),) = probe.addresses.values()
@@ -104,7 +105,7 @@ def test_ports_follow_the_first_and_a_taken_one_is_refused():
         assert again.bootstrap == f"127.0.0.1:{taken}"
 
 
-def test_a_stopped_broker_refuses_and_comes_back_on_its_port(stub: BrokerStub):
+def test_a_stopped_broker_refuses_and_comes_back_on_its_port(stub: BrokerStub) -> None:
     """While it is down its port refuses and belongs to nobody else; its connections are ended, the others live."""
     stub.create_topic("t", replication_factor=3)
     leader = stub.leader("t", 0)
@@ -129,7 +130,7 @@ def test_a_stopped_broker_refuses_and_comes_back_on_its_port(stub: BrokerStub):
     assert stub.stats()["restarts"] == 3
 
 
-def test_cut_links_ends_every_connection(stub: BrokerStub):
+def test_cut_links_ends_every_connection(stub: BrokerStub) -> None:
     """All connections of one broker, or of all, and how many there were; new ones are welcome."""
     links = [Talker(stub, node) for node in (1, 1, 2, 3)]
     for link in links:
@@ -146,7 +147,7 @@ def test_cut_links_ends_every_connection(stub: BrokerStub):
         assert talker.metadata()
 
 
-def test_names_that_do_not_exist_are_refused_at_once(stub: BrokerStub):
+def test_names_that_do_not_exist_are_refused_at_once(stub: BrokerStub) -> None:
     """A wrong node, topic or partition is a KeyError that says what there is; an impossible topic says what a client would hear."""
     for wrong in (
         lambda: stub.stop_broker(4),
@@ -170,7 +171,7 @@ def test_names_that_do_not_exist_are_refused_at_once(stub: BrokerStub):
             stub.create_topic(name, replication_factor=replicas, config=config)
 
 
-def test_every_thread_may_call(stub: BrokerStub):
+def test_every_thread_may_call(stub: BrokerStub) -> None:
     """Many threads make topics, move leaders, cut links and read at once; every call comes back."""
     failures: list[BaseException] = []
 
@@ -195,7 +196,7 @@ def test_every_thread_may_call(stub: BrokerStub):
     assert stub.stats()["appended"] == 60
 
 
-def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub):
+def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub) -> None:
     """Answers nobody reads are bounded: the server stops processing that connection, and goes on when it is read."""
     stub.create_topic("t", replication_factor=1)
     leader = stub.leader("t", 0)
@@ -204,7 +205,7 @@ def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub)
         before = stub.stats()["requests"]
         for _ in range(200):
             talker.send(fetch_request("t"), 12)
-        done = until(lambda: (now := stub.stats()["requests"] - before) > 2 and now)
+        done = until(lambda: stub.stats()["requests"] - before, "some requests", good=lambda count: count > 2)
         quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < 0.1:  # it has come to rest when nothing is processed for a while
             now = stub.stats()["requests"] - before
@@ -216,7 +217,7 @@ def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub)
         assert stub.stats()["requests"] - before == 200
 
 
-def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub):
+def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub) -> None:
     """A pipeline longer than the server's queue is read in turns and answered completely."""
     count = 1000
     with Talker(stub) as talker:
@@ -228,7 +229,7 @@ def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub):
             talker.receive(metadata_request(), 12, correlation_id=number)
 
 
-def test_garbage_ends_its_own_connection_only(stub: BrokerStub):
+def test_garbage_ends_its_own_connection_only(stub: BrokerStub) -> None:
     """A frame above 100 MiB, a negative one, bytes that are no request: closed without an answer, and nobody else notices."""
     with Talker(stub) as good:
         for bad in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x04junk", b"\x00\x00\x00\x0e" + b"\x00\x63" + b"\x00" * 12):
@@ -244,19 +245,19 @@ def test_garbage_ends_its_own_connection_only(stub: BrokerStub):
             assert talker.is_closed()
 
 
-def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub):
+def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub) -> None:
     """Its parked fetch is taken out of the partition at once, and its deadline with it."""
     stub.create_topic("t", replication_factor=1)
     partition = stub.cluster.find("t", 0)
     assert partition is not None
     with Talker(stub, stub.leader("t", 0)) as talker:
         talker.send(fetch_request("t", wait_ms=3_600_000), 12)
-        until(lambda: partition.waiting)
-    until(lambda: not partition.waiting)
+        until(lambda: partition.waiting, "the fetch waits")
+    until(lambda: not partition.waiting, "it waits no more")
     assert stub.cluster.next_deadline() is None
 
 
-def test_bytes_after_a_request_are_passed_over(stub: BrokerStub):
+def test_bytes_after_a_request_are_passed_over(stub: BrokerStub) -> None:
     """Kafka takes a body that is longer than its message, and librdkafka relies on that; one that is too short is none."""
     frame = b"".join(wire.encode_request(metadata_request("t"), 12, correlation_id=1, client_id="c"))[4:]
     with Talker(stub) as talker:
@@ -267,14 +268,14 @@ def test_bytes_after_a_request_are_passed_over(stub: BrokerStub):
         assert talker.is_closed()
 
 
-def test_a_virtual_clock_moves_the_server_too():
+def test_a_virtual_clock_moves_the_server_too() -> None:
     """A waiting fetch waits for the clock's own time, however long that takes, and is answered as soon as it is advanced."""
     clock = VirtualClock()
     with BrokerStub(clock=clock) as stub:
         stub.create_topic("t")
         with Talker(stub, timeout=0.1) as talker:
             talker.send(fetch_request("t", wait_ms=3_600_000), 12)
-            until(lambda: stub.stats()["requests"] == 1)
+            until(lambda: stub.stats()["requests"], "the fetch")
             clock.advance(3_599_999)
             with pytest.raises(Silent):
                 talker.receive(fetch_request("t"), 12)
@@ -283,7 +284,7 @@ def test_a_virtual_clock_moves_the_server_too():
             assert only(talker.receive(fetch_request("t"), 12)).error_code == 0
 
 
-def test_leader_moves_and_restarts_over_sockets(stub: BrokerStub):
+def test_leader_moves_and_restarts_over_sockets(stub: BrokerStub) -> None:
     """A batch sent again is recognised by the next leader; after a restart of a topic's only broker just the newest is."""
     stub.create_topic("moved", replication_factor=3)
     stub.create_topic("alone", replication_factor=1)
@@ -305,7 +306,7 @@ def test_leader_moves_and_restarts_over_sockets(stub: BrokerStub):
     assert stub.stats()["duplicates"] == 2
 
 
-def test_an_unanswered_produce_closes_only_on_errors(stub: BrokerStub):
+def test_an_unanswered_produce_closes_only_on_errors(stub: BrokerStub) -> None:
     """acks=0: silence when all is well, the end of the connection when anything is not."""
     stub.create_topic("t", replication_factor=1)
     with Talker(stub, stub.leader("t", 0)) as talker:

@@ -36,6 +36,7 @@ from fencepost import (
     TopicUnavailable,
     UndeliveredRecords,
 )
+from tests.waiting import until
 
 TOPIC = "t"
 DEADLINE_S = 30.0
@@ -69,14 +70,6 @@ def values(broker: BrokerStub, partition: int = 0, topic: str = TOPIC) -> list[b
 
 def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for it, looking often."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.002)
 
 
 def send_each(producer: Producer, sent: list[bytes]) -> list[RecordFuture]:
@@ -133,7 +126,7 @@ def test_a_broker_goes_and_comes_back(clean: bool) -> None:
             producer.send(TOPIC, b"first").result(DEADLINE_S)
             held = broker.faults.on(Api.PRODUCE).reply().forever().hold()
             futures = send_each(producer, numbers(5))
-            until(lambda: broker.end_offset(TOPIC, 0) == 6)
+            until(lambda: broker.end_offset(TOPIC, 0) == 6, "all appended")
             broker.stop_broker(1, clean=clean)
             held.remove()
             broker.start_broker(1)

@@ -13,8 +13,8 @@ CODE_LINES_MAX = 12
 
 
 def program() -> str:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    return code
+    (code,) = re.finditer(r"```python\n(.*?)```", README, re.DOTALL)
+    return code[1]
 
 
 def test_the_program_runs_as_printed() -> None:
