@@ -7,7 +7,7 @@ from fencepost import Api, BrokerStub, ErrorCode, Persisted, Producer
 
 DEADLINES = {"linger_ms": 0, "request_timeout_ms": 300, "delivery_timeout_ms": 1_000, "resolve_grace_ms": 200}
 
-with BrokerStub() as broker, Producer(bootstrap_servers=broker.bootstrap, **DEADLINES) as producer:
+with BrokerStub() as broker, Producer(DEADLINES, bootstrap_servers=broker.bootstrap) as producer:
     producer.send("payments", b"1 EUR").result(timeout=30)
 
     # The broker refuses: the record is not in the log.

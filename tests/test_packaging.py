@@ -116,7 +116,7 @@ def test_build_info_tells_what_is_loaded() -> None:
     assert str(info).startswith(f"fencepost {VERSION} ({'compiled' if info.compiled else 'pure Python'}")
     assert "\n" not in str(info)
     with pytest.raises(AttributeError):
-        info.compiled = True  # type: ignore[misc]
+        info.compiled = True  # type: ignore[misc]  # it must not work
     assert msgspec.json.decode(msgspec.json.encode(info), type=type(info)) == info
 
 

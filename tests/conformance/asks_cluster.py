@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from producer import wire
 from producer.wire import Api, error_name
 from tests.conformance.stage import READY_TIMEOUT_S, SPOKEN, Stage, Topic
+from tests.waiting import until
 
 METADATA_VERSION = 12
 FEATURES = ("transaction.version",)
-_LATER = (wire.ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, wire.ErrorCode.COORDINATOR_NOT_AVAILABLE, wire.ErrorCode.NOT_COORDINATOR)
+_NO_COORDINATOR = wire.ErrorCode.COORDINATOR_NOT_AVAILABLE
+_LATER = (wire.ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _NO_COORDINATOR, wire.ErrorCode.NOT_COORDINATOR)
 
 
 class ClusterAsks(Stage):
@@ -43,14 +44,13 @@ class ClusterAsks(Stage):
         """Asks for an unknown topic with auto-creation until it has a leader."""
         request = metadata_request([self.fresh_name()], auto_create=True)
         self.note_answer(f"v{version} first", request, version, wire.MetadataResponse, self._show_topics)
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            (found,) = self.ask(request, version, wire.MetadataResponse).topics
-            if found.error_code == 0 and all(part.error_code == 0 for part in found.partitions):
-                self.note(f"v{version} in the end", f"NONE with {len(found.partitions)} partitions")
-                return
-            assert time.monotonic() < deadline, f"not created: {found}"
-            time.sleep(0.01)
+        (created,) = until(
+            lambda: self.ask(request, version, wire.MetadataResponse).topics,
+            "its creation",
+            good=lambda topics: not any(topic.error_code or any(part.error_code for part in topic.partitions) for topic in topics),
+            timeout_s=READY_TIMEOUT_S,
+        )
+        self.note(f"v{version} in the end", f"NONE with {len(created.partitions)} partitions")
 
     def metadata_cluster(self, version: int) -> None:
         """Notes everything in the answer that is not about topics."""
@@ -174,13 +174,12 @@ class ClusterAsks(Stage):
 
     def _when_loaded(self, request: wire.InitProducerIdRequest, version: int) -> wire.InitProducerIdResponse:
         """The first answer that is final: a broker asks its controller for a block of ids first, a coordinator reads its log."""
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            answer = self.ask(request, version, wire.InitProducerIdResponse)
-            if answer.error_code not in _LATER:
-                return answer
-            assert time.monotonic() < deadline, "still loading"
-            time.sleep(0.02)
+        return until(
+            lambda: self.ask(request, version, wire.InitProducerIdResponse),
+            "a final answer",
+            good=lambda answer: answer.error_code not in _LATER,
+            timeout_s=READY_TIMEOUT_S,
+        )
 
     def _seen(self) -> set[int]:
         seen: set[int] = self.__dict__.setdefault("_given", set())
@@ -200,14 +199,12 @@ class ClusterAsks(Stage):
         self._note_coordinators(label, wire.FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys)), version)
 
     def _note_coordinators(self, label: str, request: wire.FindCoordinatorRequest, version: int) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            answer = self.ask(request, version, wire.FindCoordinatorResponse)
-            codes = [answer.error_code, *(each.error_code for each in answer.coordinators)]
-            if wire.ErrorCode.COORDINATOR_NOT_AVAILABLE not in codes:
-                break
-            assert time.monotonic() < deadline, "no coordinator became available"
-            time.sleep(0.02)
+        answer = until(
+            lambda: self.ask(request, version, wire.FindCoordinatorResponse),
+            "coordinators",
+            good=lambda answer: _NO_COORDINATOR not in [answer.error_code, *(each.error_code for each in answer.coordinators)],
+            timeout_s=READY_TIMEOUT_S,
+        )
         if version < 4:
             found = [(answer.error_code, answer.node_id, answer.host, answer.port, answer.error_message)]
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from producer.wire import error_name
 from tests.conformance.batches import LZ4, Batch
 from tests.conformance.raw import Closed, Silent
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
+from tests.waiting import until
 
 PRODUCE_VERSION = 12
 TIMEOUT_MS = 10_000
@@ -42,7 +42,7 @@ class LogAsks(Stage):
         request = produce_request([(topic, partition, data)], version, acks=acks, transactional_id=transactional_id)
         node = topic.leaders.get(partition) if node is None else node
         if not settled:
-            self._until(lambda: self._enough_replicas(request, version, node))
+            until(lambda: self._enough_replicas(request, version, node), "enough replicas", timeout_s=READY_TIMEOUT_S)
         self.note_answer(label, request, version, wire.ProduceResponse, self._show_produced, node=node)
 
     def produce_many(self, entries: Sequence[Entry], *, label: str, acks: int = -1, version: int = PRODUCE_VERSION) -> None:
@@ -131,7 +131,7 @@ class LogAsks(Stage):
         old = topic.leaders[0]
         with self._down(old):
             others = [node for node in self.nodes if node != old]
-            self._until(lambda: self.look_up(topic.name, node=others[0]).partitions[0].leader_id in others)
+            self._until_seen(topic, others[0], "another leader", lambda part: part.leader_id in others)
         self.known_topic(topic.name)
 
     @contextmanager
@@ -140,9 +140,9 @@ class LogAsks(Stage):
         leader = topic.leaders[0]
         replicas = self.look_up(topic.name, node=leader).partitions[0].replica_nodes
         with self._down(next(node for node in replicas if node != leader)):
-            self._until(lambda: self.look_up(topic.name, node=leader).partitions[0].isr_nodes == [leader])
+            self._until_seen(topic, leader, "the leader alone in sync", lambda part: part.isr_nodes == [leader])
             yield
-        self._until(lambda: len(self.look_up(topic.name, node=leader).partitions[0].isr_nodes) == len(replicas))
+        self._until_seen(topic, leader, "all replicas in sync", lambda part: len(part.isr_nodes) == len(replicas))
 
     # -- showing -----------------------------------------------------------------------------------------------------------
 
@@ -187,15 +187,13 @@ class LogAsks(Stage):
             self.nodes = nodes
             self.target.start(node)
 
+    def _until_seen(self, topic: Topic, node: int, what: str, good: Callable[[wire.MetadataResponsePartition], bool]) -> None:
+        """Waits until a node shows the first partition so."""
+        until(lambda: self.look_up(topic.name, node=node).partitions[0], what, good=good, timeout_s=READY_TIMEOUT_S)
+
     def _enough_replicas(self, request: wire.ProduceRequest, version: int, node: int | None) -> bool:
         answer = self.ask(request, version, wire.ProduceResponse, node=node)
         return answer.responses[0].partition_responses[0].error_code != wire.ErrorCode.NOT_ENOUGH_REPLICAS
-
-    def _until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not condition():
-            assert time.monotonic() < deadline, "the cluster did not get there"
-            time.sleep(0.02)
 
 
 def produce_request(entries: Sequence[Entry], version: int, *, acks: int = -1, transactional_id: str | None = None) -> wire.ProduceRequest:

@@ -16,13 +16,14 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
 from tests.conformance.reaper import reaper
+from tests.waiting import until
 
 __all__ = ["JVM_BENCH", "JVM_FAST", "KafkaBroker", "KafkaCluster", "KafkaUnavailable", "new_cluster_id"]
 
@@ -269,19 +270,25 @@ class KafkaCluster:
         os.killpg(broker.process.pid, which)
 
     def _await_ready(self, brokers: Iterable[KafkaBroker]) -> None:
-        waiting = list(brokers)
         expected = {broker.node for broker in self.brokers.values() if broker.alive}
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while waiting:
-            broker = waiting[0]
+
+        def seen(broker: KafkaBroker) -> set[int]:
             if not broker.alive:
                 raise RuntimeError(f"broker {broker.node} ended while starting: {_last_lines(broker)}")
-            if _live_nodes(broker.address) >= expected:
-                waiting.pop(0)
-            elif time.monotonic() > deadline:
-                raise TimeoutError(f"broker {broker.node} was not ready within {READY_TIMEOUT_S:.0f} s: {_last_lines(broker)}")
-            else:
-                time.sleep(0.05)
+            return _live_nodes(broker.address)
+
+        for broker in brokers:
+            try:
+                until(
+                    partial(seen, broker),
+                    f"broker {broker.node} sees {expected}",
+                    good=expected.issubset,
+                    timeout_s=READY_TIMEOUT_S,
+                    pause_max_s=0.1,
+                )
+            except TimeoutError as late:
+                late.add_note(_last_lines(broker))
+                raise
 
 
 def new_cluster_id() -> str:

@@ -11,11 +11,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+from tests.waiting import despite
 
 KAFKA_VERSION = "4.3.1"
 LOG4J_VERSION = "2.25.3"
@@ -118,14 +119,9 @@ def _fetch(maven: str, java: Path, home: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Holds the lock file, so that test processes started together fetch once; gives up when the other one takes too long."""
-    deadline = time.monotonic() + FETCH_TIMEOUT_S
     with path.open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise KafkaUnavailable(f"another process has held {path} for {FETCH_TIMEOUT_S:.0f} s") from None
-                time.sleep(0.1)
+        try:
+            despite(BlockingIOError, lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), timeout_s=FETCH_TIMEOUT_S, pause_max_s=0.2)
+        except BlockingIOError:
+            raise KafkaUnavailable(f"another process has held {path} for {FETCH_TIMEOUT_S:.0f} s") from None
         yield

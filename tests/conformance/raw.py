@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from producer import wire
 
@@ -105,7 +105,7 @@ class Link:
     def close(self) -> None:
         self._socket.close()
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

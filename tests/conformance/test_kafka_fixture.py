@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster, new_cluster_id
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -66,10 +66,7 @@ def test_nothing_is_left_when_the_test_run_is_killed() -> None:
         pid, directory = child.stdout.readline().split()
         assert Path(directory).exists()
         child.kill()
-    deadline = time.monotonic() + 20
-    while _runs(int(pid)) or Path(directory).exists():
-        assert time.monotonic() < deadline, "the broker outlived the test run"
-        time.sleep(0.05)
+    until(lambda: not (_runs(int(pid)) or Path(directory).exists()), "the broker's end")
 
 
 def test_the_command_prints_the_address_and_ends_on_sigterm() -> None:

@@ -17,7 +17,7 @@ from producer.wire.codes import ErrorCode
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
-from tests.conformance.survival.waiting import await_that
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -179,11 +179,11 @@ def test_a_topic_deleted_and_created_again_in_the_middle(kafka: KafkaCluster, ad
         sender = threading.Thread(target=send_rows, args=(producer, topic, ledger, range(990_000)), kwargs={"enough": enough})
         sender.start()
         try:
-            await_that("acknowledgements", lambda: ledger.acked > 3_000)
+            until(lambda: ledger.acked > 3_000, "acknowledgements", timeout_s=WAIT_S)
             admin.delete(topic)
             gone = ledger.acked
             admin.create(topic, partitions=3)
-            await_that("acknowledgements of the new topic", lambda: ledger.acked > gone + 3_000)
+            until(lambda: ledger.acked > gone + 3_000, "acknowledgements of the new topic", timeout_s=WAIT_S)
         finally:
             enough.set()
             sender.join(WAIT_S)
@@ -325,9 +325,8 @@ def shown(message: confluent_kafka.Message) -> tuple[bytes | None, bytes | None,
 
 def await_messages(kafka: KafkaCluster, topic: str, count: int) -> list[confluent_kafka.Message]:
     """Everything in the topic, once there is as much as that (acks=0 promises nothing about when)."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        found = [message for message in read_topic(kafka.bootstrap, topic) if message.value() != READY]
-        if len(found) >= count:
-            return found
-        assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
+
+    def read() -> list[confluent_kafka.Message]:
+        return [message for message in read_topic(kafka.bootstrap, topic) if message.value() != READY]
+
+    return until(read, f"{count} records", good=lambda found: len(found) >= count, timeout_s=WAIT_S)

@@ -17,7 +17,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
-from tests.conformance.survival.waiting import await_that
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -91,7 +91,7 @@ def test_once_while_links_are_cut(kafka: KafkaCluster, proxy: FaultProxy, topic:
     def cut_some(ledger: Ledger) -> None:
         for number in range(1, CUTS + 1):
             await_acked(ledger, ledger.rows * number // (CUTS + 2))
-            await_that("a link", lambda: proxy.stats()["open"] > 0)
+            until(lambda: proxy.stats()["open"] > 0, "a link", timeout_s=WAIT_S)
             cut.append(proxy.cut_links())
 
     ledger, tap = send_all(proxy, topic, beside=cut_some)
@@ -132,7 +132,7 @@ def send_all(proxy: FaultProxy, topic: str, *, beside: Callable[[Ledger], None] 
 
 
 def await_acked(ledger: Ledger, rows: int) -> None:
-    await_that("acknowledgements", lambda: ledger.acked >= rows)
+    until(lambda: ledger.acked >= rows, "acknowledgements", timeout_s=WAIT_S)
 
 
 def read(kafka: KafkaCluster, topic: str, ledger: Ledger) -> Account:

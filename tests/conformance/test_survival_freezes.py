@@ -20,7 +20,7 @@ from tests.conformance.survival.disk import PartitionFile
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
-from tests.conformance.survival.waiting import await_that
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -127,21 +127,21 @@ def test_replicas_that_die_and_leaders_that_freeze(kafka_cluster: ClusterFactory
         tap = Tap(producer)
         sender = threading.Thread(target=send, args=(producer, topic, ledger, range(30_000)))
         sender.start()
-        await_that("acknowledgements", lambda: ledger.acked > 5_000)
+        until(lambda: ledger.acked > 5_000, "acknowledgements", timeout_s=WAIT_S)
         follower = admin.in_sync(topic)[0][0] % 3 + 1
         cluster.kill_broker(follower)
-        await_that("a shrunken ISR", lambda: admin.in_sync(topic)[0][1] == 2)
+        until(lambda: admin.in_sync(topic)[0][1] == 2, "a shrunken ISR", timeout_s=WAIT_S)
         cluster.start_broker(follower)
         sender.join(WAIT_S)
         producer.flush(WAIT_S)
         sender = threading.Thread(target=send, args=(producer, topic, ledger, range(30_000, 60_000)))
         sender.start()
-        await_that("acknowledgements", lambda: ledger.acked > 35_000)
+        until(lambda: ledger.acked > 35_000, "acknowledgements", timeout_s=WAIT_S)
         leader = admin.in_sync(topic)[0][0]
         cluster.pause_broker(leader)
         try:
-            await_that("another leader", lambda: admin.in_sync(topic)[0][0] not in (-1, leader))
-            await_that("something sent to it", lambda: tap.codes["NOT_ENOUGH_REPLICAS"] > 0, timeout_s=WAIT_S)
+            until(lambda: admin.in_sync(topic)[0][0] not in (-1, leader), "another leader", timeout_s=WAIT_S)
+            until(lambda: tap.codes["NOT_ENOUGH_REPLICAS"] > 0, "something sent to it", timeout_s=WAIT_S)
         finally:
             cluster.resume_broker(leader)
         sender.join(WAIT_S)

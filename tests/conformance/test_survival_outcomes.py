@@ -17,7 +17,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
-from tests.conformance.survival.waiting import await_that
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -108,6 +108,6 @@ def send_into_the_dark(
     fault.wait(1, timeout=WAIT_S)
     cluster.kill_broker(1) if kill else cluster.stop_broker(1)
     fault.remove()
-    await_that("outcomes", lambda: ledger.acked + ledger.failed == before + ROWS, timeout_s=WAIT_S)
+    until(lambda: ledger.acked + ledger.failed == before + ROWS, "outcomes", timeout_s=WAIT_S)
     cluster.start_broker(1)
     return row

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -60,7 +62,7 @@ class Chaos:
         self._begin_at()
         self._schedule(self._send_some, 40)
         for trouble, every_ms in [*TROUBLES, *([(recreate_topic, 6_000)] if self.recreate else [])]:
-            self._schedule(lambda trouble=trouble: trouble(self), every_ms)
+            self._schedule(partial(trouble, self), every_ms)
         world.run(world.now + TROUBLE_MS)
         self._heal()
         world.run(world.now + QUIET_MS)
@@ -91,13 +93,13 @@ class Chaos:
             window = world.core.delivery.lane(queue).window
             window.first_sequence = self.first_sequence
 
-    def _schedule(self, action: object, every_ms: float) -> None:
+    def _schedule(self, action: Callable[[], None], every_ms: float) -> None:
         world = self.world
         end = world.now + TROUBLE_MS
 
         def again() -> None:
             if world.now < end:
-                action()  # type: ignore[operator]
+                action()
                 world.at(world.now + world.random.expovariate(1 / every_ms), again)
 
         world.at(world.now + world.random.expovariate(1 / every_ms), again)
@@ -177,7 +179,7 @@ def restart_all(chaos: Chaos) -> None:
         if link.key > 0:
             link.cut()
     for node in world.cluster.brokers:
-        world.at(world.now + world.random.uniform(1, 200), lambda node=node: world.cluster.start_broker(node))
+        world.at(world.now + world.random.uniform(1, 200), partial(world.cluster.start_broker, node))
 
 
 def recreate_topic(chaos: Chaos) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 import lz4.frame
 
@@ -19,12 +20,12 @@ FRAMED = {
 NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 
-def framed(codec: int, blob: bytes | None = None, **changes: int) -> Batch:
+def framed(codec: int, blob: bytes | None = None, **changes: Any) -> Batch:
     """The two records in that codec's frame, or another blob in their place."""
     when = stamp()
     payload = bytes.fromhex(FRAMED[codec]) if blob is None else blob
     batch = Batch(payload=payload, attributes=codec, base_timestamp=when, max_timestamp=when + 5, count=2, last_offset_delta=1)
-    return replace(batch, **changes)  # type: ignore[arg-type]
+    return replace(batch, **changes)
 
 
 def lz4_frame(data: bytes, **options: bool | int) -> bytes:

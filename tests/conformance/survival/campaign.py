@@ -24,6 +24,7 @@ from tests.conformance.survival.disk import BatchOnDisk, PartitionFile
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import BatchName, Tap
+from tests.waiting import until
 
 WINDOW = 5
 STEP_TIMEOUT_S = 180.0
@@ -258,17 +259,16 @@ class Campaign:
 
     def _await(self, what: str, ready: Callable[[], bool]) -> None:
         """Polls until it is true; raises what went wrong in the sending thread, or TimeoutError."""
-        deadline = time.monotonic() + STEP_TIMEOUT_S
-        while True:
+
+        def checked() -> bool:
             self._check()
-            if ready():
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"no {what} within {STEP_TIMEOUT_S:.0f} s: sent {self.ledger.sent}, acknowledged {self.ledger.acked}, "
-                    f"failed {self.ledger.failed}; {self._state()}"
-                )
-            time.sleep(POLL_S)
+            return ready()
+
+        try:
+            until(checked, what, timeout_s=STEP_TIMEOUT_S)
+        except TimeoutError as late:
+            late.add_note(f"sent {self.ledger.sent}, acknowledged {self.ledger.acked}, failed {self.ledger.failed}; {self._state()}")
+            raise
 
     def _await_progress(self) -> None:
         before = self.ledger.acked

@@ -9,6 +9,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tests.waiting import until
+
 CALL_TIMEOUT_S = 30.0
 STALL_TIMEOUT_S = 60.0
 
@@ -72,31 +74,32 @@ class Admin:
     def create(self, topic: str, *, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=config or {})
         self._client.create_topics([new], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
-        self.await_topic(topic, lambda found: found == partitions)
+        self.await_led(topic, partitions)
 
     def delete(self, topic: str) -> None:
         self._client.delete_topics([topic], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
-        self.await_topic(topic, lambda found: found == 0)
+        self.await_led(topic, 0)
 
     def grow(self, topic: str, partitions: int) -> None:
         self._client.create_partitions([NewPartitions(topic, partitions)], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
-        self.await_topic(topic, lambda found: found == partitions)
+        self.await_led(topic, partitions)
 
     def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
         """partition -> (leader, number of replicas in sync); leader -1 where there is none."""
         known = self._client.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
         return {number: (partition.leader, len(partition.isrs)) for number, partition in known.partitions.items()}
 
-    def await_topic(self, topic: str, wanted: object) -> None:
-        """Waits until the broker shows as many partitions, with leaders, as `wanted` takes."""
-        assert callable(wanted)
-        deadline = time.monotonic() + CALL_TIMEOUT_S
-        while True:
-            # All topics: asking for one by name could create it.
-            known = self._client.list_topics(timeout=CALL_TIMEOUT_S).topics.get(topic)
-            found = 0 if known is None else sum(partition.leader >= 0 for partition in known.partitions.values())
-            if wanted(found):
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} has {found} partitions with leaders after {CALL_TIMEOUT_S} s")
-            time.sleep(0.05)
+    def await_led(self, topic: str, partitions: int) -> None:
+        """Waits until the broker shows so many partitions with leaders."""
+        until(
+            lambda: self._led(topic),
+            f"partitions of {topic} with leaders: {partitions}",
+            good=lambda found: found == partitions,
+            timeout_s=CALL_TIMEOUT_S,
+            pause_max_s=0.1,
+        )
+
+    def _led(self, topic: str) -> int:
+        # All topics: asking for one by name could create it.
+        known = self._client.list_topics(timeout=CALL_TIMEOUT_S).topics.get(topic)
+        return 0 if known is None else sum(partition.leader >= 0 for partition in known.partitions.values())
