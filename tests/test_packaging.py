@@ -145,6 +145,7 @@ def test_every_hot_module_exists() -> None:
     assert [module for module in _hot.HOT if not (ROOT / module.replace(".", "/")).with_suffix(".py").exists()] == []
 
 
+@pytest.mark.alone
 def test_verifying_is_cheap() -> None:
     """The check at import costs less than two milliseconds."""
     best = 1.0

@@ -44,6 +44,7 @@ def listening(process: subprocess.Popen[str]) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in line.rpartition(" ")[2].split(",")]
 
 
+@pytest.mark.alone
 def test_a_cold_start_answers_within_three_hundred_milliseconds(tmp_path: Path) -> None:
     """From the start of a new process to three-broker Metadata with a leader and a producer id.
 

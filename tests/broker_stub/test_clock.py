@@ -27,6 +27,7 @@ def test_only_advance_brings_a_virtual_deadline() -> None:
     assert clock.delay_s(1000) == 0.0
 
 
+@pytest.mark.alone
 def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins at wall time and then follows the monotonic clock, whatever happens to wall time."""
     import time

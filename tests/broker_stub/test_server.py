@@ -36,6 +36,7 @@ def sockets() -> set[str]:
     return links
 
 
+@pytest.mark.alone
 def test_three_brokers_start_in_under_five_milliseconds() -> None:
     """Once imported, a stub is up in less than 5 ms, and clients may connect at once. On a busy machine not every start is a quick one."""
     took = []

@@ -1,69 +1,7 @@
-"""The fixtures and the closing table of the conformance tests."""
+"""The fixtures of the conformance tests."""
 
 from __future__ import annotations
-
-from collections import Counter
-from typing import Any
-
-import pytest
 
 from tests.conformance.fixtures import kafka, kafka_cluster
 
 __all__ = ["kafka", "kafka_cluster"]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One row per area: how many cases and answers there are, and how many cases each broker answers as recorded."""
-    rows: dict[str, Row] = {}
-    for outcome in ("passed", "failed", "error", "skipped"):
-        for report in terminalreporter.stats.get(outcome, []):
-            for broker, area, answers, gaps in _played(report):
-                rows.setdefault(area, Row()).add(broker, outcome, answers, gaps)
-    if not rows:
-        return
-    total = Row()
-    for row in rows.values():
-        total += row
-    terminalreporter.section("conformance with Apache Kafka 4.3.1, case by case")
-    terminalreporter.write_line(f"{'area':<16}{'cases':>6}{'answers':>9}   {'Kafka as recorded':<24}stub as Kafka")
-    for area, row in [*sorted(rows.items()), ("all", total)]:
-        terminalreporter.write_line(f"{area:<16}{row.cases:>6}{row.answers:>9}   {row.say('kafka'):<24}{row.say('stub')}")
-
-
-class Row:
-    """What one area came to."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[tuple[str, str]] = Counter()
-        self.counted: Counter[str] = Counter()
-        self.gaps = 0
-
-    def add(self, broker: str, outcome: str, answers: int, gaps: int) -> None:
-        self.outcomes[broker, outcome] += 1
-        self.counted[broker] += answers
-        self.gaps += gaps
-
-    def __iadd__(self, other: Row) -> Row:
-        self.outcomes += other.outcomes
-        self.counted += other.counted
-        self.gaps += other.gaps
-        return self
-
-    @property
-    def cases(self) -> int:
-        return max(sum(count for (which, _), count in self.outcomes.items() if which == broker) for broker in ("kafka", "stub"))
-
-    @property
-    def answers(self) -> int:
-        return max(self.counted.values())
-
-    def say(self, broker: str) -> str:
-        words = {"passed": "alike", "failed": "DIFFERENT", "error": "BROKEN", "skipped": "skipped"}
-        said = [f"{self.outcomes[broker, outcome]} {word}" for outcome, word in words.items() if self.outcomes[broker, outcome]]
-        if broker == "stub" and self.gaps:
-            said.append(f"{self.gaps} answers known to differ")
-        return ", ".join(said) or "not asked"
-
-
-def _played(report: Any) -> list[tuple[str, str, int, int]]:
-    return [value for name, value in getattr(report, "user_properties", []) if name == "conformance"]

@@ -146,6 +146,7 @@ def test_help_names_every_command() -> None:
     assert "broker" in fencepost_runs().stderr + fencepost_runs().stdout
 
 
+@pytest.mark.alone
 def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
     """`fencepost broker` answers three-broker Metadata with leaders and an InitProducerId within 300 ms of its process's start. A machine
     that is busy with other things gets more than one chance, and then its CPU time counts, with which the process also ends."""

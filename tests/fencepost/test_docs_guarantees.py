@@ -424,14 +424,15 @@ def test_nobody_looked(broker: BrokerStub, caplog: pytest.LogCaptureFixture) -> 
 # -- the process -----------------------------------------------------------------------------------------------------------
 
 
-def run(broker: BrokerStub, code: str, *, settings: str = "") -> subprocess.Popen[str]:
-    """A program of its own with a producer in it, which prints a line before it does what is looked at."""
+def run(broker: BrokerStub, code: str, *, settings: str = "") -> subprocess.CompletedProcess[str]:
+    """A program of its own with a producer in it, run to its end."""
     program = f"from fencepost import Producer\nproducer = Producer(bootstrap_servers={broker.bootstrap!r}, {settings})\n{code}"
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 INTERRUPT_WHEN_WAITING = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 main = threading.main_thread().ident
 def watch():
     while not sys._current_frames()[main].f_code.co_filename.endswith('threading.py'):
@@ -467,9 +468,8 @@ def test_a_fork(broker: BrokerStub) -> None:
 
 def test_exit_without_close(broker: BrokerStub) -> None:
     """What was sent is flushed at exit."""
-    process = run(broker, f"[producer.send('{TOPIC}', b'%d' % n) for n in range(100)]", settings="linger_ms=60000, request_timeout_ms=1000")
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    assert (process.returncode, errors) == (0, "")
+    ended = run(broker, f"[producer.send('{TOPIC}', b'%d' % n) for n in range(100)]", settings="linger_ms=60000, request_timeout_ms=1000")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert values(broker) == numbers(100)
 
 
@@ -477,10 +477,9 @@ def test_exit_without_close_and_without_a_broker(broker: BrokerStub) -> None:
     """When nothing answers, exit waits no longer than exit_flush_ms and says how many records were lost."""
     broker.faults.on(Api.PRODUCE).before().forever().hold()
     begun = time.monotonic()
-    process = run(broker, f"[producer.send('{TOPIC}', b'%d' % n) for n in range(100)]", settings="exit_flush_ms=300")
-    _, errors = process.communicate(timeout=DEADLINE_S)
+    ended = run(broker, f"[producer.send('{TOPIC}', b'%d' % n) for n in range(100)]", settings="exit_flush_ms=300")
     assert time.monotonic() - begun < DEADLINE_S / 2
-    assert "100 records were lost" in errors
+    assert "100 records were lost" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -490,10 +489,9 @@ def test_ctrl_c(broker: BrokerStub, wait: str) -> None:
     """Ctrl-C interrupts every wait, and the process ends."""
     broker.faults.on(Api.PRODUCE).before().forever().hold()
     code = f"future = producer.send('{TOPIC}', b'1')\n{INTERRUPT_WHEN_WAITING}{wait}"
-    process = run(broker, code, settings="exit_flush_ms=100, buffer_memory=20000, max_request_size=10000")
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    assert "KeyboardInterrupt" in errors
-    assert process.returncode != 0
+    ended = run(broker, code, settings="exit_flush_ms=100, buffer_memory=20000, max_request_size=10000")
+    assert "KeyboardInterrupt" in ended.stderr
+    assert ended.returncode != 0
 
 
 def test_after_close(broker: BrokerStub) -> None:
