@@ -1,7 +1,7 @@
-"""The only impure loop: it turns the core's commands into sockets, timers and callbacks, on its own thread.
+"""The only impure part: on an event loop it turns the core's commands into sockets, timers and callbacks.
 
-Callers' threads reach it through `post` alone. What its core raises is a bug; it ends the producer with every record told so, and never
-hangs a caller.
+Whose loop that is, the façade decides: `sender` runs one on a thread of its own, `aio` uses the caller's. Everything here runs on the
+loop's thread. What the core raises is a bug; it ends the producer with every record told so, and never hangs a caller.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import singledispatchmethod
-from typing import Any, TypeVar
+from typing import Any
 
 from producer.config import addresses
 from producer.core.accumulator import Accumulator
-from producer.core.batch import Shared, deadline_after
 from producer.core.core import Core
-from producer.core.errors import Fatal, FencepostError, ProducerClosed, again
+from producer.core.errors import Fatal, FencepostError, again
 from producer.core.events import (
     Announce,
-    Appended,
     Command,
     Connect,
     Connected,
@@ -44,10 +41,7 @@ from producer.version import VERSION
 
 log = logging.getLogger("fencepost.producer")
 
-T = TypeVar("T")
-
 UNSEEN_LOG_DELAY_S = 1.0
-STOP_TIMEOUT_S = 5.0
 
 
 def now_ms() -> float:
@@ -56,25 +50,27 @@ def now_ms() -> float:
 
 
 class Engine:
-    """Owns the loop, the thread, the links and the core. `announce` is told what is heard of topics, `room` that the budget has some."""
+    """Owns the links and the core. `announce` is told what is heard of topics, `freed` that bytes were given back to the budget, `died`
+    that the producer has ended."""
 
     def __init__(
         self,
         settings: Settings,
         accumulator: Accumulator,
-        shared: Shared,
+        loop: asyncio.AbstractEventLoop,
         *,
         announce: Callable[[Announce], None],
+        freed: Callable[[], None],
         died: Callable[[FencepostError], None],
     ) -> None:
         self.failures = Failures()
         self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random)
         self._settings = settings
         self._accumulator = accumulator
-        self._shared = shared
+        self._loop = loop
         self._announce = announce
+        self._tell_room = freed
         self._died = died
-        self._room = threading.Condition()
         self._links: dict[int, Link] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._inbox: deque[Event] = deque()
@@ -82,83 +78,11 @@ class Engine:
         self._freed = False
         self._timer: asyncio.TimerHandle | None = None
         self._say_timer: asyncio.TimerHandle | None = None
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
-
-    # -- from any thread ---------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def post(self, event: Event) -> None:
-        """Hand the core an event, soon. After the end it is ignored."""
-        try:
-            self._loop.call_soon_threadsafe(self.handle, event)
-        except RuntimeError:
-            if not self._loop.is_closed():
-                raise
-
-    def wake(self) -> None:
-        """The accumulator has something new."""
-        self.post(APPENDED)
-
-    def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. The sender stops
-        lingering meanwhile."""
-        deadline = deadline_after(timeout_s)
-        with self._room:
-            self._accumulator.waiting += 1
-            try:
-                self.wake()
-                while (result := attempt()) is None and (left := deadline - time.monotonic()) > 0:
-                    self._room.wait(left)
-                return result
-            finally:
-                self._accumulator.waiting -= 1
-
-    def catch_up(self, timeout_s: float) -> bool:
-        """Wait until the sender thread has finished what it does now, callbacks included; False when the time passed first."""
-        done = threading.Event()
-        try:
-            self._loop.call_soon_threadsafe(done.set)
-        except RuntimeError:
-            return True
-        deadline = deadline_after(timeout_s)
-        while self.running and not done.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
-            if time.monotonic() >= deadline:
-                return False
-        return True
-
-    def stop(self, reason: FencepostError) -> None:
-        """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
-        try:
-            self._loop.call_soon_threadsafe(self._finish, reason)
-        except RuntimeError:
-            return
-        if threading.current_thread() is not self._thread:
-            self._thread.join(STOP_TIMEOUT_S)
 
     def trouble(self) -> str:
         """Why no broker answers, for an error message."""
         failures = [f"{node.address.host}:{node.address.port}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
         return "; ".join(failures) or "no broker answered"
-
-    @property
-    def running(self) -> bool:
-        return self._thread.is_alive()
-
-    # -- the loop's thread -------------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        self._shared.sender_ident = threading.get_ident()
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._stop.wait())
-            self._loop.run_until_complete(self._close_links())
-        finally:
-            self._end(ProducerClosed("the producer is closed"))
-            self._loop.close()
 
     def handle(self, event: Event) -> None:
         """Run the core on an event and on all events that its commands cause at once."""
@@ -175,10 +99,12 @@ class Engine:
         except Exception as error:
             log.exception("the sender failed; the producer ends here")
             self._inbox.clear()
-            self._end(Fatal(f"internal error in the sender: {error!r}"))
+            self.end(Fatal(f"internal error in the sender: {error!r}"))
         finally:
             self._busy = False
-            self._tell_room()
+            if self._freed:
+                self._freed = False
+                self._tell_room()
 
     def _set_timer(self, seen_ms: float) -> None:
         """Wake the core for what comes due after the time that it has seen; some of that may be past by now."""
@@ -188,12 +114,6 @@ class Engine:
             self._timer = None
         if wake_ms != float("inf"):
             self._timer = self._loop.call_later(max(0.0, wake_ms - now_ms()) / 1000.0, self.handle, TICKED)
-
-    def _tell_room(self) -> None:
-        if self._freed:
-            self._freed = False
-            with self._room:
-                self._room.notify_all()
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -285,21 +205,18 @@ class Engine:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def _finish(self, reason: FencepostError) -> None:
-        self._end(reason)
-        self._stop.set()
-
-    def _end(self, reason: FencepostError) -> None:
+    def end(self, reason: FencepostError) -> None:
+        """Nothing more is accepted or sent; whatever has no outcome fails with the reason."""
         if self._accumulator.refusal is None:
             self._accumulator.refusal = reason
         if self.core.dead is None:
             self._died(reason)
         for command in self.core.abandon(again(reason)):
             self._do(command)
-        self._freed = True
         self._tell_room()
 
-    async def _close_links(self) -> None:
+    async def close_links(self) -> None:
+        """Leave no timer, task or socket behind."""
         for timer in (self._timer, self._say_timer):
             if timer is not None:
                 timer.cancel()
@@ -312,5 +229,4 @@ class Engine:
         await asyncio.gather(*waits, asyncio.sleep(0), return_exceptions=True)
 
 
-APPENDED = Appended()
 TICKED = Ticked()

@@ -23,7 +23,7 @@ from producer.core.batch import Batch, Shared
 from producer.core.errors import ProducerClosed, ProducerForked
 
 if TYPE_CHECKING:
-    from producer.engine import Engine
+    from producer.sender import Sender
 
 log = logging.getLogger("fencepost.producer")
 
@@ -31,8 +31,8 @@ log = logging.getLogger("fencepost.producer")
 class Lease:
     """Held by the producer object alone, so that its collection is the producer's collection."""
 
-    def __init__(self, engine: Engine, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
-        self.engine = engine
+    def __init__(self, sender: Sender, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
+        self.sender = sender
         self._accumulator = accumulator
         self._shared = shared
         self._exit_flush_s = exit_flush_s
@@ -45,13 +45,13 @@ class Lease:
         LIVE.discard(self)
 
     def __del__(self) -> None:
-        if not self._ended and self._shared.forked is None and self.engine.running:
+        if not self._ended and self._shared.forked is None and self.sender.running:
             warnings.warn("a producer was garbage-collected without close(); its undelivered records fail", ResourceWarning, stacklevel=2)
-            self.engine.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
+            self.sender.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
 
     def begin_to_leave(self) -> Callable[[], None]:
         """The process exits: begin to flush. What this returns waits for the rest of the bound, and says what was lost."""
-        if self._ended or self._shared.forked is not None or not self.engine.running:
+        if self._ended or self._shared.forked is not None or not self.sender.running:
             return lambda: None
         self.end()
         return partial(self._leave, self._accumulator.begin_flush(), time.monotonic() + self._exit_flush_s)
@@ -59,8 +59,8 @@ class Lease:
     def _leave(self, batches: list[Batch], deadline: float) -> None:
         late = [batch for batch in batches if not batch.wait(max(0.0, deadline - time.monotonic()))]
         lost = sum(int(batch.count) for batch in late)
-        self.engine.stop(ProducerClosed("the process exited before the record was acknowledged"))
-        unseen = self.engine.failures.take()
+        self.sender.stop(ProducerClosed("the process exited before the record was acknowledged"))
+        unseen = self.sender.failures.take()
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
             log.critical("exit without close(): %d records were lost after waiting %g s", count, self._exit_flush_s)
@@ -73,12 +73,12 @@ class Lease:
         self._shared.lock = Lock()
         self._shared.forked = forked
         self._accumulator.refusal = forked
-        BURIED.append(self.engine)
+        BURIED.append(self.sender)
 
 
 LIVE: weakref.WeakSet[Lease] = weakref.WeakSet()
-BURIED: list[Engine] = []
-"""A parent's engines in its child: kept, so that no destructor touches a socket or an epoll set that the parent is using."""
+BURIED: list[Sender] = []
+"""A parent's senders in its child: kept, so that no destructor touches a socket or an epoll set that the parent is using."""
 
 
 def leave_all() -> None:

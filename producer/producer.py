@@ -34,8 +34,9 @@ from producer.core.errors import (
 from producer.core.events import TopicWanted
 from producer.core.settings import Partitioner, Settings
 from producer.directory import Directory
-from producer.engine import Engine, now_ms
+from producer.engine import now_ms
 from producer.lifecycle import Lease
+from producer.sender import Sender
 
 log = logging.getLogger("fencepost.producer")
 
@@ -68,13 +69,13 @@ class Producer:
         self._directory = Directory(
             self._accumulator, partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN)
         )
-        self._engine = Engine(self._settings, self._accumulator, self._shared, announce=self._directory.announce, died=self._directory.die)
-        self._shared.wake = self._engine.wake
+        self._sender = Sender(self._settings, self._accumulator, self._shared, announce=self._directory.announce, died=self._directory.die)
+        self._shared.wake = self._sender.wake
         self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
         self._topics = self._accumulator.topics
         self._closed = False
-        self._lease = Lease(self._engine, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
-        self._engine.start()
+        self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+        self._sender.start()
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -128,8 +129,8 @@ class Producer:
         check_topic(topic)
         limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
         self._directory.forget_refusal(topic)
-        self._engine.post(TopicWanted(topic, limit_s * 1000.0))
-        return list(range(self._directory.wait(topic, -1, limit_s, trouble=self._engine.trouble).partitions))
+        self._sender.post(TopicWanted(topic, limit_s * 1000.0))
+        return list(range(self._directory.wait(topic, -1, limit_s, trouble=self._sender.engine.trouble).partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,7 @@ class Producer:
         self._refuse_on_sender("flush")
         self._refuse_after_fork()
         self._drain(self._shared.patience_s if timeout is None else timeout)
-        unseen = self._engine.failures.take()
+        unseen = self._sender.failures.take()
         if unseen is not None:
             raise unseen
 
@@ -164,9 +165,9 @@ class Producer:
         except TimeoutError:
             log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
         finally:
-            self._engine.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
+            self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._lease.end()
-        unseen = self._engine.failures.take()
+        unseen = self._sender.failures.take()
         if unseen is not None:
             raise unseen
 
@@ -199,10 +200,10 @@ class Producer:
         if refusal is not None:
             raise again(refusal)
         self._directory.forget_refusal(topic)
-        self._engine.post(TopicWanted(topic, partitions=wanted + 1))
+        self._sender.post(TopicWanted(topic, partitions=wanted + 1))
         if self._shared.on_sender():
             raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
-        return self._directory.wait(topic, wanted, self._settings.max_block_ms / 1000.0, trouble=self._engine.trouble)
+        return self._directory.wait(topic, wanted, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
 
     def _append_later(
         self,
@@ -219,7 +220,7 @@ class Producer:
         limit = "inside a delivery callback, which cannot wait"
         if not self._shared.on_sender():
             limit = f"for max_block_ms={plain(self._settings.max_block_ms)}"
-            future = self._engine.when_room(
+            future = self._sender.when_room(
                 lambda: self._accumulator.append(queues, partition, timestamp, key, value, headers, on_delivery),
                 self._settings.max_block_ms / 1000.0,
             )
@@ -238,7 +239,7 @@ class Producer:
                     left = sum(int(late.count) for late in waiting[place:] if not late.complete())
                     raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way")
             # An outcome is published before its callbacks run and its failure is noted: let the sender finish what it is at.
-            if not self._engine.catch_up(max(0.0, deadline - time.monotonic())):
+            if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")
         finally:
             self._accumulator.end_flush()

@@ -65,7 +65,7 @@ def test_close_raises_it_too(stub: BrokerStub) -> None:
     """close, and with it the end of a `with` block, raises what flush would have raised, after everything was closed."""
     with pytest.raises(UndeliveredRecords, match="2 records"), quick(stub, **ONE_EACH) as producer:
         failing(stub, producer, 2)
-    assert not producer._engine.running
+    assert not producer._sender.running
 
 
 @pytest.mark.parametrize("look", ["result", "exception", "callback", "late callback"])
@@ -118,7 +118,7 @@ def test_a_look_in_time_keeps_the_log_quiet(stub: BrokerStub, caplog: pytest.Log
     with quick(stub) as producer:
         (future,) = failing(stub, producer, 1)
         assert future.exception(0)
-        producer._engine.failures.say()
+        producer._sender.failures.say()
     assert complaints(caplog) == []
 
 

@@ -74,7 +74,7 @@ def test_a_dead_producer_hangs_nobody() -> None:
             producer.partitions_for("yet-another")
         producer.flush(20)
         producer.close(20)
-        assert not producer._engine.running
+        assert not producer._sender.running
 
 
 def test_a_refused_producer_id_is_fatal_at_the_first_record() -> None:
@@ -147,7 +147,7 @@ def test_an_error_of_ours_ends_the_producer_and_tells_everybody(monkeypatch: pyt
         def broken(*args: object) -> Any:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(producer._engine.core.delivery, "advance", broken)
+        monkeypatch.setattr(producer._sender.engine.core.delivery, "advance", broken)
         failure = producer.send("t", b"y").exception(20)
         assert isinstance(failure, DeliveryFatal)
         assert "internal error" in str(failure)
@@ -155,4 +155,4 @@ def test_an_error_of_ours_ends_the_producer_and_tells_everybody(monkeypatch: pyt
             producer.send("t", b"z")
         until(lambda: any(record.exc_info for record in caplog.records), "the traceback")
         producer.close(20)
-        assert not producer._engine.running
+        assert not producer._sender.running

@@ -35,8 +35,8 @@ def interrupt(call, condition):
 
 CALLS = {
     "send on a full buffer": ("lambda: producer.send('t', b'y' * 2_500)", "lambda: producer._accumulator.waiting"),
-    "send to an unknown topic": ("lambda: producer.send('missing', b'y')", "lambda: 'missing' in producer._engine.core.scout._wanted"),
-    "partitions_for": ("lambda: producer.partitions_for('missing')", "lambda: 'missing' in producer._engine.core.scout._wanted"),
+    "send to an unknown topic": ("lambda: producer.send('missing', b'y')", "lambda: 'missing' in producer._sender.engine.core.scout._wanted"),
+    "partitions_for": ("lambda: producer.partitions_for('missing')", "lambda: 'missing' in producer._sender.engine.core.scout._wanted"),
     "result": ("pending.result", "lambda: pending.batch._event is not None"),
     "exception": ("pending.exception", "lambda: pending.batch._event is not None"),
     "flush": ("producer.flush", "lambda: producer._accumulator.hurried() and pending.batch._event is not None"),
@@ -68,7 +68,7 @@ def test_close_is_interrupted() -> None:
         STAGE
         + """
 interrupt(producer.close, lambda: producer._accumulator.hurried() and pending.batch._event is not None)
-print(producer._engine.running, type(pending.exception(0)).__name__)
+print(producer._sender.running, type(pending.exception(0)).__name__)
 producer.close()
 stub.close()
 """
@@ -89,7 +89,7 @@ began = time.monotonic()
 try:
     work()
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - began < 20, producer._engine.running)
+    print("interrupted", time.monotonic() - began < 20, producer._sender.running)
 stub.close()
 """
     )

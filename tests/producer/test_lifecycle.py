@@ -92,7 +92,7 @@ def test_close_is_bounded_when_the_broker_is_dead(timeout: float) -> None:
             producer.close(timeout)
         assert time.monotonic() - began < SOON_S
         assert all(isinstance(future.exception(0), DeliveryFatal) for future in futures)
-        assert not producer._engine.running
+        assert not producer._sender.running
 
 
 def test_close_is_bounded_when_the_broker_hangs() -> None:
@@ -120,7 +120,7 @@ def test_close_while_connecting() -> None:
             until(lambda: stub.stats()["connections"] > 0, "it connects")
             producer.close(0.1)
             assert isinstance(sending.exception(SOON_S), ProducerClosed)
-        assert not producer._engine.running
+        assert not producer._sender.running
         stub.faults.clear()
 
 

@@ -117,7 +117,7 @@ def test_an_address_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     with Producer(bootstrap_servers="127.0.0.1:1,kafka:1,nowhere:1", **QUICK) as producer, ThreadPoolExecutor() as pool:
         waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
-        until(producer._engine.trouble, "the three reasons", good=lambda said: said == "; ".join(expected))
+        until(producer._sender.engine.trouble, "the three reasons", good=lambda said: said == "; ".join(expected))
         assert isinstance(waiting.exception(20), TopicUnavailable)
 
 
@@ -194,7 +194,7 @@ def test_a_broker_that_comes_back_is_found() -> None:
         producer.send("t", b"0").result(20)
         stub.stop_broker(1)
         future = producer.send("t", b"1")
-        node = producer._engine.core.nodes.get(1)
+        node = producer._sender.engine.core.nodes.get(1)
         assert node is not None
         until(lambda: node.failures >= 4, "some attempts")
         stub.start_broker(1)

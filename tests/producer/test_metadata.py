@@ -74,9 +74,9 @@ def test_a_refusal_that_comes_before_the_wait_is_heard(monkeypatch: pytest.Monke
     """The broker's refusal may arrive before the caller begins to wait for it: it is raised all the same, not forgotten."""
     with BrokerStub() as stub, quick(stub) as producer:
         stub.faults.on(Api.METADATA).where(topic="secret").before().forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        honest = producer._engine.post
+        honest = producer._sender.post
         heard = threading.Event()
-        announce = producer._engine._announce
+        announce = producer._sender.engine._announce
 
         def announced(news: Any) -> None:
             announce(news)
@@ -87,8 +87,8 @@ def test_a_refusal_that_comes_before_the_wait_is_heard(monkeypatch: pytest.Monke
             if isinstance(event, TopicWanted):
                 heard.wait(20)
 
-        monkeypatch.setattr(producer._engine, "_announce", announced)
-        monkeypatch.setattr(producer._engine, "post", slow_post)
+        monkeypatch.setattr(producer._sender.engine, "_announce", announced)
+        monkeypatch.setattr(producer._sender, "post", slow_post)
         with pytest.raises(RecordRefused):
             producer.send("secret", b"x")
 

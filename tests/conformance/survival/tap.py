@@ -35,7 +35,7 @@ class Tap:
         self.impatient = 0  # requests to a broker that had asked for one, before it was over
         self._pauses: dict[int, float] = {}
         self._waiting: dict[int, tuple[int, dict[tuple[str | UUID, int], BatchName]]] = {}
-        core = self._core = producer._engine.core
+        core = self._core = producer._sender.engine.core
         self._handle = core.handle
         setattr(core, "handle", self._watch)  # noqa: B010 - a method of one instance, which mypy would not have assigned
 

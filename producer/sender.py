@@ -1,0 +1,127 @@
+"""The sender thread: an engine on an event loop of its own, and what callers' threads may ask of it.
+
+Nothing here blocks the loop. Every wait of a caller has a deadline and ends when the thread does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Shared, deadline_after
+from producer.core.errors import FencepostError, ProducerClosed
+from producer.core.events import Announce, Appended, Event
+from producer.core.settings import Settings
+from producer.engine import Engine
+from producer.failures import Failures
+
+STOP_TIMEOUT_S = 5.0
+
+T = TypeVar("T")
+
+
+class Sender:
+    """See the module. `announce` and `died` are the engine's, called on the thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        shared: Shared,
+        *,
+        announce: Callable[[Announce], None],
+        died: Callable[[FencepostError], None],
+    ) -> None:
+        self._accumulator = accumulator
+        self._shared = shared
+        self._room = threading.Condition()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self.engine = Engine(settings, accumulator, self._loop, announce=announce, freed=self._tell_room, died=died)
+        self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
+
+    @property
+    def failures(self) -> Failures:
+        return self.engine.failures
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def post(self, event: Event) -> None:
+        """Hand the core an event, soon. After the end it is ignored."""
+        try:
+            self._loop.call_soon_threadsafe(self.engine.handle, event)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def wake(self) -> None:
+        """The accumulator has something new."""
+        self.post(APPENDED)
+
+    def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
+        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. The sender stops
+        lingering meanwhile."""
+        deadline = deadline_after(timeout_s)
+        with self._room:
+            self._accumulator.waiting += 1
+            try:
+                self.wake()
+                while (result := attempt()) is None and (left := deadline - time.monotonic()) > 0:
+                    self._room.wait(left)
+                return result
+            finally:
+                self._accumulator.waiting -= 1
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
+        done = threading.Event()
+        try:
+            self._loop.call_soon_threadsafe(done.set)
+        except RuntimeError:
+            return True
+        deadline = deadline_after(timeout_s)
+        while self.running and not done.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                return False
+        return True
+
+    def stop(self, reason: FencepostError) -> None:
+        """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
+        try:
+            self._loop.call_soon_threadsafe(self._finish, reason)
+        except RuntimeError:
+            return
+        if threading.current_thread() is not self._thread:
+            self._thread.join(STOP_TIMEOUT_S)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._shared.sender_ident = threading.get_ident()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._stop.wait())
+            self._loop.run_until_complete(self.engine.close_links())
+        finally:
+            self.engine.end(ProducerClosed("the producer is closed"))
+            self._loop.close()
+
+    def _finish(self, reason: FencepostError) -> None:
+        self.engine.end(reason)
+        self._stop.set()
+
+    def _tell_room(self) -> None:
+        with self._room:
+            self._room.notify_all()
+
+
+APPENDED = Appended()
