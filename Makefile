@@ -11,6 +11,8 @@ WORKERS ?= 2
 BENCH_ARGS ?=
 # How many seeds of each kind `make simulate` runs.
 RUNS ?= 300
+# How many times as many messages and damages `make fuzz` draws.
+EFFORT ?= 20
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -22,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench kafka simulate survive install clean
+.PHONY: demo test test-compiled test-pure check lint format bench kafka simulate fuzz survive install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -72,6 +74,9 @@ bench: .venv/.built
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation -s --timeout 7200
+
+fuzz: .venv/.built
+	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/wire -n $(WORKERS) --timeout 7200
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from producer.core import errors
 from producer.core.errors import FencepostError, Persisted
-from producer.core.verdict import TABLE, UNKNOWN_CODE, Row, Verdict
+from producer.core.verdict import OTHERWISE, TABLE, Row, Verdict
 from producer.wire.codes import Api, ErrorCode
 
 PAGE = Path(__file__).with_name("errors.md")
@@ -87,7 +87,7 @@ def _api(api: Api) -> str:
     head = ["code", "name", "verdict", *(["the batch of this attempt is"] if told else []), "because"]
     lines = [f"## {title}", "", words, f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [_row(str(int(code)), code.name, row, told=told) for code, row in sorted(TABLE[api].items(), key=_order)]
-    lines.append(_row("", "any other", UNKNOWN_CODE, told=told))
+    lines.append(_row("", "any other", OTHERWISE[api], told=told))
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from producer._hot import verify as _verify
 
 if TYPE_CHECKING:
+    from producer.aio import AsyncProducer as AsyncProducer
     from producer.core.batch import RecordFuture as RecordFuture
+    from producer.core.bulk import BulkFuture as BulkFuture
+    from producer.core.errors import AuthenticationFailed as AuthenticationFailed
     from producer.core.errors import BufferFull as BufferFull
     from producer.core.errors import ConfigError as ConfigError
     from producer.core.errors import DeliveryError as DeliveryError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from producer.core.errors import Fenced as Fenced
     from producer.core.errors import FencepostError as FencepostError
     from producer.core.errors import Misuse as Misuse
+    from producer.core.errors import NoUsableBroker as NoUsableBroker
     from producer.core.errors import Persisted as Persisted
     from producer.core.errors import ProducerClosed as ProducerClosed
     from producer.core.errors import ProducerForked as ProducerForked
@@ -30,16 +34,22 @@ if TYPE_CHECKING:
     from producer.core.errors import Retriable as Retriable
     from producer.core.errors import TopicUnavailable as TopicUnavailable
     from producer.core.errors import UndeliveredRecords as UndeliveredRecords
+    from producer.core.record import Deliveries as Deliveries
     from producer.core.record import RecordMetadata as RecordMetadata
     from producer.core.settings import Partitioner as Partitioner
+    from producer.core.settings import SaslMechanism as SaslMechanism
+    from producer.core.settings import SecurityProtocol as SecurityProtocol
     from producer.core.settings import Settings as Settings
     from producer.producer import Producer as Producer
 
 _verify()
 
 _HOMES = {
+    "producer.aio": ("AsyncProducer",),
     "producer.core.batch": ("RecordFuture",),
+    "producer.core.bulk": ("BulkFuture",),
     "producer.core.errors": (
+        "AuthenticationFailed",
         "BufferFull",
         "ConfigError",
         "DeliveryError",
@@ -50,6 +60,7 @@ _HOMES = {
         "Fenced",
         "FencepostError",
         "Misuse",
+        "NoUsableBroker",
         "Persisted",
         "ProducerClosed",
         "ProducerForked",
@@ -59,9 +70,11 @@ _HOMES = {
         "TopicUnavailable",
         "UndeliveredRecords",
     ),
-    "producer.core.record": ("RecordMetadata",),
+    "producer.core.record": ("Deliveries", "RecordMetadata"),
     "producer.core.settings": (
         "Partitioner",
+        "SaslMechanism",
+        "SecurityProtocol",
         "Settings",
     ),
     "producer.producer": ("Producer",),
@@ -69,8 +82,12 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncProducer",
+    "AuthenticationFailed",
     "BufferFull",
+    "BulkFuture",
     "ConfigError",
+    "Deliveries",
     "DeliveryError",
     "DeliveryFatal",
     "DeliveryTimeout",
@@ -79,6 +96,7 @@ __all__ = [
     "Fenced",
     "FencepostError",
     "Misuse",
+    "NoUsableBroker",
     "Partitioner",
     "Persisted",
     "Producer",
@@ -89,6 +107,8 @@ __all__ = [
     "RecordRefused",
     "RecordTooLarge",
     "Retriable",
+    "SaslMechanism",
+    "SecurityProtocol",
     "Settings",
     "TopicUnavailable",
     "UndeliveredRecords",

@@ -19,6 +19,10 @@ HOT: Final = (
     "producer.core.partition",
     "producer.core.batch",
     "producer.core.accumulator",
+    "producer.core.rows",
+    "producer.core.bulk",
+    "producer.core.bulk_append",
+    "producer.front",
     "producer.producer",
     "broker_stub.log.walk",
 )

@@ -12,10 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from producer.compression import NAMES, check_key, read_codec, settle_level
 from producer.core.cluster import Address
 from producer.core.errors import ConfigError, plain
-from producer.core.settings import Partitioner, Settings
-from producer.wire.compression import Codec
+from producer.core.settings import Settings
+from producer.placing import read_partitioner
+from producer.security import ALIASES, SECURITY_READERS, check_security
+from producer.serializers import read_serializer
+from producer.tls import client_context
 
 DOTTED: Final[dict[str, str]] = {
     "bootstrap.servers": "bootstrap_servers",
@@ -27,10 +31,10 @@ DOTTED: Final[dict[str, str]] = {
     "buffer.memory": "buffer_memory",
     "max.request.size": "max_request_size",
     "max.block.ms": "max_block_ms",
-    "compression.type": "compression_type",
-    "compression.level": "compression_level",
-    "compression.lz4.level": "compression_level",
+    **NAMES,
     "partitioner": "partitioner",
+    "key.serializer": "key_serializer",
+    "value.serializer": "value_serializer",
     "max.in.flight.requests.per.connection": "max_in_flight",
     "retries": "retries",
     "retry.backoff.ms": "retry_backoff_ms",
@@ -45,12 +49,15 @@ DOTTED: Final[dict[str, str]] = {
     "allow.auto.create.topics": "allow_auto_create_topics",
     "resolve.grace.ms": "resolve_grace_ms",
     "exit.flush.ms": "exit_flush_ms",
+    **ALIASES,
 }
-"""Kafka's names, and ours in the same style, for each setting."""
+"""Kafka's names, and ours in the same style, for each setting; and what other clients call it where their users would look for that."""
 
 ACKS: Final[dict[object, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
 BATCH_SIZE_MAX: Final = 1_048_576
 """A batch above the brokers' default max.message.bytes (1,048,588 with its overhead) would be refused."""
+
+CLIENT_ID_BYTES_MAX: Final = 32_767
 
 AT_LEAST: Final[dict[str, float]] = {
     "linger_ms": 0,
@@ -72,13 +79,21 @@ AT_LEAST: Final[dict[str, float]] = {
     "resolve_grace_ms": 0,
     "exit_flush_ms": 0,
 }
-AT_MOST: Final[dict[str, float]] = {"batch_size": BATCH_SIZE_MAX, "retries": 2_147_483_647, "request_timeout_ms": 2_147_483_647}
+AT_MOST: Final[dict[str, float]] = {
+    "batch_size": BATCH_SIZE_MAX,
+    "buffer_memory": 1 << 60,
+    "retries": 2_147_483_647,
+    "request_timeout_ms": 2_147_483_647,
+}
 
 
 def read_settings(given: Mapping[str, Any]) -> Settings:
     """Settings from keyword arguments or a dictionary in either spelling. Raises ConfigError."""
     named: dict[str, Any] = {}
     for key, value in given.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"{key!r} is no name of a setting")
+        check_key(key, value)
         name = _name(key)
         if name in named:
             raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
@@ -86,9 +101,12 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     if "bootstrap_servers" not in named:
         raise ConfigError("bootstrap_servers is missing: give at least one broker as 'host:port'")
     _soften(named)
-    settings = _fit(_typed(named), given=named)
+    settings = settle_level(_fit(_typed(named), given=named))
     _check_ranges(settings)
     _check_conflicts(settings)
+    check_security(settings, given={name for name, value in named.items() if value is not None})
+    if settings.security_protocol.tls and settings.ssl_context is None:
+        settings = msgspec.structs.replace(settings, ssl_context=client_context(settings))
     return settings
 
 
@@ -98,8 +116,9 @@ def addresses(settings: Settings) -> list[Address]:
 
 
 def _name(key: str) -> str:
-    if key in DOTTED:
-        return DOTTED[key]
+    for spelling in (key, key.replace("_", ".")):
+        if spelling in DOTTED:
+            return DOTTED[spelling]
     if key in Settings.__struct_fields__:
         return key
     candidates = [*DOTTED, *Settings.__struct_fields__]
@@ -112,26 +131,6 @@ def _acks(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in ACKS:
         raise ConfigError(f"{key}={value!r}: acks is 0, 1 or 'all' (-1)")
     return ACKS[value]
-
-
-def _codec(key: str, value: object) -> Codec:
-    if isinstance(value, Codec):
-        codec = value
-    else:
-        name = str(value).upper()
-        if name not in Codec.__members__:
-            raise ConfigError(f"{key}={value!r}: the codecs are {', '.join(c.name.lower() for c in Codec)}")
-        codec = Codec[name]
-    if codec not in (Codec.NONE, Codec.LZ4):
-        raise ConfigError(f"{key}={value!r}: this version compresses with none and lz4 only")
-    return codec
-
-
-def _partitioner(key: str, value: object) -> Partitioner:
-    try:
-        return Partitioner(value)
-    except ValueError:
-        raise ConfigError(f"{key}={value!r}: the partitioners are {', '.join(p.value for p in Partitioner)}") from None
 
 
 def _servers(key: str, value: object) -> tuple[str, ...]:
@@ -149,16 +148,19 @@ def _servers(key: str, value: object) -> tuple[str, ...]:
 def _address(server: str) -> Address:
     bare = server.split("://", 1)[-1]
     host, _, port = bare.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise ConfigError(f"bootstrap_servers: {server!r} is not 'host:port' with a port from 1 to 65535")
     return Address(host.strip("[]"), int(port))
 
 
 READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "acks": _acks,
-    "compression_type": _codec,
-    "partitioner": _partitioner,
+    "compression_type": read_codec,
+    "partitioner": read_partitioner,
+    "key_serializer": read_serializer,
+    "value_serializer": read_serializer,
     "bootstrap_servers": _servers,
+    **SECURITY_READERS,
 }
 
 
@@ -201,6 +203,12 @@ def _check_ranges(settings: Settings) -> None:
 
 
 def _check_conflicts(s: Settings) -> None:
+    try:
+        encoded = s.client_id.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"client_id={s.client_id!r} cannot be written as UTF-8: {error.reason}") from None
+    if len(encoded) > CLIENT_ID_BYTES_MAX:
+        raise ConfigError(f"client_id is {len(encoded)} bytes long: it must be at most {CLIENT_ID_BYTES_MAX}")
     if s.enable_idempotence:
         if s.acks != -1:
             raise ConfigError(

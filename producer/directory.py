@@ -27,6 +27,7 @@ class Directory:
         self._changed = threading.Condition()
         self._refused: dict[str, int] = {}
         self._missing: dict[str, int] = {}
+        self._unheard: dict[str, FencepostError] = {}
         self._dead: FencepostError | None = None
 
     def announce(self, news: Announce) -> None:
@@ -34,7 +35,9 @@ class Directory:
         heard = news.heard
         with self._changed:
             self._missing.pop(heard.topic, None)
-            if heard.change is Change.MISSING:
+            if news.failure is not None:
+                self._unheard[heard.topic] = news.failure
+            elif heard.change is Change.MISSING:
                 self._missing[heard.topic] = heard.code
             elif heard.change is Change.REFUSED:
                 self._refused[heard.topic] = heard.code
@@ -54,6 +57,7 @@ class Directory:
         """Somebody is about to ask for the topic again."""
         with self._changed:
             self._refused.pop(topic, None)
+            self._unheard.pop(topic, None)
 
     def die(self, error: FencepostError) -> None:
         """Nothing will be heard any more."""
@@ -62,30 +66,41 @@ class Directory:
             self._changed.notify_all()
 
     def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
-        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable or RecordRefused.
+        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable, RecordRefused or NoUsableBroker.
 
         `trouble`: what keeps the brokers from answering, asked when nothing was heard.
         """
         deadline = deadline_after(timeout_s)
         with self._changed:
-            while True:
-                queues = self._accumulator.topics.get(topic)
-                if queues is not None and partition < queues.partitions:
-                    return queues
-                if topic in self._refused:
-                    code = self._refused[topic]
-                    raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)
-                if self._dead is not None:
-                    raise again(self._dead)
+            while (queues := self.look(topic, partition)) is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise TopicUnavailable(self._excuse(topic, partition, queues, timeout_s, trouble()))
+                    raise self.unavailable(topic, partition, timeout_s, trouble())
                 self._changed.wait(left)
+            return queues
 
-    def _excuse(self, topic: str, partition: int, queues: TopicQueues | None, timeout_s: float, trouble: str) -> str:
+    def look(self, topic: str, partition: int) -> TopicQueues | None:
+        """The topic's queues if it is known to have the partition, None if there is reason to wait. Raises as `wait` does, or what ended
+        the producer."""
+        queues = self._accumulator.topics.get(topic)
+        if queues is not None and partition < queues.partitions:
+            return queues
+        if topic in self._refused:
+            code = self._refused[topic]
+            raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)
+        if self._dead is not None:
+            raise again(self._dead)
+        if topic in self._unheard:
+            raise again(self._unheard[topic])
+        return None
+
+    def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
+        """The error of a wait that was in vain. `trouble`: what keeps the brokers from answering."""
         limit = f"within max_block_ms={plain(timeout_s * 1000)}"
+        queues = self._accumulator.topics.get(topic)
         if queues is not None:
-            return f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}"
+            return TopicUnavailable(f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}")
         if topic in self._missing:
-            return f"topic {topic!r} did not become available {limit}: the brokers say {error_name(self._missing[topic])}"
-        return f"nothing was heard of topic {topic!r} {limit}: {trouble}"
+            said = error_name(self._missing[topic])
+            return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {said}")
+        return TopicUnavailable(f"nothing was heard of topic {topic!r} {limit}: {trouble}")

@@ -18,7 +18,7 @@ from typing import Any
 from producer.config import addresses
 from producer.core.accumulator import Accumulator
 from producer.core.core import Core
-from producer.core.errors import Fatal, FencepostError, again
+from producer.core.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
 from producer.core.events import (
     Announce,
     Command,
@@ -35,9 +35,10 @@ from producer.core.events import (
     Written,
 )
 from producer.core.settings import Settings
+from producer.dialer import Dialer
 from producer.failures import Failures
-from producer.link import Link, open_link
-from producer.version import VERSION
+from producer.link import Link
+from producer.refusal import Refusal
 
 log = logging.getLogger("fencepost.producer")
 
@@ -65,7 +66,7 @@ class Engine:
     ) -> None:
         self.failures = Failures()
         self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random)
-        self._settings = settings
+        self._dialer = Dialer(settings)
         self._accumulator = accumulator
         self._loop = loop
         self._announce = announce
@@ -135,7 +136,7 @@ class Engine:
         batch.settle(command.base_offset, command.log_append_time, command.failure)
         if command.failure is not None:
             self.failures.add(batch)
-            if self._say_timer is None and self.failures.unlogged:
+            if self._say_timer is None and self.failures.unlogged and not self._loop.is_closed():
                 self._say_timer = self._loop.call_later(UNSEEN_LOG_DELAY_S, self._say)
         self._accumulator.release(batch)
         self._freed = True
@@ -165,6 +166,9 @@ class Engine:
         log.error("the producer cannot go on: %s", command.error)
         self._accumulator.refusal = command.error
         self._died(command.error)
+        # Callers could append until now: what came in after the core had failed everything has its turn here.
+        for late in self.core.abandon(command.error):
+            self._do(late)
 
     def _say(self) -> None:
         self._say_timer = None
@@ -173,20 +177,13 @@ class Engine:
     # -- links -------------------------------------------------------------------------------------------------------
 
     async def _dial(self, command: Connect) -> None:
-        settings = self._settings
         node = command.node
         try:
-            link, versions = await open_link(
-                command.host,
-                command.port,
-                settings.client_id,
-                timeout_s=settings.socket_connection_setup_timeout_ms / 1000.0,
-                software_version=VERSION,
-            )
+            link, versions = await self._dialer.open(command.host, command.port)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
-            log.info("broker %d at %s:%d cannot be reached: %s", node, command.host, command.port, error)
+            log.log(self._dialer.level(error), "broker %d at %s:%d cannot be reached: %s", node, command.host, command.port, error)
             self._dials.pop(node, None)
-            self.handle(LinkLost(node, str(error) or repr(error)))
+            self.handle(LinkLost(node, str(error) or repr(error), error.verdict() if isinstance(error, Refusal) else None))
             return
         self._dials.pop(node, None)
         self._links[node] = link
@@ -201,7 +198,7 @@ class Engine:
         if self._links.get(node) is link:
             del self._links[node]
             log.info("broker %d: %s", node, reason)
-            self.handle(LinkLost(node, reason))
+            self.handle(LinkLost(node, reason, link.refused.verdict() if link.refused is not None else None))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -213,10 +210,15 @@ class Engine:
             self._died(reason)
         for command in self.core.abandon(again(reason)):
             self._do(command)
+        # After a failure inside the sender a batch may be in nobody's list; what it carried may have been sent.
+        for batch in self._accumulator.unsettled():
+            failure = DeliveryFatal(str(reason), topic=batch.topic, partition=int(batch.partition), persisted=Persisted.MAYBE)
+            self._do(Settle(batch, failure=failure))
         self._tell_room()
 
     async def close_links(self) -> None:
-        """Leave no timer, task or socket behind."""
+        """Leave no timer, task or socket behind, and no failure unsaid."""
+        self.failures.say()
         for timer in (self._timer, self._say_timer):
             if timer is not None:
                 timer.cancel()

@@ -1,6 +1,7 @@
 """Failed deliveries that nobody has looked at: said once in the log, and raised by the next `flush` or `close`.
 
-Looking means `result`, `exception` or a delivery callback. It keeps at most `KEPT` batches' errors; beyond that only the count.
+Looking means `result`, `exception` or a delivery callback. It keeps at most `KEPT` batches and raises at most `TOLD` of their errors;
+beyond that only the count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from producer.core.errors import DeliveryError, UndeliveredRecords
 
 log = logging.getLogger("fencepost.producer")
 
-KEPT: Final = 100
+KEPT: Final = 10_000
+TOLD: Final = 100
 
 
 class Failures:
@@ -33,6 +35,8 @@ class Failures:
         with self._lock:
             self._unlogged.append(batch)
             self._batches.append(batch)
+            if len(self._batches) > KEPT:
+                self._batches = [kept for kept in self._batches if kept.unseen > 0]
             if len(self._batches) > KEPT:
                 self._dropped += int(self._batches.pop(0).unseen)
 
@@ -58,7 +62,7 @@ class Failures:
             dropped, self._dropped = self._dropped, 0
         unseen = [batch for batch in batches if batch.unseen > 0]
         count = dropped + sum(int(batch.unseen) for batch in unseen)
-        errors: list[DeliveryError] = [batch.failure for batch in unseen if batch.failure is not None]
+        errors: list[DeliveryError] = [batch.failure for batch in unseen[:TOLD] if batch.failure is not None]
         for batch in unseen:
             batch.unseen = 0
         return UndeliveredRecords(count, errors) if count else None

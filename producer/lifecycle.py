@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sys
 import time
 import warnings
 import weakref
@@ -23,6 +24,7 @@ from producer.core.batch import Batch, Shared
 from producer.core.errors import ProducerClosed, ProducerForked
 
 if TYPE_CHECKING:
+    from producer.loop_side import LoopSide
     from producer.sender import Sender
 
 log = logging.getLogger("fencepost.producer")
@@ -31,13 +33,14 @@ log = logging.getLogger("fencepost.producer")
 class Lease:
     """Held by the producer object alone, so that its collection is the producer's collection."""
 
-    def __init__(self, sender: Sender, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
+    def __init__(self, sender: Sender | LoopSide, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
         self.sender = sender
         self._accumulator = accumulator
         self._shared = shared
         self._exit_flush_s = exit_flush_s
         self._ended = False
         LIVE.add(self)
+        leave_with_multiprocessing()
 
     def end(self) -> None:
         """The producer was closed properly."""
@@ -54,16 +57,17 @@ class Lease:
         if self._ended or self._shared.forked is not None or not self.sender.running:
             return lambda: None
         self.end()
-        return partial(self._leave, self._accumulator.begin_flush(), time.monotonic() + self._exit_flush_s)
+        patience_s = self._exit_flush_s if self.sender.goes_on else 0.0
+        return partial(self._leave, self._accumulator.begin_flush(), patience_s, time.monotonic() + patience_s)
 
-    def _leave(self, batches: list[Batch], deadline: float) -> None:
+    def _leave(self, batches: list[Batch], patience_s: float, deadline: float) -> None:
         late = [batch for batch in batches if not batch.wait(max(0.0, deadline - time.monotonic()))]
         lost = sum(int(batch.count) for batch in late)
         self.sender.stop(ProducerClosed("the process exited before the record was acknowledged"))
         unseen = self.sender.failures.take()
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
-            log.critical("exit without close(): %d records were lost after waiting %g s", count, self._exit_flush_s)
+            log.critical("exit without close(): %d records were lost after waiting %g s", count, patience_s)
 
     def after_fork_in_child(self) -> None:
         """This process has a copy of the memory, but neither the thread nor, by rights, the sockets."""
@@ -77,7 +81,7 @@ class Lease:
 
 
 LIVE: weakref.WeakSet[Lease] = weakref.WeakSet()
-BURIED: list[Sender] = []
+BURIED: list[Sender | LoopSide] = []
 """A parent's senders in its child: kept, so that no destructor touches a socket or an epoll set that the parent is using."""
 
 
@@ -85,6 +89,17 @@ def leave_all() -> None:
     """At exit, for every producer that is still open. They share the time that they have."""
     for leave in [lease.begin_to_leave() for lease in list(LIVE)]:
         leave()
+
+
+def leave_with_multiprocessing() -> None:
+    """A child of multiprocessing that was forked ends with `os._exit`, which passes over `atexit`; it runs its own finalizers."""
+    process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None and os.getpid() not in LEAVING:
+        LEAVING[os.getpid()] = util.Finalize(None, leave_all, exitpriority=0)
+
+
+LEAVING: dict[int, object] = {}
+"""What multiprocessing was asked to run at this process's end."""
 
 
 def bury_all() -> None:

@@ -1,70 +1,103 @@
-"""One TCP link to one broker: connecting to any of its addresses, asking for its versions, writing requests, reading answers in order.
+"""One TCP link to one broker: writing requests, reading answers in order, TLS around them, and authenticating again while it lives.
 
-It retries nothing and remembers nothing beyond its own life; what a lost link means for the requests on it is the core's to say.
+How a link comes to be is `dialer`'s business. It retries nothing and remembers nothing beyond its own life; what a lost link means for the
+requests on it is the core's to say.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import random
+import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from producer.auth import Ask
 from producer.core.errors import plain
-from producer.resolver import resolve
+from producer.peers import OPENING_BYTES
+from producer.refusal import Refusal
 from producer.wire import (
     Api,
-    ErrorCode,
     FrameSplitter,
     Message,
     WireError,
     decode_response,
     encode_request,
 )
-from producer.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+from producer.wire.tls import TlsPipe
 
-API_VERSIONS_MAX = 4
-SOFTWARE_NAME = "fencepost"
+CORRELATION_ID_FIRST = int.from_bytes(b"\r\n\r\n", "big")
+"""Any number would do, and this one ends the line and the headers that an HTTP server waits for: it complains at once instead of saying
+nothing until somebody's patience ends."""
 
-
-class Refusal(OSError):
-    """The peer answered, but not like a Kafka broker that we can use."""
+RENEW_SHARE_MIN, RENEW_SHARE_SPAN = 0.85, 0.1
+"""A session is renewed when 85 to 95 % of its life have passed, at another moment on each link (KIP-368)."""
 
 
 class Pending(Struct):
-    """A request that has been written and not answered."""
+    """A request that has been written and not answered. `answer`: who waits for it, if it is not the link's user."""
 
     correlation_id: int
     token: int
     api: int
     version: int
+    answer: asyncio.Future[Message] | None = None
+
+
+class Held(Struct, frozen=True):
+    """A request that waits until the link has been authenticated again."""
+
+    token: int
+    version: int
+    message: Message
+    answered: bool
 
 
 OnReply = Callable[[int, Message], None]
 OnWritten = Callable[[int], None]
 OnLost = Callable[[str], None]
+Perform = Callable[[Ask], Awaitable[float | None]]
+"""Authenticates, and returns for how many seconds that holds, None for ever."""
+
+Explain = Callable[[Exception, bytes], Refusal | None]
+"""What it means that something cannot be read, with the first bytes that the peer sent: None if it may go better another time."""
 
 
 class Link(asyncio.Protocol):
     """See the module.
 
     `on_reply(token, message)`, `on_written(token)` (a request without an answer is in the socket) and `on_lost(reason)` are called on
-    the loop's thread, `on_lost` exactly once.
+    the loop's thread, `on_lost` exactly once. `refused` then says why another link would fare no better, if it would not. `tls`: the
+    session to speak through. `on_unserved` is called when the peer ends the link without having answered any request of `send`.
     """
 
-    def __init__(self, client_id: str, *, on_reply: OnReply, on_lost: OnLost) -> None:
+    def __init__(
+        self, client_id: str, *, on_reply: OnReply, on_lost: OnLost, tls: TlsPipe | None = None, explain: Explain | None = None
+    ) -> None:
+        self.refused: Refusal | None = None
+        self.opening = b""
+        self.on_unserved: Callable[[], None] = lambda: None
+        self._served = False
         self._client_id = client_id
         self._on_reply = on_reply
         self._on_written: OnWritten = lambda token: None
         self._on_lost = on_lost
+        self._tls = tls
+        self._explain: Explain = explain or (lambda error, opening: None)
+        self._secured: asyncio.Future[None] | None = None
         self._unwritten: list[int] = []
         self._splitter = FrameSplitter()
         self._pending: deque[Pending] = deque()
-        self._correlation_id = 0
+        self._correlation_id = CORRELATION_ID_FIRST - 1
         self._transport: asyncio.Transport | None = None
         self._lost = False
+        self._perform: Perform | None = None
+        self._patience_s = 0.0
+        self._renew_at = float("inf")
+        self._renewal: asyncio.Task[None] | None = None
+        self._held: list[Held] | None = None
 
     # -- asyncio's side ----------------------------------------------------------------------------------------------
 
@@ -72,6 +105,9 @@ class Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
+        if self._tls is not None:
+            self._tls.begin()
+            transport.write(self._tls.pending())
 
     def resume_writing(self) -> None:
         """The socket has taken everything; asyncio calls this because the buffer's limit is 0."""
@@ -80,31 +116,60 @@ class Link(asyncio.Protocol):
             self._on_written(token)
 
     def data_received(self, data: bytes) -> None:
+        if self._lost:
+            return
+        if len(self.opening) < OPENING_BYTES:
+            self.opening += data[: OPENING_BYTES - len(self.opening)]
         try:
-            for frame in self._splitter.feed(data):
+            for frame in self._splitter.feed(data if self._tls is None else self._decrypt(data, self._tls)):
                 self._take(frame)
-        except WireError as error:
-            self.abort(f"the answer could not be read: {error}")
+            if self._tls is not None and self._tls.ended:
+                self._hung_up(None)
+        except (WireError, ssl.SSLError) as error:
+            refusal = self._explain(error, self.opening)
+            if refusal is not None:
+                self._refuse(refusal)
+            else:
+                self.abort(f"the answer could not be read: {error}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._give_up(f"the connection was lost: {error}" if error is not None else "the broker closed the connection")
+        self._hung_up(error)
+
+    # -- the dialer's side -------------------------------------------------------------------------------------------
+
+    async def secured(self) -> None:
+        """Wait until the TLS handshake is over. Raises Refusal, or ConnectionError."""
+        if self._tls is not None and not self._tls.established:
+            self._secured = asyncio.get_running_loop().create_future()
+            if self._lost:
+                raise self.refused or ConnectionError("the connection was lost")
+            await self._secured
+
+    async def ask(self, message: Message, version: int) -> Message:
+        """Send a request of the link's own and wait for the answer. Raises Refusal, or ConnectionError when the link is lost first."""
+        if self._lost:
+            raise self.refused or ConnectionError("the connection was lost")
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._write(0, message.api, version, message, answer=answer)
+        return await answer
+
+    async def log_in(self, perform: Perform, *, patience_s: float) -> None:
+        """Authenticate, now and whenever it has to be done again; each time within that many seconds."""
+        self._perform = perform
+        self._patience_s = patience_s
+        self._expire_after(await perform(self.ask))
 
     # -- the engine's side -------------------------------------------------------------------------------------------
 
     def send(self, token: int, api: int, version: int, message: Message, *, answered: bool = True) -> None:
         """Write a request. Its answer comes as on_reply(token, ...), after those of all earlier requests; one without an answer is over
         with on_written(token)."""
-        assert self._transport is not None
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        if answered:
-            self._pending.append(Pending(self._correlation_id, token, api, version))
-        parts = encode_request(message, version, correlation_id=self._correlation_id, client_id=self._client_id)
-        # Not writelines: in some Python 3.12 and 3.13 releases it forgets to pause and so to resume.
-        self._transport.write(b"".join(parts))
-        if not answered:
-            self._unwritten.append(token)
-            if not self._transport.get_write_buffer_size():
-                self.resume_writing()
+        if self._perform is not None and self._held is None and asyncio.get_running_loop().time() >= self._renew_at:
+            self._begin_renewal()
+        if self._held is not None:
+            self._held.append(Held(token, version, message, answered))
+        else:
+            self._write(token, api, version, message, answered=answered)
 
     def adopt(self, *, on_reply: OnReply, on_written: OnWritten, on_lost: OnLost) -> None:
         """Hand the link over to whoever uses it from here on; a link that is already lost says so at once."""
@@ -120,86 +185,118 @@ class Link(asyncio.Protocol):
 
     def silence(self) -> None:
         """Cut the connection and tell nobody."""
-        self._lost = True
-        self.abort("")
+        self._on_lost = lambda reason: None
+        self.abort("the connection was given up")
+
+    # -- authenticating again ----------------------------------------------------------------------------------------
+
+    def _begin_renewal(self) -> None:
+        """KIP-368: the requests that are on their way are answered first, the next ones wait until the broker knows again who sends
+        them. As in Java's client it begins with the first request that comes after the time, so that an idle link is left alone."""
+        self._held = []
+        self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        assert self._perform is not None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                self._expire_after(await self._perform(self.ask))
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except TimeoutError:
+            self.abort(f"authenticating again took longer than socket_connection_setup_timeout_ms={plain(self._patience_s * 1000)}")
+        except OSError as error:
+            self.abort(f"authenticating again failed: {error}")
+        else:
+            held, self._held = self._held or [], None
+            for each in held:
+                self._write(each.token, each.message.api, each.version, each.message, answered=each.answered)
+
+    def _expire_after(self, lifetime_s: float | None) -> None:
+        share = RENEW_SHARE_MIN + RENEW_SHARE_SPAN * random.random()
+        self._renew_at = float("inf") if lifetime_s is None else asyncio.get_running_loop().time() + share * lifetime_s
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        token: int,
+        api: int,
+        version: int,
+        message: Message,
+        *,
+        answered: bool = True,
+        answer: asyncio.Future[Message] | None = None,
+    ) -> None:
+        assert self._transport is not None
+        if self._lost:
+            return
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        if answered:
+            self._pending.append(Pending(self._correlation_id, token, api, version, answer))
+        parts = encode_request(message, version, correlation_id=self._correlation_id, client_id=self._client_id)
+        data = b"".join(parts)
+        if self._tls is not None:
+            self._tls.send(data)
+            data = self._tls.pending()
+        # Not writelines: in some Python 3.12 and 3.13 releases it forgets to pause and so to resume.
+        self._transport.write(data)
+        if not answered:
+            self._unwritten.append(token)
+            if not self._transport.get_write_buffer_size():
+                self.resume_writing()
+
+    def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
+        """What the bytes say. What TLS itself has to answer is answered, an alert for those that say nothing good among it."""
+        assert self._transport is not None
+        try:
+            return tls.receive(data)
+        finally:
+            if pending := tls.pending():
+                self._transport.write(pending)
+            if tls.established and self._secured is not None and not self._secured.done():
+                self._secured.set_result(None)
 
     def _take(self, frame: bytes) -> None:
         if not self._pending:
             raise Unasked("an answer to no request")
-        pending = self._pending.popleft()
+        pending = self._pending[0]
         correlation_id, message = decode_response(frame, Api(pending.api), pending.version)
         if correlation_id != pending.correlation_id:
             raise Unasked(f"correlation id {correlation_id} where {pending.correlation_id} was due")
-        self._on_reply(pending.token, message)
+        self._pending.popleft()
+        if pending.answer is None:
+            self._served = True
+            self._on_reply(pending.token, message)
+        elif not pending.answer.done():
+            pending.answer.set_result(message)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.refused = refusal
+        self.abort(str(refusal))
+
+    def _hung_up(self, error: Exception | None) -> None:
+        """The peer's doing, or the network's."""
+        if not self._lost and not self._served:
+            self.on_unserved()
+        self.abort(f"the connection was lost: {error}" if error is not None else "the broker closed the connection")
 
     def _give_up(self, reason: str) -> None:
-        if not self._lost:
-            self._lost = True
-            self._on_lost(reason)
+        if self._lost:
+            return
+        self._lost = True
+        if self._renewal is not None and self._renewal is not asyncio.current_task():
+            self._renewal.cancel()
+        error = self.refused or ConnectionError(reason)
+        if self._secured is not None and not self._secured.done():
+            self._secured.set_exception(error)
+        for pending in self._pending:
+            if pending.answer is not None and not pending.answer.done():
+                pending.answer.set_exception(error)
+        self._on_lost(reason)
 
 
 class Unasked(WireError):
     """An answer that fits no request."""
-
-
-class Handshake:
-    """ApiVersions on a new link: what the broker speaks (KIP-35, KIP-511)."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[ApiVersionsResponse] = asyncio.get_running_loop().create_future()
-
-    def replied(self, token: int, message: Message) -> None:
-        if not self.answer.done():
-            assert isinstance(message, ApiVersionsResponse)
-            self.answer.set_result(message)
-
-    def lost(self, reason: str) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(ConnectionError(reason))
-
-
-async def open_link(
-    host: str, port: int, client_id: str, *, timeout_s: float, software_version: str
-) -> tuple[Link, dict[int, tuple[int, int]]]:
-    """A link to the first of the host's addresses that answers, and the versions that the broker offers.
-
-    Raises OSError with what happened, at each address where the host has others than its name; host and port are for the caller to name.
-    """
-    failures: list[str] = []
-    for ip in await resolve(host, timeout_s=timeout_s):
-        where = "" if ip == host else f"{ip}: "
-        try:
-            return await _open_one(ip, port, client_id, timeout_s, software_version)
-        except TimeoutError:
-            failures.append(f"{where}no answer within {plain(timeout_s)} s")
-        except OSError as error:
-            # What asyncio makes of the system's error repeats the address.
-            failures.append(f"{where}{os.strerror(error.errno) if error.errno and error.errno > 0 else error}")
-    raise OSError("; ".join(failures))
-
-
-async def _open_one(ip: str, port: int, client_id: str, timeout_s: float, software_version: str) -> tuple[Link, dict[int, tuple[int, int]]]:
-    handshake = Handshake()
-    link = Link(client_id, on_reply=handshake.replied, on_lost=handshake.lost)
-    try:
-        async with asyncio.timeout(timeout_s):
-            await asyncio.get_running_loop().create_connection(lambda: link, ip, port)
-            versions = await _ask_versions(link, handshake, software_version)
-    except BaseException:
-        link.silence()
-        raise
-    return link, versions
-
-
-async def _ask_versions(link: Link, handshake: Handshake, software_version: str) -> dict[int, tuple[int, int]]:
-    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version)
-    link.send(0, Api.API_VERSIONS, API_VERSIONS_MAX, request)
-    answer = await handshake.answer
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        theirs = next((key.max_version for key in answer.api_keys if key.api_key == Api.API_VERSIONS), 0)
-        handshake.answer = asyncio.get_running_loop().create_future()
-        link.send(0, Api.API_VERSIONS, min(API_VERSIONS_MAX, theirs), request)
-        answer = await handshake.answer
-    if answer.error_code:
-        raise Refusal(f"ApiVersions was answered with error {answer.error_code}")
-    return {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}

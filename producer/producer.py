@@ -7,48 +7,34 @@ that thread and refuses to be used after a fork, after `close`, or (for `flush` 
 from __future__ import annotations
 
 import logging
-import random
-import re
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from librt.time import time as wall_time
 from mypy_extensions import mypyc_attr
 
-from producer.config import read_settings
-from producer.core.accumulator import Accumulator, TopicQueues
-from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared, deadline_after
+from producer.chunks import Chunk
+from producer.core.batch import Headers, OnDelivery, RecordFuture, deadline_after
+from producer.core.bulk import BulkFuture
+from producer.core.bulk_append import Target
 from producer.core.errors import (
-    BufferFull,
     Misuse,
     ProducerClosed,
-    RecordTooLarge,
     TopicUnavailable,
     UndeliveredRecords,
-    again,
     plain,
 )
 from producer.core.events import TopicWanted
-from producer.core.settings import Partitioner, Settings
-from producer.directory import Directory
-from producer.engine import now_ms
+from producer.front import Front, check_topic, wall_ms
 from producer.lifecycle import Lease
 from producer.sender import Sender
 
 log = logging.getLogger("fencepost.producer")
 
-RECORD_BOUND: Final = 61 + 21
-"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
-
-TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer:
+class Producer(Front):
     """An idempotent Kafka producer.
 
     Settings are keyword arguments (`linger_ms=5`) or a mapping with Kafka's names (`{"linger.ms": 5}`); `Settings` lists them with
@@ -60,19 +46,9 @@ class Producer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
-        self._settings: Settings = read_settings({**(config or {}), **settings})
-        patience_s = (self._settings.delivery_timeout_ms + self._settings.resolve_grace_ms + self._settings.request_timeout_ms) / 1000.0
-        self._shared = Shared(patience_s=patience_s)
-        self._accumulator = Accumulator(
-            batch_size=self._settings.batch_size, buffer_memory=self._settings.buffer_memory, clock=now_ms, shared=self._shared
-        )
-        self._directory = Directory(
-            self._accumulator, partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN)
-        )
+        super().__init__(config, settings)
         self._sender = Sender(self._settings, self._accumulator, self._shared, announce=self._directory.announce, died=self._directory.die)
         self._shared.wake = self._sender.wake
-        self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
-        self._topics = self._accumulator.topics
         self._closed = False
         self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
         self._sender.start()
@@ -92,35 +68,86 @@ class Producer:
     ) -> RecordFuture:
         """Accept one record and return the future of its delivery.
 
-        `value`, `key`: bytes or None. `partition`: None lets the partitioner choose. `headers`: (name, bytes or None) pairs.
-        `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender thread once the outcome is
-        known.
+        `value`, `key`: bytes or None, or what the serializers take. `partition`: None lets the partitioner choose. `headers`: (name, bytes
+        or None) pairs. `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender thread once the
+        outcome is known.
 
         Blocks up to `max_block_ms` while the topic is unknown (TopicUnavailable) or the buffer is full (BufferFull); inside a delivery
         callback it raises these at once. Raises RecordTooLarge for what could never be sent and TypeError for what is not bytes.
         Nothing that raises here was sent.
         """
-        if not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
-        if not (key is None or isinstance(key, bytes)):
-            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
-        size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-        if headers is not None:
-            headers = checked_headers(headers)
-            size += sum(20 + len(name) * 4 + (len(content) if content is not None else 0) for name, content in headers)
-        if size > self._largest:
-            raise RecordTooLarge(self._why_too_large(size))
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        stamp = int(wall_time() * 1000.0) if timestamp is None else checked_timestamp(timestamp)
-        queues = self._topics.get(topic)
-        if queues is None or partition is not None:
-            queues = self._route(topic, queues, partition)
-        where = -1 if partition is None else partition
-        future = self._accumulator.append(queues, where, stamp, key, value, headers, on_delivery)
+        if self._serializes:
+            key, value = self._serialized(topic, key, value, headers)
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         if future is None:
-            future = self._append_later(queues, where, stamp, key, value, headers, on_delivery)
+            future = self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
         return future
+
+    def try_send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once."""
+        if self._serializes:
+            key, value = self._serialized(topic, key, value, headers)
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is not None:
+            return future
+        if not self._known(topic, partition):
+            self._refuse_what_cannot_wait(topic)
+            self._ask_for(topic, partition)
+            raise TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
+        raise self._full("now")
+
+    def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """Accept many records without an object for each, and return one future of all their deliveries.
+
+        A record is a value (bytes or None), a tuple (key, value) or (key, value, headers, timestamp, partition), or a mapping with these
+        names, as `send` takes them. `partition`: of all that name none themselves; None lets the partitioner choose.
+
+        Waits for room as `send` does, up to `max_block_ms` without progress. A list or tuple is checked whole before any of it is accepted,
+        anything else 4,096 records at a time. Whatever this raises has `.sent`, the future of the rows before, and `.sent.accepted`, their
+        number: TypeError, ValueError and RecordTooLarge name the row, BufferFull and TopicUnavailable may be tried again with the rest.
+        """
+        return self._send_bulk(topic, self._rows(topic, records), partition)
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        value: str = "value",
+        key: str | None = None,
+        partition: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+    ) -> BulkFuture:
+        """`send_many` for a pyarrow Table, RecordBatch or RecordBatchReader (or what exports an Arrow stream): no Python object for a row.
+
+        The other arguments name columns: `value` and `key` of strings or binaries, `partition` of integers, `timestamp` of timestamps or
+        of integers (ms), `headers` of lists of structs (key, value) or of maps; a null partition is chosen, a null timestamp is now.
+        Needs pyarrow: `pip install fencepost[arrow]`.
+        """
+        from producer.arrow import arrow_chunks
+
+        chunks = arrow_chunks(
+            data,
+            value=value,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp=timestamp,
+            largest=self._largest,
+            setting=self._size_setting,
+        )
+        return self._send_bulk(topic, chunks, None)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
@@ -187,47 +214,72 @@ class Producer:
 
     # -- small print -------------------------------------------------------------------------------------------------
 
-    def _route(self, topic: str, queues: TopicQueues | None, partition: int | None) -> TopicQueues:
-        """The topic's queues, waiting for them, and for a partition that may be about to appear."""
-        if partition is not None and partition < 0:
-            raise ValueError(f"partition={partition}: partitions count from 0; leave it out to have one chosen")
-        wanted = -1 if partition is None else partition
-        if queues is not None and wanted < queues.partitions:
-            return queues
-        check_topic(topic)
-        self._refuse_after_fork()
-        refusal = self._accumulator.refusal
-        if refusal is not None:
-            raise again(refusal)
-        self._directory.forget_refusal(topic)
-        self._sender.post(TopicWanted(topic, partitions=wanted + 1))
-        if self._shared.on_sender():
-            raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
-        return self._directory.wait(topic, wanted, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
-
-    def _append_later(
+    def _accept_later(
         self,
-        queues: TopicQueues,
-        partition: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
         headers: Headers | None,
+        timestamp: int | None,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
-        """Wait for room in the buffer, up to max_block_ms."""
-        future: RecordFuture | None = None
-        limit = "inside a delivery callback, which cannot wait"
-        if not self._shared.on_sender():
-            limit = f"for max_block_ms={plain(self._settings.max_block_ms)}"
-            future = self._sender.when_room(
-                lambda: self._accumulator.append(queues, partition, timestamp, key, value, headers, on_delivery),
-                self._settings.max_block_ms / 1000.0,
-            )
+        """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
+        self._await_topic(topic, -1 if partition is None else partition)
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is not None:
+            return future
+        if self._shared.on_sender():
+            raise self._full("inside a delivery callback, which cannot wait")
+        future = self._sender.when_room(
+            lambda: self._accept(topic, value, key, partition, headers, timestamp, on_delivery), self._settings.max_block_ms / 1000.0
+        )
         if future is None:
-            used = f"buffer_memory={self._settings.buffer_memory} bytes is full ({self._accumulator.used} used)"
-            raise BufferFull(f"{used} {limit}; the record was not accepted")
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}")
         return future
+
+    def _send_bulk(self, topic: str, chunks: Iterator[Chunk], partition: int | None) -> BulkFuture:
+        bulk = BulkFuture(self._shared)
+        try:
+            check_topic(topic)
+            self._check_partition(partition)
+            for chunk in chunks:
+                self._await_topic(topic, max(chunk.partition_max, -1 if partition is None else partition))
+                self._place(topic, chunk, partition)
+                target = self._target(topic, bulk, partition)
+                while not chunk.done:
+                    self._fill(chunk, target)
+        except Exception as error:
+            error.sent = bulk  # type: ignore[attr-defined]
+            raise
+        finally:
+            bulk.finish()
+        return bulk
+
+    def _fill(self, chunk: Chunk, target: Target) -> None:
+        """Append some of the chunk, waiting for room."""
+        if chunk.step(target, wall_ms()) is not None:
+            return
+        if self._shared.on_sender():
+            raise self._full("inside a delivery callback, which cannot wait")
+        if self._sender.when_room(lambda: chunk.step(target, wall_ms()), self._settings.max_block_ms / 1000.0) is None:
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}")
+
+    def _await_topic(self, topic: str, partition: int) -> None:
+        """Wait until the topic is known, and to have the partition (-1: any)."""
+        wanted = None if partition < 0 else partition
+        if self._known(topic, wanted):
+            return
+        self._refuse_what_cannot_wait(topic)
+        self._ask_for(topic, wanted)
+        if self._shared.on_sender():
+            raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
+        self._directory.wait(topic, partition, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
+
+    def _ask_for(self, topic: str, partition: int | None) -> None:
+        """Have the sender find out about the topic, and about the partition that is about to appear."""
+        self._directory.forget_refusal(topic)
+        self._sender.post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
 
     def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""
@@ -247,43 +299,3 @@ class Producer:
     def _refuse_on_sender(self, call: str) -> None:
         if self._shared.on_sender():
             raise Misuse(f"{call}() inside a delivery callback would never end: the callback runs on the thread that delivers")
-
-    def _refuse_after_fork(self) -> None:
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
-
-    def _why_too_large(self, size: int) -> str:
-        settings = self._settings
-        name = "max_request_size" if settings.max_request_size <= settings.buffer_memory else "buffer_memory"
-        return f"a record of up to {size} bytes exceeds {name}={getattr(settings, name)}; it was not accepted"
-
-
-def draw_bits() -> int:
-    """31 random bits for the sticky partitioner."""
-    return random.getrandbits(31)
-
-
-def check_topic(topic: object) -> None:
-    """Refuse what can be no topic, before anybody waits for it (`Topic.validate`)."""
-    if not isinstance(topic, str):
-        raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
-        raise ValueError(f"topic={topic[:300]!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
-
-
-def checked_timestamp(timestamp: int) -> int:
-    """A timestamp that the format can hold."""
-    if not 0 <= timestamp <= TIMESTAMP_MAX:
-        raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")
-    return timestamp
-
-
-def checked_headers(headers: Headers) -> Headers:
-    """Headers as the encoder takes them, checked."""
-    for pair in headers:
-        match pair:
-            case (str(), bytes() | None):
-                continue
-            case _:
-                raise TypeError(f"headers must be (str, bytes or None) pairs, not {pair!r}")
-    return headers

@@ -52,6 +52,11 @@ class Sender:
     def running(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it works while the caller's thread waits."""
+        return self.running
+
     def start(self) -> None:
         self._thread.start()
 

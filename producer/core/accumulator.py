@@ -130,16 +130,49 @@ class Accumulator:
             if partition < 0 and key is None and topic.rotation is None:
                 topic.sticky.spend(grown)
         if wake:
-            self.shared.wake()
+            try:
+                self.shared.wake()
+            except BaseException:
+                self.shared.wake()  # Ctrl-C in the middle of it: the sender must hear of the batch all the same.
+                raise
         return future
 
+    def room_for(self, need: i64) -> bool:
+        """Whether the budget has room for a record of so many bytes; under the lock, as the next three."""
+        if self.refusal is not None:
+            raise again(self.refusal)
+        return self.used + need <= self._limit
+
+    def open_batch(self, queue: PartitionQueue, need: i64) -> Batch:
+        """The batch that takes a record of so many bytes."""
+        batch = queue.open
+        if batch is None or batch.size + need - BATCH_OVERHEAD > self._batch_size:
+            batch = Batch(queue.topic, queue.partition, self._clock(), self.shared)
+            self._enqueue(queue, batch)
+            self.used += BATCH_OVERHEAD
+            queue.queued_bytes += BATCH_OVERHEAD
+        return batch
+
+    def grown(self, queue: PartitionQueue, size: i64) -> None:
+        """So many bytes were appended."""
+        self.used += size
+        queue.queued_bytes += size
+
+    def must_wake(self) -> bool:
+        """Whether the sender has to be woken for what was appended, once the lock is given back."""
+        if self._woken or not self._touched:
+            return False
+        self._woken = True
+        return True
+
     def _enqueue(self, queue: PartitionQueue, batch: Batch) -> None:
-        queue.batches.append(batch)
+        # Without a call in it: uncompiled, Ctrl-C can strike at any, and all of this happens or nothing does.
+        queue.batches += (batch,)
         queue.open = batch
         self._incomplete[batch] = None
         if not queue.touched:
             queue.touched = True
-            self._touched.append(queue)
+            self._touched += [queue]
 
     def begin_flush(self) -> list[Batch]:
         """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet."""
@@ -203,6 +236,11 @@ class Accumulator:
                 self._incomplete[piece] = None
                 self.used += piece.size
         batch.split_into(pieces)
+
+    def unsettled(self) -> list[Batch]:
+        """Batches without an outcome that no queue holds."""
+        with self.shared.lock:
+            return [batch for batch in self._incomplete if not batch.settled]
 
     def release(self, batch: Batch) -> None:
         """Give the bytes of a batch with an outcome back to the budget."""

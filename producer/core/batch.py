@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any
 
 from librt.threading import Lock
 from mypy_extensions import i64, mypyc_attr
@@ -38,14 +39,33 @@ class Shared:
         self.sender_ident = 0
         self.urgent: list[Batch] = []
         self.forked: FencepostError | None = None
+        self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
+        self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
 
     def on_sender(self) -> bool:
         """Whether the caller is the sender thread, where waiting for the sender would never end."""
         return threading.get_ident() == self.sender_ident
 
 
+def nobody_awaits(future: RecordFuture) -> Coroutine[Any, Any, RecordMetadata]:
+    """There is no producer around this accumulator."""
+    raise Misuse("this future cannot be awaited")
+
+
 def asleep() -> None:
     """There is no sender to wake yet."""
+
+
+class Follower:
+    """Somebody who follows some of a batch's records without a future for each (`bulk`)."""
+
+    def settle(self) -> None:
+        """The batch has its outcome."""
+        raise NotImplementedError
+
+    def move(self, pieces: list[Batch]) -> None:
+        """The batch was split; its records lie in these, in order."""
+        raise NotImplementedError
 
 
 class Batch:
@@ -66,6 +86,8 @@ class Batch:
         self.unseen: i64 = 0
         self.pieces: list[Batch] | None = None
         self.shared = shared
+        self.newest_follower: Follower | None = None
+        self._followers: list[Follower] | None = None
         self._event: threading.Event | None = None
         self._callbacks: list[OnDelivery] | None = None
         self._watched: list[RecordFuture] | None = None
@@ -77,21 +99,47 @@ class Batch:
     ) -> RecordFuture:
         builder = self.builder
         assert builder is not None
+        # The future first: uncompiled, Ctrl-C can strike at any call, and nothing may come between a record's bytes and its count.
+        future = RecordFuture(self, self.count, timestamp)
         builder.append(timestamp, key, value, headers)
         self.size = builder.size
-        future = RecordFuture(self, self.count, timestamp)
         self.count += 1
         if on_delivery is not None:
             self._watch(future, on_delivery)
         return future
 
     def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None) -> None:
-        """Append a record that has a future already (a split)."""
+        """Append a record that has a future already (a split), or needs none (a bulk)."""
         builder = self.builder
         assert builder is not None
         builder.append(timestamp, key, value, headers)
         self.size = builder.size
         self.count += 1
+
+    def refill_range(
+        self,
+        timestamp: i64,
+        keys: bytes,
+        key_start: i64,
+        key_length: i64,
+        values: bytes,
+        value_start: i64,
+        value_length: i64,
+        headers: Headers | None,
+    ) -> None:
+        """The same for a record that lies in columns."""
+        builder = self.builder
+        assert builder is not None
+        builder.append_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
+        self.size = builder.size
+        self.count += 1
+
+    def follow(self, follower: Follower) -> None:
+        """Tell it of the outcome, or of a split."""
+        if self._followers is None:
+            self._followers = []
+        self._followers.append(follower)
+        self.newest_follower = follower
 
     def _watch(self, future: RecordFuture, on_delivery: OnDelivery) -> None:
         if self._callbacks is None or self._watched is None:
@@ -118,6 +166,10 @@ class Batch:
                 self.unseen = self.count
         if event is not None:
             event.set()
+        followers, self._followers, self.newest_follower = self._followers, None, None
+        if followers is not None:
+            for follower in followers:
+                follower.settle()
         if callbacks is not None and watched is not None:
             for index in range(len(callbacks)):
                 watched[index].looked()
@@ -134,6 +186,10 @@ class Batch:
                 for index in range(len(callbacks)):
                     watched[index].move()
                     watched[index].batch._watch(watched[index], callbacks[index])
+            followers, self._followers, self.newest_follower = self._followers, None, None
+            if followers is not None:
+                for follower in followers:
+                    follower.move(pieces)
         if event is not None:
             event.set()
 
@@ -237,6 +293,26 @@ class RecordFuture:
                 self._index -= piece.count
             pieces = self.batch.pieces
 
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """`await future` is `result()` for asyncio: on any event loop, without a thread that waits. Cancelling it leaves the record on its
+        way."""
+        return self.batch.shared.awaiter(self).__await__()
+
+    def hasten(self) -> None:
+        """Have the record's batch sent without further lingering, because somebody waits for it."""
+        if not self.batch.urgent:
+            with self.batch.shared.lock:
+                self.batch.urgent = True
+                self.batch.shared.urgent.append(self.batch)
+            self.batch.shared.wake()
+
+    def overlooked(self) -> None:
+        """Whoever was to be told of the outcome has left: it counts as not looked at."""
+        with self.batch.shared.lock:
+            if self._looked:
+                self._looked = False
+                self.batch.unseen += 1
+
     def looked(self) -> None:
         """Somebody has seen this record's outcome, so nobody else needs to be told of its failure."""
         batch = self.batch
@@ -255,11 +331,7 @@ class RecordFuture:
         limit = shared.patience_s if timeout is None else timeout
         deadline = deadline_after(limit)
         while not self.batch.settled:
-            if not self.batch.urgent:
-                with shared.lock:
-                    self.batch.urgent = True
-                    shared.urgent.append(self.batch)
-                shared.wake()
+            self.hasten()
             if not self.batch._wait_until(deadline):
                 raise TimeoutError(
                     f"{self.batch.topic}-{self.batch.partition}: no outcome within {limit} s; the record is still on its way"

@@ -17,6 +17,8 @@ from producer.wire.messages.metadata import MetadataResponseTopic
 
 NO_TOPIC_ID = UUID(int=0)
 NO_LEADER = -1
+PARTITIONS_MAX = 1_000_000
+"""More than any cluster can have of one topic."""
 
 
 class Address(Struct, frozen=True):
@@ -51,6 +53,7 @@ class Change(enum.Enum):
     MISSING = "does not exist, or not any more"
     REFUSED = "an error that will not go away by itself"
     SAME = "nothing but leaders"
+    UNHEARD = "there is nobody who could be asked"
 
 
 class Heard(Struct, frozen=True):
@@ -111,6 +114,8 @@ class ClusterView:
         if said.error_code not in (0, *TEMPORARY):
             return Heard(name, Change.REFUSED, 0, said.error_code)
         said_leaders = _leaders(said)
+        if said_leaders is None:
+            return Heard(name, Change.MISSING, 0, ErrorCode.LEADER_NOT_AVAILABLE)
         if known is None or _recreated(known, said):
             self.topics[name] = Topic(name, said.topic_id, said_leaders)
             return Heard(name, Change.SEEN if known is None else Change.RECREATED, len(said_leaders))
@@ -128,9 +133,12 @@ def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
     return NO_TOPIC_ID not in (known.topic_id, said.topic_id) and known.topic_id != said.topic_id
 
 
-def _leaders(said: MetadataResponseTopic) -> list[Leader]:
-    count = max((partition.partition_index for partition in said.partitions), default=-1) + 1
-    leaders = [Leader(NO_LEADER, -1)] * count
+def _leaders(said: MetadataResponseTopic) -> list[Leader] | None:
+    """Every partition's leader; None for an answer that cannot be: no partitions, or numbers that are none of theirs."""
+    numbers = {partition.partition_index for partition in said.partitions}
+    if not numbers or min(numbers) < 0 or max(numbers) >= PARTITIONS_MAX:
+        return None
+    leaders = [Leader(NO_LEADER, -1)] * (max(numbers) + 1)
     for partition in said.partitions:
         leaders[partition.partition_index] = Leader(partition.leader_id, partition.leader_epoch)
     return leaders

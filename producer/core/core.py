@@ -120,7 +120,7 @@ class Core:
         if node is None:
             return
         self.delivery.agenda.stir()
-        for request in self.nodes.lost(node, event.reason, now_ms):
+        for request in self.nodes.lost(node, event.reason, now_ms, refused=event.refused):
             if request.api is Api.METADATA:
                 self.scout.lost(now_ms)
             elif request.api is Api.INIT_PRODUCER_ID:
@@ -129,8 +129,9 @@ class Core:
                 self.answers.lost(request, now_ms)
         if node.node_id >= 0:
             self.scout.refresh()
-        if event.fatal is not None:
-            commands.append(Die(event.fatal))
+        hopeless = self.nodes.hopeless()
+        if hopeless is not None:
+            commands += self.scout.despair(hopeless)
 
     @_on.register
     def _(self, event: Written, now_ms: float, commands: list[Command]) -> None:

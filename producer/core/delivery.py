@@ -180,7 +180,7 @@ class Delivery:
             where = f"{node.address.host}:{node.address.port}"
             return f"no connection to broker {node.node_id} ({where}): {node.last_failure or 'not tried yet'}"
         if lane.window.identity is None and self._settings.enable_idempotence:
-            return "no producer id was assigned"
+            return f"no producer id was assigned: {self._registrar.trouble}"
         return f"broker {node.node_id} takes no more requests at the moment"
 
     # -- requests ----------------------------------------------------------------------------------------------------

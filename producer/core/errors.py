@@ -13,6 +13,7 @@ from typing import Final
 from producer.wire.codes import error_name
 
 __all__ = [
+    "AuthenticationFailed",
     "BufferFull",
     "ConfigError",
     "DeliveryError",
@@ -23,6 +24,7 @@ __all__ = [
     "Fenced",
     "FencepostError",
     "Misuse",
+    "NoUsableBroker",
     "Persisted",
     "ProducerClosed",
     "ProducerForked",
@@ -89,6 +91,16 @@ class Fatal(FencepostError):
 
 class Fenced(Fatal):
     """A newer producer took over this one's identity (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH)."""
+
+
+class NoUsableBroker(FencepostError):
+    """None of the brokers can be used, and trying again with the same settings comes to the same end: the message says for each what was
+    found and which setting it speaks of. The record was not accepted. The producer lives and tries anew at the next call."""
+
+
+class AuthenticationFailed(NoUsableBroker):
+    """The same, because a broker does not take this client for whom it says it is (SASL, client certificate), or cannot show that it is
+    the broker it should be (its certificate)."""
 
 
 class BufferFull(Retriable, TimeoutError):

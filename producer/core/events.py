@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from producer.core.batch import Batch
 from producer.core.cluster import Heard
-from producer.core.errors import DeliveryError, FencepostError
+from producer.core.errors import DeliveryError, FencepostError, NoUsableBroker
 from producer.wire.codes import Api
 from producer.wire.message import Message
 
@@ -44,11 +44,13 @@ class Connected(Struct, frozen=True):
 
 
 class LinkLost(Struct, frozen=True):
-    """A link is gone, or could not be made; every request on it is unanswered."""
+    """A link is gone, or could not be made; every request on it is unanswered. `refused`: it would come to the same end if it were made
+    again with the same settings. That is one broker's word, and no reason to end the producer: a password may be set right, or another
+    broker may know better."""
 
     node: int
     reason: str
-    fatal: FencepostError | None = None
+    refused: NoUsableBroker | None = None
 
 
 class Replied(Struct, frozen=True):
@@ -105,10 +107,11 @@ class Settle(Struct, frozen=True):
 
 
 class Announce(Struct, frozen=True):
-    """Tell callers what was heard of a topic. `available`: partitions with a leader."""
+    """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard."""
 
     heard: Heard
     available: tuple[int, ...] = ()
+    failure: NoUsableBroker | None = None
 
 
 class Die(Struct, frozen=True):

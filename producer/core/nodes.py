@@ -12,14 +12,20 @@ from typing import Final
 from msgspec import Struct, field
 
 from producer.core.cluster import Address
-from producer.core.errors import Fatal, plain
+from producer.core.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
 from producer.core.events import Command, Connect, Die, Disconnect
 from producer.core.settings import Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
+from producer.wire.compression import Codec
 
 PRODUCE_VERSIONS: Final = range(3, 14)
 """What the producer sends. The wire knows 0 to 2 as well, but those belong to record formats without producer ids (KIP-98)."""
+
+PRODUCE_VERSION_WITH_ZSTD: Final = 7
+"""Before it nobody could be expected to open zstd, and brokers refuse it (KIP-110)."""
+
+_ANYTHING: Final = ("this producer speaks", PRODUCE_VERSIONS[0], "0.11")
 
 
 def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
@@ -49,7 +55,8 @@ class Request(Struct):
 
 
 class Node(Struct):
-    """One broker, or one bootstrap address (negative ids, as in the Java client)."""
+    """One broker, or one bootstrap address (negative ids, as in the Java client). `barren`: the newest attempt made no link. `refused`:
+    why the next one will make none either."""
 
     node_id: int
     address: Address
@@ -59,7 +66,10 @@ class Node(Struct):
     muted_until_ms: float = 0.0
     used_ms: float = 0.0
     last_failure: str = ""
+    barren: bool = False
+    refused: NoUsableBroker | None = None
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    produce_least: int = PRODUCE_VERSIONS[0]
     requests: dict[int, Request] = field(default_factory=dict)
     produces: int = 0
     turn: int = 0
@@ -71,21 +81,22 @@ class Node(Struct):
 
     def produce_version(self) -> int | None:
         """The version of Produce to use, or None: see `unusable`."""
-        return self.version(Api.PRODUCE, PRODUCE_VERSIONS[-1], least=PRODUCE_VERSIONS[0])
+        return self.version(Api.PRODUCE, PRODUCE_VERSIONS[-1], least=self.produce_least)
 
     def too_old(self) -> bool:
-        """Whether the broker says that it takes nothing but formats from before Kafka 0.11."""
+        """Whether the broker says that it takes nothing but formats from before Kafka 0.11, or no zstd where that is what it would get."""
         span = self.versions.get(Api.PRODUCE)
-        return span is not None and span[1] < PRODUCE_VERSIONS[0]
+        return span is not None and span[1] < self.produce_least
 
     def unusable(self) -> Fatal:
         """Why nothing can be written to this broker."""
         span = self.versions.get(Api.PRODUCE)
         offered = f"versions {span[0]} to {span[1]}" if span is not None else "no version"
-        needed = f"{PRODUCE_VERSIONS[0]} to {PRODUCE_VERSIONS[-1]}"
-        advice = ": it needs Kafka 0.11 or later" if self.too_old() else ""
+        lacks_zstd = span is not None and PRODUCE_VERSIONS[0] <= span[1] < self.produce_least
+        who, least, since = ("compression_type=zstd takes", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
+        needed = f"{who} {least} to {PRODUCE_VERSIONS[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
         where = f"{self.address.host}:{self.address.port}"
-        return Fatal(f"the broker at {where} offers {offered} of Produce, and this producer speaks {needed}{advice}")
+        return Fatal(f"the broker at {where} offers {offered} of Produce, and {needed}")
 
     def ready(self, now_ms: float) -> bool:
         """Whether requests may be written now."""
@@ -122,6 +133,7 @@ class Nodes:
             elif known.address != address:
                 known.address = address
                 known.failures, known.retry_at_ms = 0, 0.0
+                known.barren, known.refused = False, None
         return commands
 
     def connect(self, node: Node, now_ms: float) -> list[Command]:
@@ -143,13 +155,18 @@ class Nodes:
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
         node.versions = versions
+        if self._settings.compression_type is Codec.ZSTD:
+            node.produce_least = PRODUCE_VERSION_WITH_ZSTD
         node.failures = 0
+        node.barren, node.refused = False, None
         node.used_ms = now_ms
         return [Die(node.unusable())] if node.too_old() else []
 
-    def lost(self, node: Node, reason: str, now_ms: float) -> list[Request]:
+    def lost(self, node: Node, reason: str, now_ms: float, *, refused: NoUsableBroker | None = None) -> list[Request]:
         """The link is gone; returns the requests that died with it."""
         settings = self._settings
+        node.barren = node.state is LinkState.CONNECTING or refused is not None
+        node.refused = refused
         node.state = LinkState.DOWN
         node.last_failure = reason
         delay = backoff_ms(node.failures, settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self._draw())
@@ -188,6 +205,17 @@ class Nodes:
         if not idle:
             return None, []
         return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
+
+    def hopeless(self) -> NoUsableBroker | None:
+        """Why there is nobody to talk to and will be nobody: the newest attempt at every node failed, at one or more for a reason that
+        stays. None while there is hope."""
+        refusals = [node.refused for node in self if node.refused is not None]
+        if not refusals or not all(node.barren and node.state is LinkState.DOWN for node in self):
+            return None
+        kind = AuthenticationFailed if any(isinstance(each, AuthenticationFailed) for each in refusals) else NoUsableBroker
+        # A broker may be there under its bootstrap address and under its id.
+        found = dict.fromkeys(f"{node.address.host}:{node.address.port}: {node.last_failure}" for node in self)
+        return kind("; ".join(found))
 
     def upkeep(self, now_ms: float) -> list[Command]:
         """Give up links whose requests are overdue or that nobody uses."""

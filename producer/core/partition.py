@@ -17,31 +17,36 @@ STICKY_BYTES: Final = 16384
 
 def murmur2(key: bytes) -> int:
     """32-bit murmur2 with Kafka's seed, unsigned (`Utils.murmur2`; Java shows the same bits signed)."""
-    length: i64 = len(key)
+    return int(murmur2_range(key, 0, len(key)))
+
+
+def murmur2_range(data: bytes, start: i64, length: i64) -> i64:
+    """The same of `length` bytes from `start` on, which are not copied out."""
     h: i64 = 0x9747B28C ^ length
     m: i64 = 0x5BD1E995
     mask: i64 = 0xFFFFFFFF
-    i: i64 = 0
-    while i + 4 <= length:
-        k: i64 = i64(read_i32_le(key, i)) & mask
+    i: i64 = start
+    end: i64 = start + length
+    while i + 4 <= end:
+        k: i64 = i64(read_i32_le(data, i)) & mask
         k = (k * m) & mask
         k ^= k >> 24
         k = (k * m) & mask
         h = (h * m) & mask
         h ^= k
         i += 4
-    left: i64 = length - i
+    left: i64 = end - i
     if left > 0:
         if left == 3:
-            h ^= i64(key[i + 2]) << 16
+            h ^= i64(data[i + 2]) << 16
         if left >= 2:
-            h ^= i64(key[i + 1]) << 8
-        h ^= i64(key[i])
+            h ^= i64(data[i + 1]) << 8
+        h ^= i64(data[i])
         h = (h * m) & mask
     h ^= h >> 13
     h = (h * m) & mask
     h ^= h >> 15
-    return int(h)
+    return h
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from producer.core.errors import DeliveryError
+
+
+class Deliveries(Struct, frozen=True):
+    """What became of the rows of one `send_many` or `send_arrow`.
+
+    `acknowledged`: how many. `offsets`: for each partition the ranges of offsets that they have in the log, in order; rows of unknown
+    offsets (acks=0) are in none. `failures`: for each failed row, counted from 0, its DeliveryError.
+    """
+
+    acknowledged: int
+    offsets: dict[int, list[range]]
+    failures: dict[int, DeliveryError]
+
 
 class RecordMetadata(Struct, frozen=True, gc=False):
     """Where a record went. `offset` is -1 when the log holds the record but its offset is not known (acks=0, or a reply that never came).

@@ -24,6 +24,7 @@ class Registrar:
 
     def __init__(self, settings: Settings, nodes: Nodes, draw: Callable[[], float]) -> None:
         self.identity: tuple[int, int] | None = None
+        self.trouble = "nobody could be asked for one yet"
         self._settings = settings
         self._nodes = nodes
         self._draw = draw
@@ -71,6 +72,7 @@ class Registrar:
             self._attempts = 0
             return None
         if row.verdict is Verdict.RETRY:
+            self.trouble = f"InitProducerId was answered with {error_name(answer.error_code)}"
             self._again(now_ms)
             return None
         return Fatal(f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from producer.core.cluster import Change, ClusterView, Heard
+from producer.core.errors import NoUsableBroker
 from producer.core.events import Announce, Command, Send
 from producer.core.nodes import Nodes, Request, backoff_ms
 from producer.core.settings import Settings
@@ -58,6 +59,13 @@ class Scout:
         """Something that was believed turned out to be wrong."""
         self._stale = True
 
+    def despair(self, failure: NoUsableBroker) -> list[Command]:
+        """Nobody can be asked, for a reason that stays: who waits is told now, and asking begins anew when somebody wants something."""
+        told: list[Command] = [Announce(Heard(topic, Change.UNHEARD, 0), failure=failure) for topic in self._wanted]
+        self._topics -= self._wanted.keys() - self._view.topics.keys()
+        self._wanted.clear()
+        return told
+
     def advance(self, now_ms: float) -> list[Command]:
         """Ask if there is reason to, and somebody to ask."""
         self._forget(now_ms)
@@ -85,7 +93,7 @@ class Scout:
         for news in heard:
             if news.change is Change.REFUSED or news.partitions >= self._wanted.get(news.topic, NOBODY).partitions:
                 self._wanted.pop(news.topic, None)
-            if news.change is Change.REFUSED:
+            if news.change is Change.REFUSED and news.topic not in self._view.topics:
                 self._topics.discard(news.topic)
             commands.append(Announce(news, self._available(news)))
         news_for_all = all(news.change is not Change.MISSING for news in heard) and self._leaders_known(request.topics)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import enum
+import ssl
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
+from producer.core.secret import Secret
 from producer.wire.compression import Codec
 
 
@@ -13,7 +17,37 @@ class Partitioner(enum.Enum):
     """How records without an explicit partition are placed."""
 
     DEFAULT = "default"
+    """murmur2 of the key as Java has it, sticky without one."""
     ROUND_ROBIN = "round_robin"
+    """One after the other, keys or not."""
+    CRC32 = "crc32"
+    FNV1A = "fnv1a"
+
+
+class SecurityProtocol(enum.Enum):
+    """What a listener wants of its clients."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class SaslMechanism(enum.Enum):
+    """How a client shows who it is."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -26,12 +60,23 @@ class Settings(Struct, frozen=True, kw_only=True):
     enable_idempotence: bool = True
     linger_ms: float = 5.0
     batch_size: int = 256 * 1024
+    """How large a batch may grow before it is closed, uncompressed, whatever the codec makes of it. Java guesses how well the next batch
+    will pack and lets it grow beyond; but what a batch costs is the same either way, memory is counted uncompressed, and a guess that
+    fails is a batch to split. A codec that packs well is better used by a larger number here."""
     buffer_memory: int = 32 * 1024 * 1024
     max_request_size: int = 1_048_576
     max_block_ms: float = 60_000.0
     compression_type: Codec = Codec.NONE
     compression_level: int | None = None
-    partitioner: Partitioner = Partitioner.DEFAULT
+    """Of the codec that is chosen; None is its default. The three below say it by the codec's name, and end up here."""
+    compression_gzip_level: int | None = None
+    compression_lz4_level: int | None = None
+    compression_zstd_level: int | None = None
+    partitioner: Partitioner | Callable[..., int | None] = Partitioner.DEFAULT
+    """Or a function; how it is called is in `producer.placing`."""
+    key_serializer: Any = None
+    """A name, a function or a serializer of another library: `producer.serializers`. None takes bytes."""
+    value_serializer: Any = None
     max_in_flight: int = 5
     retries: int = 2_147_483_647
     retry_backoff_ms: float = 100.0
@@ -46,3 +91,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     allow_auto_create_topics: bool = True
     resolve_grace_ms: float = 1_000.0
     exit_flush_ms: float = 5_000.0
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ssl_cafile: str | None = None
+    """Whose signature under a broker's certificate is trusted: a PEM file, or a directory as OpenSSL has them. None is the system's."""
+    ssl_certfile: str | None = None
+    """The client's own certificate chain, PEM, with the key in it unless `ssl_keyfile` names another file."""
+    ssl_keyfile: str | None = None
+    ssl_password: Secret[str] | None = None
+    """Of the key."""
+    ssl_check_hostname: bool = True
+    ssl_context: ssl.SSLContext | None = None
+    """Instead of the above. Once settings have been read it is there whenever the protocol has TLS."""
+    sasl_mechanism: SaslMechanism | None = None
+    sasl_username: str | None = None
+    sasl_password: Secret[str] | None = None
+    sasl_oauth_token_provider: Secret[Callable[..., object]] | None = None
+    """What it is called with and returns is in `producer.tokens`."""
+    sasl_oauthbearer_config: Secret[str] | None = None
+    """A text for the token provider."""

@@ -121,6 +121,14 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
 _BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row in rows.items()} for api, rows in TABLE.items()}
 
 
+OTHERWISE: Final[dict[Api, Row]] = {
+    Api.PRODUCE: UNKNOWN_CODE,
+    Api.INIT_PRODUCER_ID: _row(Verdict.RETRY, "nothing was written yet, so it is asked again until the delivery deadline"),
+    Api.METADATA: UNKNOWN_CODE,
+}
+"""For codes without a row: nobody knows what a Produce did."""
+
+
 def judge(api: Api, code: int) -> Row:
-    """The row for an answer; codes without one are final and of unknown effect."""
-    return _BY_CODE[api].get(code, UNKNOWN_CODE)
+    """The row for an answer."""
+    return _BY_CODE[api].get(code, OTHERWISE[api])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from librt.strings import BytesWriter, write_i64_le
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from producer.wire.batch_header import BATCH_OVERHEAD, NO_TIMESTAMP, TRANSACTIONAL, pack_batch
@@ -132,10 +132,24 @@ def write_record(
             for name, header in headers:
                 write_sized(writer, name.encode())
                 write_sized(writer, header)
+        size: i64 = len(writer)
     except BaseException:
         writer.truncate(start)
         raise
-    return len(writer) - start
+    return size - start
+
+
+def write_range(writer: BytesWriter, column: bytes, start: i64, length: i64) -> None:
+    """Append part of a column, eight bytes at a time: a slice would be an object for each record."""
+    if length <= 0:
+        return
+    end: i64 = len(writer) + length
+    place: i64 = start
+    stop: i64 = start + length
+    while place < stop:
+        write_i64_le(writer, read_i64_le(column, place))
+        place += 8
+    writer.truncate(end)
 
 
 class BatchBuilder:
@@ -163,6 +177,53 @@ class BatchBuilder:
         count: i64 = self.count
         base: i64 = timestamp if count == 0 else self.base_timestamp
         self.size += write_record(self._writer, count, timestamp - base, key, value, headers)
+        self.count = count + 1
+        self.base_timestamp = base
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+    def append_range(
+        self,
+        timestamp: i64,
+        keys: bytes,
+        key_start: i64,
+        key_length: i64,
+        values: bytes,
+        value_start: i64,
+        value_length: i64,
+        headers: Headers | None,
+    ) -> None:
+        """`append` of a key and a value that lie in columns of their own and are not copied out; length -1 is null. A column must be
+        followed by eight bytes that do not matter."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        count: i64 = self.count
+        base: i64 = timestamp if count == 0 else self.base_timestamp
+        writer = self._writer
+        begun: i64 = len(writer)
+        deltas: i64 = signed_size(timestamp - base) + signed_size(count)
+        body: i64 = 1 + deltas + signed_size(key_length) + signed_size(value_length)
+        if key_length > 0:
+            body += key_length
+        if value_length > 0:
+            body += value_length
+        body += 1 if headers is None else headers_size(headers)
+        write_signed(writer, body)
+        writer.append(0)
+        write_signed(writer, timestamp - base)
+        write_signed(writer, count)
+        write_signed(writer, key_length)
+        write_range(writer, keys, key_start, key_length)
+        write_signed(writer, value_length)
+        write_range(writer, values, value_start, value_length)
+        if headers is None:
+            writer.append(0)
+        else:
+            write_signed(writer, len(headers))
+            for name, header in headers:
+                write_sized(writer, name.encode())
+                write_sized(writer, header)
+        self.size += len(writer) - begun
         self.count = count + 1
         self.base_timestamp = base
         if timestamp > self.max_timestamp:

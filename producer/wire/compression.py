@@ -1,30 +1,25 @@
-"""Compresses and opens the records of a batch, framed as Kafka's Java clients frame them.
+"""Compresses and opens the records of a batch with each of Kafka's codecs, framed as Kafka's Java clients frame them.
 
-LZ4 is the frame format with independent blocks of 64 KiB, no checksums and no content size. It refuses linked blocks, which
-many LZ4 libraries write by default and Kafka does not read; frames that are damaged or end early; and content above a limit. As
-Kafka does, it looks neither at a content checksum nor at a content size nor at anything after the frame. Codecs that are not
-built in are refused as `UnsupportedCodec`, which says nothing about the data.
+How each codec is framed, and what is refused as damaged, is said in `producer.wire.codecs`. Every call gives the GIL away while it works.
+What is opened is limited, and no more is allocated on the way than the limit: Kafka has none but its memory. It refuses levels that
+a codec does not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
-import lz4.frame
+from msgspec import Struct
 
-from producer.wire.errors import WireError
+from producer.wire.codecs import gzip, lz4, snappy, zstd
+from producer.wire.codecs.damage import CorruptBatch, too_much
+
+__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVELS", "Codec", "CorruptBatch", "Levels", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
-"""How much `decompress` opens unless told otherwise. Kafka has no limit but memory; a batch of 1 MiB can claim twice this."""
-
-_LZ4_LEVEL_DEFAULT: Final = 9
-
-_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
-_LZ4_CONTENT_SIZE: Final = 0x08
-_LZ4_CONTENT_CHECKSUM: Final = 0x04
-_LZ4_CONTENT_FIELDS: Final = _LZ4_CONTENT_SIZE | _LZ4_CONTENT_CHECKSUM
-_STEP_BYTES: Final = 1 << 20
+"""How much `decompress` opens unless told otherwise. A batch of 1 MiB can claim a multiple of this."""
 
 
 class Codec(IntEnum):
@@ -37,108 +32,53 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-class CorruptBatch(WireError):
-    """Bytes that are no record batch, or one that was damaged."""
+class Levels(Struct, frozen=True):
+    """The levels of a codec as Kafka has them (KIP-390): from least to most thorough, and what is taken where none is named."""
+
+    low: int
+    high: int
+    default: int
+
+    def __contains__(self, level: int) -> bool:
+        return self.low <= level <= self.high or level == self.default
+
+    def __str__(self) -> str:
+        lone = "" if self.low <= self.default <= self.high else f", or {self.default} for its own choice"
+        return f"{self.low} to {self.high}{lone}"
 
 
-class UnsupportedCodec(WireError):
-    """A codec that Kafka knows and this build does not."""
+LEVELS: Final = {Codec.GZIP: Levels(1, 9, -1), Codec.LZ4: Levels(1, 17, 9), Codec.ZSTD: Levels(-131_072, 22, 3)}
+"""The codecs that have levels."""
 
-    def __init__(self, codec: Codec) -> None:
-        super().__init__(f"codec {codec.name.lower()} is not built in")
-        self.codec = codec
+_WRITERS: Final[dict[Codec, Callable[[bytes, int], bytes]]] = {
+    Codec.GZIP: gzip.compress,
+    Codec.LZ4: lz4.compress,
+    Codec.ZSTD: zstd.compress,
+}
+_READERS: Final[dict[Codec, Callable[[bytes, int], bytes]]] = {
+    Codec.GZIP: gzip.decompress,
+    Codec.SNAPPY: snappy.decompress,
+    Codec.LZ4: lz4.decompress,
+    Codec.ZSTD: zstd.decompress,
+}
 
 
 def compress(codec: Codec, data: bytes, *, level: int | None = None) -> bytes:
-    """The records as `codec` packs them. LZ4 has levels 1 to 17; as in Java the default, 9, means the fast compressor."""
-    if codec == Codec.NONE:
-        return data
-    if codec != Codec.LZ4:
-        raise UnsupportedCodec(Codec(codec))
-    packed: bytes = lz4.frame.compress(
-        data,
-        compression_level=0 if level in (None, _LZ4_LEVEL_DEFAULT) else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC),
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-    return packed
+    """The records as `codec` packs them, with a level from `LEVELS` or its default. Raises ValueError for a level that it does not have."""
+    levels = LEVELS.get(codec)
+    if levels is None:
+        if level is not None:
+            raise ValueError(f"{codec.name.lower()} has no levels")
+        return data if codec == Codec.NONE else snappy.compress(data)
+    if level is not None and level not in levels:
+        raise ValueError(f"level {level} of {codec.name.lower()}: its levels are {levels}")
+    return _WRITERS[codec](data, levels.default if level is None else level)
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The records again. Raises `CorruptBatch` on damage or when they would be more than `limit` bytes."""
-    if codec == Codec.NONE:
-        if len(data) > limit:
-            raise CorruptBatch(f"more than {limit} bytes of records")
-        return bytes(data)
-    if codec != Codec.LZ4:
-        raise UnsupportedCodec(Codec(codec))
-    return _open_lz4(bytes(data), limit)
-
-
-def _open_lz4(frame: bytes, limit: int) -> bytes:
-    flags = _check_lz4_descriptor(frame)
-    opener = lz4.frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    total = 0
-    fed = _without_content_fields(frame, flags) if flags & _LZ4_CONTENT_FIELDS else frame
-    while not opener.eof:
-        # Output comes in steps, so that a small frame that claims much costs what it holds and no more.
-        try:
-            part: bytes = opener.decompress(fed, max_length=_STEP_BYTES)
-        except RuntimeError as error:
-            raise CorruptBatch(f"lz4: {error}") from None
-        fed = b""
-        parts.append(part)
-        total += len(part)
-        if total > limit:
-            raise CorruptBatch(f"lz4: more than {limit} bytes of records")
-        if not part and opener.needs_input and not opener.eof:
-            raise CorruptBatch("lz4: the frame ends early")
-    if flags & _LZ4_CONTENT_CHECKSUM and len(opener.unused_data or b"") < 4:
-        raise CorruptBatch("lz4: the frame ends before its content checksum")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _check_lz4_descriptor(frame: bytes) -> int:
-    """The frame's flags. Refuses what `Lz4BlockInputStream` refuses and liblz4 would read."""
-    if len(frame) < 7 or frame[:4] != _LZ4_MAGIC:
-        raise CorruptBatch("lz4: no frame")
-    flags, block = frame[4], frame[5]
-    if flags >> 6 != 1:
-        raise CorruptBatch(f"lz4: frame version {flags >> 6}")
-    if not flags & 0x20:
-        raise CorruptBatch("lz4: linked blocks, which Kafka does not read")
-    if flags & 0x03 or block & 0x8F or not 4 <= block >> 4 <= 7:
-        raise CorruptBatch(f"lz4: descriptor {flags:02x} {block:02x}")
-    return flags
-
-
-def _without_content_fields(frame: bytes, flags: int) -> bytes:
-    """The same frame declared without content checksum and size: liblz4 verifies both, Kafka neither."""
-    end = 14 if flags & _LZ4_CONTENT_SIZE else 6
-    if len(frame) <= end or frame[end] != _descriptor_checksum(frame[4:end]):
-        raise CorruptBatch("lz4: header checksum")
-    descriptor = bytes((flags & ~_LZ4_CONTENT_FIELDS, frame[5]))
-    return b"".join((_LZ4_MAGIC, descriptor, bytes((_descriptor_checksum(descriptor),)), memoryview(frame)[end + 1 :]))
-
-
-def _descriptor_checksum(descriptor: bytes) -> int:
-    """The second byte of its xxHash32, which is short to write down for the at most ten bytes that there are."""
-    value = 0x165667B1 + len(descriptor)
-    whole = len(descriptor) & ~3
-    for at in range(0, whole, 4):
-        value += int.from_bytes(descriptor[at : at + 4], "little") * 0xC2B2AE3D
-        value = _rotated(value, 17) * 0x27D4EB2F
-    for byte in descriptor[whole:]:
-        value += byte * 0x165667B1
-        value = _rotated(value, 11) * 0x9E3779B1
-    value &= 0xFFFFFFFF
-    value = (value ^ value >> 15) * 0x85EBCA77 & 0xFFFFFFFF
-    value = (value ^ value >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
-    return (value ^ value >> 16) >> 8 & 0xFF
-
-
-def _rotated(value: int, bits: int) -> int:
-    value &= 0xFFFFFFFF
-    return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
+    if codec != Codec.NONE:
+        return _READERS[codec](bytes(data), limit)
+    if len(data) > limit:
+        raise too_much("uncompressed", limit)
+    return bytes(data)

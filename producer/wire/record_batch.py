@@ -52,6 +52,7 @@ def encode_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
     codec: Codec = Codec.NONE,
+    level: int | None = None,
     transactional: bool = False,
     control: bool = False,
     timestamp_type: int = 0,
@@ -90,7 +91,7 @@ def encode_batch(
         raise ValueError(f"last offset delta {last_offset_delta} before the last record's, {last_delta}")
     attributes = codec | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0) | (LOG_APPEND_TIME if timestamp_type else 0)
     return pack_batch(
-        compress(codec, writer.getvalue()) if count else b"",
+        compress(codec, writer.getvalue(), level=level) if count else b"",
         attributes=attributes,
         last_offset_delta=last_offset_delta,
         base_timestamp=first_timestamp,

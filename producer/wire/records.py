@@ -16,7 +16,7 @@ from producer.wire.batch_header import (
     with_offset,
     with_timestamps,
 )
-from producer.wire.compression import Codec, CorruptBatch, UnsupportedCodec, compress, decompress
+from producer.wire.compression import Codec, CorruptBatch, compress, decompress
 from producer.wire.markers import ControlType, encode_marker, read_marker
 from producer.wire.record_batch import Record, encode_batch, read_records
 
@@ -29,7 +29,6 @@ __all__ = [
     "ControlType",
     "CorruptBatch",
     "Record",
-    "UnsupportedCodec",
     "UnsupportedMagic",
     "build_batch",
     "check_crc",

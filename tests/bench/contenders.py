@@ -5,19 +5,23 @@ Every loop is as tight as a user of that library would write it, and none of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import pyarrow as pa
 from confluent_kafka import Producer as ConfluentProducer
 
-from producer import Producer, RecordFuture
+from producer import BulkFuture, Producer, RecordFuture
 from tests.bench.load import Contender, Load
 
 POLL_EVERY = 1_000
 """confluent-kafka runs its callbacks inside `poll`, so its caller has to call it now and then; after every record would cost it more."""
 
+BULK_ROWS = 10_000
 FLUSH_TIMEOUT_S = 300.0
+
+R = TypeVar("R")
 
 
 class Sender(Protocol):
@@ -37,8 +41,14 @@ def open_sender(load: Load) -> Sender:
             return FencepostFutures(load)
         case Contender.CALLBACKS:
             return FencepostCallbacks(load)
+        case Contender.MANY:
+            return FencepostMany(load)
+        case Contender.ARROW:
+            return FencepostArrow(load)
         case Contender.CONFLUENT:
             return Confluent(load)
+        case Contender.CONFLUENT_BATCH:
+            return ConfluentBatch(load)
         case Contender.CEILING:
             raise ValueError("the ceiling makes no calls: tests.bench.ceiling replays it")
 
@@ -96,6 +106,43 @@ class FencepostCallbacks:
     def _delivered(self, future: RecordFuture) -> None:
         if future.exception() is None:
             self.acked += 1
+
+
+class FencepostMany:
+    """Lists of pairs, `BULK_ROWS` in a call; asks each bulk for its result."""
+
+    def __init__(self, load: Load) -> None:
+        self.acked = 0
+        self._load = load
+        self._producer = fencepost_producer(load)
+        self._rows = [(key, load.value) for key in load.keys]
+        self._kept: list[BulkFuture] = []
+
+    def send(self, count: int) -> None:
+        for rows in bulks(self._rows, count):
+            self._kept.append(self._producer.send_many(self._load.topic, rows))
+
+    def finish(self) -> None:
+        self._producer.flush(FLUSH_TIMEOUT_S)
+        self.acked += sum(bulk.result(0).acknowledged for bulk in self._kept)
+        self._kept.clear()
+
+    def close(self) -> None:
+        self._producer.close(FLUSH_TIMEOUT_S)
+
+
+class FencepostArrow(FencepostMany):
+    """The same rows as Arrow tables."""
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(load)
+        keys, values = zip(*self._rows, strict=True)
+        self._table = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+
+    def send(self, count: int) -> None:
+        for rows in bulks(range(len(self._rows)), count):
+            table = self._table.slice(rows[0], len(rows))
+            self._kept.append(self._producer.send_arrow(self._load.topic, table, key="key"))
 
 
 class Confluent:
@@ -157,10 +204,37 @@ class Confluent:
             self.acked += 1
 
 
+class ConfluentBatch(Confluent):
+    """Lists of mappings, `BULK_ROWS` in a call, and what the full queue refused again."""
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(load)
+        self._rows = [{"key": key, "value": load.value} for key in self._keys]
+
+    def send(self, count: int) -> None:
+        produce_batch, poll = self._producer.produce_batch, self._producer.poll
+        for rows in bulks(self._rows, count):
+            left = [dict(row) for row in rows]  # it writes what went wrong into them
+            while left:
+                produce_batch(self._load.topic, left, on_delivery=self._delivered)
+                left = [{"key": row["key"], "value": row["value"]} for row in left if "_error" in row]
+                poll(0.01 if left else 0)
+
+
 def fencepost_producer(load: Load) -> Producer:
     return Producer(
         bootstrap_servers=load.bootstrap, linger_ms=load.linger_ms, batch_size=load.batch_bytes, buffer_memory=load.buffer_bytes
     )
+
+
+def bulks(rows: Sequence[R], count: int) -> Iterator[Sequence[R]]:
+    """So many rows, from the start as often as needed, `BULK_ROWS` at a time."""
+    place = 0
+    while count > 0:
+        taken = rows[place : place + min(BULK_ROWS, count)]
+        count -= len(taken)
+        place = (place + len(taken)) % len(rows)
+        yield taken
 
 
 def endless(keys: list[bytes], count: int) -> Iterator[bytes]:

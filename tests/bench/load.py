@@ -17,7 +17,10 @@ class Contender(enum.Enum):
 
     FUTURES = "fencepost, futures"
     CALLBACKS = "fencepost, callbacks"
+    MANY = "fencepost, send_many"
+    ARROW = "fencepost, send_arrow"
     CONFLUENT = "confluent-kafka, callbacks"
+    CONFLUENT_BATCH = "confluent-kafka, produce_batch"
     CEILING = "ceiling (replay)"
 
 

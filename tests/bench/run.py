@@ -36,7 +36,10 @@ SCENARIOS = {"one": Scenario.ONE, "four": Scenario.FOUR, "burner": Scenario.BESI
 CONTENDERS = {
     "futures": Contender.FUTURES,
     "callbacks": Contender.CALLBACKS,
+    "many": Contender.MANY,
+    "arrow": Contender.ARROW,
     "confluent": Contender.CONFLUENT,
+    "confluent-batch": Contender.CONFLUENT_BATCH,
     "ceiling": Contender.CEILING,
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker_stub import BrokerStub
 from producer import DeliveryError, Persisted, Producer, RecordFuture, UndeliveredRecords
-from producer.failures import KEPT
+from producer.failures import TOLD
 from producer.wire import Api, ErrorCode
 from tests.producer.stage import ONE_EACH, quick, until
 
@@ -122,14 +122,21 @@ def test_a_look_in_time_keeps_the_log_quiet(stub: BrokerStub, caplog: pytest.Log
     assert complaints(caplog) == []
 
 
-def test_more_failures_than_are_kept_are_still_counted(stub: BrokerStub) -> None:
-    """At most a hundred errors are kept; the count is of all."""
+def test_more_failures_than_are_told_are_still_counted(stub: BrokerStub) -> None:
+    """At most a hundred errors are raised; the count is of all."""
     with quick(stub, **ONE_EACH) as producer:
-        failing(stub, producer, KEPT + 30)
+        failing(stub, producer, TOLD + 30)
         with pytest.raises(UndeliveredRecords) as undelivered:
             producer.flush(20)
-        assert undelivered.value.count == KEPT + 30
-        assert len(undelivered.value.failures) == KEPT
+        assert undelivered.value.count == TOLD + 30
+        assert len(undelivered.value.failures) == TOLD
+
+
+def test_many_failures_that_were_looked_at(stub: BrokerStub) -> None:
+    """Nothing is left to raise, however many there were."""
+    with quick(stub, **ONE_EACH) as producer:
+        assert all(future.exception(20) for future in failing(stub, producer, TOLD + 50))
+        producer.flush(20)
 
 
 def test_an_exception_that_leaves_the_block_is_not_replaced(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:

@@ -33,10 +33,11 @@ def interrupt(call, condition):
         print("interrupted", time.monotonic() - struck[-1] < 10)
 """
 
+WANTED = "lambda: 'missing' in producer._sender.engine.core.scout._wanted"
 CALLS = {
     "send on a full buffer": ("lambda: producer.send('t', b'y' * 2_500)", "lambda: producer._accumulator.waiting"),
-    "send to an unknown topic": ("lambda: producer.send('missing', b'y')", "lambda: 'missing' in producer._sender.engine.core.scout._wanted"),
-    "partitions_for": ("lambda: producer.partitions_for('missing')", "lambda: 'missing' in producer._sender.engine.core.scout._wanted"),
+    "send to an unknown topic": ("lambda: producer.send('missing', b'y')", WANTED),
+    "partitions_for": ("lambda: producer.partitions_for('missing')", WANTED),
     "result": ("pending.result", "lambda: pending.batch._event is not None"),
     "exception": ("pending.exception", "lambda: pending.batch._event is not None"),
     "flush": ("producer.flush", "lambda: producer._accumulator.hurried() and pending.batch._event is not None"),

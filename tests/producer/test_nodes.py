@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from producer.core.cluster import Address
+from producer.core.errors import AuthenticationFailed, NoUsableBroker
 from producer.core.events import Connect, Disconnect
 from producer.core.nodes import LinkState, Node, Nodes
 from producer.core.settings import Settings
@@ -42,6 +43,62 @@ def test_reconnects_back_off() -> None:
     of.connected(one, VERSIONS, now)
     of.lost(one, "cut", now)
     assert one.retry_at_ms - now == 50
+
+
+REFUSED = AuthenticationFailed("not you")
+
+
+def test_hope_is_given_up_when_every_broker_was_tried_and_one_says_why() -> None:
+    """Not while one is up, on its way or untried, not for attempts that may go better the next time, and not for ever: what is known of
+    a broker is what its newest attempt said."""
+    of = nodes(A, B)
+    one, other = node(of, -1), node(of, -2)
+    assert of.hopeless() is None
+    of.connect(one, 0.0)
+    of.lost(one, "not you", 0.0, refused=REFUSED)
+    assert of.hopeless() is None, "the other was not tried"
+    of.connect(other, 0.0)
+    assert of.hopeless() is None, "the other is being tried"
+    of.lost(other, "nobody there", 0.0)
+    hopeless = of.hopeless()
+    assert isinstance(hopeless, AuthenticationFailed)
+    assert str(hopeless) == "a:1: not you; b:2: nobody there"
+    of.connect(one, 1_000.0)
+    assert of.hopeless() is None, "it is being tried again"
+    of.lost(one, "nobody there either", 1_000.0)
+    assert of.hopeless() is None, "that may pass"
+
+
+def test_a_broker_that_was_there_may_come_back() -> None:
+    """A link that was up and is lost leaves hope, unless it was lost because the broker did not want its client any more."""
+    of = nodes(A, B)
+    one, other = node(of, -1), node(of, -2)
+    for each in (one, other):
+        of.connect(each, 0.0)
+    of.connected(one, VERSIONS, 0.0)
+    of.lost(one, "cut", 0.0)
+    of.lost(other, "an HTTP server", 0.0, refused=NoUsableBroker("an HTTP server"))
+    assert of.hopeless() is None
+    of.connect(one, 1_000.0)
+    of.connected(one, VERSIONS, 1_000.0)
+    of.lost(one, "not you any more", 1_000.0, refused=REFUSED)
+    assert isinstance(of.hopeless(), AuthenticationFailed)
+    of.connect(one, 5_000.0)
+    of.connected(one, VERSIONS, 5_000.0)
+    assert of.hopeless() is None
+    assert (one.barren, one.refused) == (False, None)
+
+
+def test_one_broker_under_two_ids_is_named_once() -> None:
+    """A broker is known under its bootstrap address and under its id; what is wrong with it is said once. One that has moved is another."""
+    of = nodes(A)
+    of.learn({7: A})
+    for node_id in (-1, 7):
+        of.connect(node(of, node_id), 0.0)
+        of.lost(node(of, node_id), "not you", 0.0, refused=REFUSED)
+    assert str(of.hopeless()) == "a:1: not you"
+    of.learn({7: B})
+    assert of.hopeless() is None
 
 
 def test_backoffs_differ_between_producers() -> None:

@@ -71,7 +71,7 @@ def test_a_log_append_time_topic_says_its_own_time() -> None:
             assert metadata.timestamp == stub.records("t", 0)[0].timestamp > 1_000_000
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_codecs(codec: str) -> None:
     """A batch is compressed as configured and reads back the same."""
     with BrokerStub() as stub, quick(stub, compression_type=codec, linger_ms=10_000) as producer:

@@ -25,7 +25,7 @@ def narrow(max_message_bytes: int = 400, **settings: object) -> Iterator[tuple[B
             yield stub, producer
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_batch_that_is_too_large_is_split_until_it_fits(codec: str) -> None:
     """Forty records in one batch of 5 KB, 400 bytes allowed: all arrive once, in order, with the offsets that their futures say."""
     with narrow(compression_type=codec) as (stub, producer):

@@ -13,7 +13,17 @@ EVERY = [(cls, version) for cls in (*REQUESTS.values(), *RESPONSES.values()) for
 
 EVERY_ID = [f"{cls.__name__}-v{version}" for cls, version in EVERY]
 
-REMOVED = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.LIST_OFFSETS: range(1), Api.CREATE_TOPICS: range(2)}
+REMOVED = {
+    Api.PRODUCE: range(3),
+    Api.FETCH: range(4),
+    Api.LIST_OFFSETS: range(1),
+    Api.OFFSET_COMMIT: range(2),
+    Api.OFFSET_FETCH: range(1),
+    Api.CREATE_TOPICS: range(2),
+    Api.DELETE_TOPICS: range(1),
+    Api.OFFSET_FOR_LEADER_EPOCH: range(2),
+    Api.DESCRIBE_CONFIGS: range(1),
+}
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
 
 OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
@@ -50,8 +60,10 @@ def _values(field: FieldSpec, version: int) -> st.SearchStrategy[Any]:
     """Values of a field, null among them where the version has it."""
     if field.name.endswith("error_code"):
         values = st.integers(-1, 133)
-    elif field.name == "log_append_time_ms":
+    elif field.name in ("log_append_time_ms", "retention_time_ms"):
         values = st.one_of(st.just(-1), st.integers(0, LAST_SECOND).map(lambda seconds: seconds * 1000))
+    elif field.name == "session_lifetime_ms":
+        values = st.integers(0, LAST_SECOND).map(lambda seconds: seconds * 1000)
     else:
         values = _kinds(field.kind, version)
     if field.nullable_in(version):

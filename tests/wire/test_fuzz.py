@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from producer.wire import Api, Malformed, Message, decode, decode_request, decode_response, encode, encode_request, encode_response
+from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, EVERY_ID, messages
 
 CHANGES_PER_MESSAGE = 30
@@ -27,7 +28,7 @@ BYTES_MORE_MAX = 64 * 1024
 DECODE_CPU_S_MAX = 1.0
 
 seeds = st.integers(0, (1 << 32) - 1)
-quickly = settings(max_examples=10, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+quickly = drawing(4)
 
 
 @pytest.fixture

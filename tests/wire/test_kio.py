@@ -15,7 +15,7 @@ from uuid import UUID
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from kio.index import UnknownEntity, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
@@ -23,12 +23,13 @@ from kio.serial import entity_reader, entity_writer
 from producer.wire import ZERO_UUID, Message, RequestHeader, WireStruct, decode, encode
 from producer.wire.frame import decode_request, decode_response, encode_request, encode_response
 from producer.wire.schema import describe
+from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, OLDER, messages
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
-quickly = settings(max_examples=40, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+quickly = drawing(12)
 
 
 def kio_class(cls: type[Message], version: int) -> Any:
@@ -120,7 +121,7 @@ def _value_to_kio(value: Any, version: int, hint: Any, kafka_type: str | None) -
             return None if value == ZERO_UUID else value
         case int() if kafka_type == "error_code":
             return KioErrorCode(value)
-        case int() if kafka_type == "timedelta_i32":
+        case int() if kafka_type in ("timedelta_i32", "timedelta_i64"):
             return value * MILLISECOND
         case int() if kafka_type == "datetime_i64":
             return None if value == -1 else EPOCH + value * MILLISECOND

@@ -1,8 +1,11 @@
-"""Every message that is spoken here, one file per API or small group of APIs, under the names of Kafka's schemas."""
+"""Every message that is spoken here, one file per API or small group of APIs, under the names of Kafka's schemas.
+
+What a producer speaks is imported with this package; the rest is imported from its own module, or found through REQUESTS and RESPONSES.
+"""
 
 from __future__ import annotations
 
-from producer.wire.message import Message
+from producer.wire.codes import Api
 from producer.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -79,6 +82,7 @@ from producer.wire.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from producer.wire.registry import Registry
 
 __all__ = [
     "OPERATIONS_NOT_ASKED_FOR",
@@ -141,9 +145,35 @@ __all__ = [
     "TopicResponse",
 ]
 
-REQUESTS: dict[int, type[Message]] = {
-    int(cls.api): cls
-    for cls in (
+# Where the messages are that are imported when somebody asks for them, without "Request" or "Response".
+_LATER = {
+    Api.OFFSET_COMMIT: ("group_offsets", "OffsetCommit"),
+    Api.OFFSET_FETCH: ("group_offsets", "OffsetFetch"),
+    Api.JOIN_GROUP: ("groups", "JoinGroup"),
+    Api.HEARTBEAT: ("groups", "Heartbeat"),
+    Api.LEAVE_GROUP: ("groups", "LeaveGroup"),
+    Api.SYNC_GROUP: ("groups", "SyncGroup"),
+    Api.DESCRIBE_GROUPS: ("group_admin", "DescribeGroups"),
+    Api.LIST_GROUPS: ("group_admin", "ListGroups"),
+    Api.SASL_HANDSHAKE: ("sasl", "SaslHandshake"),
+    Api.DELETE_TOPICS: ("topic_admin", "DeleteTopics"),
+    Api.DELETE_RECORDS: ("topic_admin", "DeleteRecords"),
+    Api.OFFSET_FOR_LEADER_EPOCH: ("epochs", "OffsetForLeaderEpoch"),
+    Api.DESCRIBE_CONFIGS: ("configs", "DescribeConfigs"),
+    Api.ALTER_CONFIGS: ("configs", "AlterConfigs"),
+    Api.SASL_AUTHENTICATE: ("sasl", "SaslAuthenticate"),
+    Api.CREATE_PARTITIONS: ("topic_admin", "CreatePartitions"),
+    Api.DELETE_GROUPS: ("group_admin", "DeleteGroups"),
+    Api.ELECT_LEADERS: ("replicas", "ElectLeaders"),
+    Api.INCREMENTAL_ALTER_CONFIGS: ("incremental_configs", "IncrementalAlterConfigs"),
+    Api.LIST_PARTITION_REASSIGNMENTS: ("replicas", "ListPartitionReassignments"),
+    Api.OFFSET_DELETE: ("group_offsets", "OffsetDelete"),
+    Api.DESCRIBE_CLUSTER: ("cluster", "DescribeCluster"),
+    Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
+}
+
+REQUESTS = Registry(
+    (
         ApiVersionsRequest,
         FindCoordinatorRequest,
         DescribeProducersRequest,
@@ -153,13 +183,13 @@ REQUESTS: dict[int, type[Message]] = {
         ProduceRequest,
         CreateTopicsRequest,
         InitProducerIdRequest,
-    )
-}
+    ),
+    later={api: (f"{__name__}.{module}", f"{name}Request") for api, (module, name) in _LATER.items()},
+)
 """The request of each API, by API key."""
 
-RESPONSES: dict[int, type[Message]] = {
-    int(cls.api): cls
-    for cls in (
+RESPONSES = Registry(
+    (
         ApiVersionsResponse,
         FindCoordinatorResponse,
         DescribeProducersResponse,
@@ -169,6 +199,7 @@ RESPONSES: dict[int, type[Message]] = {
         ProduceResponse,
         CreateTopicsResponse,
         InitProducerIdResponse,
-    )
-}
+    ),
+    later={api: (f"{__name__}.{module}", f"{name}Response") for api, (module, name) in _LATER.items()},
+)
 """The response of each API, by API key."""

@@ -1,0 +1,272 @@
+"""The producer for asyncio: the same core on the caller's own event loop, without a thread.
+
+Nothing here blocks the loop, and everything must be called on it: a producer belongs to the loop on which it was first used. Waits are
+first come, first served. Cancelling a wait takes nothing back: what was accepted is delivered, what was not was never counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from producer.chunks import Chunk
+from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture
+from producer.core.bulk import BulkFuture
+from producer.core.bulk_append import Target
+from producer.core.errors import Misuse, ProducerClosed, TopicUnavailable, UndeliveredRecords, plain
+from producer.core.events import TopicWanted
+from producer.front import Front, check_topic, wall_ms
+from producer.lifecycle import Lease
+from producer.loop_side import LoopSide
+
+log = logging.getLogger("fencepost.producer")
+
+
+class AsyncProducer(Front):
+    """An idempotent Kafka producer for asyncio; settings, guarantees and errors are those of `Producer`.
+
+        async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+            future = await producer.send("events", b"hello")   # accepted: there was room
+            metadata = await future                            # acknowledged
+
+    Delivery callbacks run on the loop, a partition's in the order of its records.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(config, settings)
+        self._side: LoopSide | None = None
+        self._closed = False
+        self._turn = asyncio.Lock()
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Accept one record, waiting for its topic and for room up to `max_block_ms`, and return the future of its delivery, which can be
+        awaited. Arguments and errors are `Producer.send`'s. Cancelled while it waits, it has accepted nothing."""
+        self._running()
+        if self._serializes:
+            key, value = self._serialized(topic, key, value, headers)
+        if not self._turn.locked():
+            future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+            if future is not None:
+                return future
+        limit_s = self._settings.max_block_ms / 1000.0
+        await self._topic(topic, partition, limit_s)
+        try:
+            async with asyncio.timeout(limit_s), self._turn:
+                while (future := self._accept(topic, value, key, partition, headers, timestamp, on_delivery)) is None:
+                    await self._room()
+                return future
+        except TimeoutError:
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+
+    def try_send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once, also
+        while others wait for room."""
+        self._running()
+        if self._serializes:
+            key, value = self._serialized(topic, key, value, headers)
+        if not self._turn.locked():
+            future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+            if future is not None:
+                return future
+        if not self._known(topic, partition):
+            self._refuse_what_cannot_wait(topic)
+            self._ask_for(topic, partition)
+            raise TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
+        raise self._full("now")
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        return await self._send_bulk(topic, self._rows(topic, records), partition)
+
+    async def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        value: str = "value",
+        key: str | None = None,
+        partition: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+    ) -> BulkFuture:
+        """`Producer.send_arrow`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        from producer.arrow import arrow_chunks
+
+        chunks = arrow_chunks(
+            data,
+            value=value,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp=timestamp,
+            largest=self._largest,
+            setting=self._size_setting,
+        )
+        return await self._send_bulk(topic, chunks, None)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
+        self._running()
+        self._refuse_what_cannot_wait(topic)
+        await self._topic(topic, None, self._settings.max_block_ms / 1000.0 if timeout is None else timeout)
+        return list(range(self._topics[topic].partitions))
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record accepted before this call has its outcome and its callbacks have returned; as `Producer.flush`."""
+        await self._drain(self._patience_s if timeout is None else timeout)
+        unseen = self._running().failures.take()
+        if unseen is not None:
+            raise unseen
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what is left, then end the connections; as `Producer.close`. Cancelled, it ends them at once."""
+        if self._closed:
+            return
+        side = self._running()
+        self._closed = True
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+        try:
+            await self._drain(self._patience_s if timeout is None else timeout)
+        except TimeoutError:
+            log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
+        finally:
+            await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
+        unseen = side.failures.take()
+        if unseen is not None:
+            raise unseen
+
+    async def __aenter__(self) -> Self:
+        self._running()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        leaving = error is not None and not isinstance(error, Exception)
+        try:
+            await self.close(self._settings.exit_flush_ms / 1000.0 if leaving else None)
+        except UndeliveredRecords as undelivered:
+            if error is None:
+                raise
+            log.error("while another exception left the block: %s", undelivered)
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    def _running(self) -> LoopSide:
+        """The engine's side, begun on the loop that asks first."""
+        self._refuse_after_fork()
+        loop = asyncio.get_running_loop()
+        if self._side is None:
+            self._side = LoopSide(
+                self._settings, self._accumulator, self._shared, loop, announce=self._directory.announce, died=self._directory.die
+            )
+            self._lease = Lease(self._side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+        elif self._side.loop is not loop:
+            raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
+        return self._side
+
+    async def _send_bulk(self, topic: str, chunks: Iterator[Chunk], partition: int | None) -> BulkFuture:
+        bulk = BulkFuture(self._shared)
+        limit_s = self._settings.max_block_ms / 1000.0
+        try:
+            check_topic(topic)
+            self._check_partition(partition)
+            for chunk in chunks:
+                highest = max(chunk.partition_max, -1 if partition is None else partition)
+                await self._topic(topic, None if highest < 0 else highest, limit_s)
+                self._place(topic, chunk, partition)
+                target = self._target(topic, bulk, partition)
+                async with self._turn:
+                    while not chunk.done:
+                        await self._fill(chunk, target, limit_s)
+        except Exception as error:
+            error.sent = bulk  # type: ignore[attr-defined]
+            raise
+        finally:
+            bulk.finish()
+        return bulk
+
+    async def _fill(self, chunk: Chunk, target: Target, limit_s: float) -> None:
+        """Append some of the chunk, waiting for room, and let other tasks run."""
+        if chunk.step(target, wall_ms()) is not None:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(limit_s):
+                while chunk.step(target, wall_ms()) is None:
+                    await self._room()
+        except TimeoutError:
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+
+    async def _topic(self, topic: str, partition: int | None, limit_s: float) -> None:
+        """Wait until the topic is known, and to have the partition."""
+        if self._known(topic, partition):
+            return
+        self._refuse_what_cannot_wait(topic)
+        self._ask_for(topic, partition)
+        side = self._running()
+        wanted = -1 if partition is None else partition
+        try:
+            async with asyncio.timeout(limit_s):
+                while self._directory.look(topic, wanted) is None:
+                    await side.heard.wait()
+        except TimeoutError:
+            raise self._directory.unavailable(topic, wanted, limit_s, side.engine.trouble()) from None
+
+    async def _room(self) -> None:
+        """Wait until bytes are given back to the budget; the engine stops lingering meanwhile."""
+        side = self._running()
+        self._accumulator.waiting += 1
+        try:
+            side.wake()
+            await side.settled.wait()
+        finally:
+            self._accumulator.waiting -= 1
+
+    def _ask_for(self, topic: str, partition: int | None) -> None:
+        self._directory.forget_refusal(topic)
+        self._running().post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
+
+    async def _drain(self, timeout_s: float) -> None:
+        """Wait for every batch that is incomplete now, without lingering."""
+        side = self._running()
+        waiting: list[Batch] = self._accumulator.begin_flush()
+        waiting.reverse()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while waiting:
+                    if waiting[-1].complete():
+                        waiting.pop()
+                    else:
+                        await side.settled.wait()
+        except TimeoutError:
+            left = sum(int(late.count) for late in waiting if not late.complete())
+            raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way") from None
+        finally:
+            self._accumulator.end_flush()

@@ -1,0 +1,58 @@
+"""`await` for a record's future, on any event loop: the loop of an AsyncProducer, or another one beside a sender thread.
+
+It never blocks a loop. A record whose waiter is cancelled stays on its way, and if it fails then, that counts as not looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from producer.core.batch import RecordFuture
+from producer.core.bulk import BulkFuture
+from producer.core.record import Deliveries, RecordMetadata
+
+
+async def outcome(future: RecordFuture) -> RecordMetadata:
+    """The record's metadata once it is acknowledged; raises its DeliveryError."""
+    if not future.done():
+        await _settled(future, future.overlooked)
+    return future.result(0)
+
+
+async def bulk_outcome(bulk: BulkFuture) -> Deliveries:
+    """What became of a bulk's rows, once every one has its outcome."""
+    if not bulk.done():
+        await _settled(bulk, lambda: None)
+    return bulk.result(0)
+
+
+async def _settled(future: RecordFuture | BulkFuture, nobody_waits: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    settled = loop.create_future()
+
+    def tell(_: object) -> None:
+        if settled.cancelled():
+            nobody_waits()
+        elif _running() is loop:
+            _wake(settled)
+        else:
+            with suppress(RuntimeError):  # the waiter's loop has been closed
+                loop.call_soon_threadsafe(_wake, settled)
+
+    future.hasten()
+    future.add_done_callback(tell)
+    await settled
+
+
+def _wake(settled: asyncio.Future[None]) -> None:
+    if not settled.done():
+        settled.set_result(None)
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,230 @@
+"""Many records in one call: appended without an object for each, and followed as one.
+
+A bulk's records lie in batches together with other callers' records. For each batch it keeps which of its rows lie at which index, eight
+bytes a row, until the batch has its outcome; afterwards the offsets, or the rows that failed. Rows count from 0 in the order of the call.
+
+Compiled by mypyc. It takes the accumulator's lock for `SLICE_ROWS` rows at most; whoever drives it lets other threads in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Generator
+from typing import Any, Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from producer.core.batch import Batch, Follower, Shared, deadline_after
+from producer.core.errors import DeliveryError, Misuse, again
+from producer.core.record import Deliveries
+
+log = logging.getLogger("fencepost.producer")
+
+SLICE_ROWS: Final = 512
+ROW_MASK: Final[i64] = 0xFFFFFFFF
+ROWS_MAX: Final = 0xFFFFFFFF
+
+
+class BulkFuture:
+    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: how many rows have been appended."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.accepted = 0
+        self._complete = False
+        self._open_parts: dict[Part, None] = {}
+        self._acknowledged: i64 = 0
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+        self._failed: list[tuple[Batch, bytes]] = []
+        self._looked = 0
+        self._event: threading.Event | None = None
+        self._waiters: list[Any] = []
+
+    def done(self) -> bool:
+        """Whether every row has its outcome."""
+        return self._complete and not self._open_parts
+
+    def result(self, timeout: float | None = None) -> Deliveries:
+        """What became of the rows, waiting up to `timeout` seconds (None: until the delivery deadline has decided all of them).
+
+        Deliveries that failed are in it, and raise nothing. Raises TimeoutError when `timeout` passed first. Waiting sends the rows'
+        batches without further lingering.
+        """
+        if not self.done():
+            self._wait(timeout)
+        return self._tell()
+
+    def __await__(self) -> Generator[Any, None, Deliveries]:
+        """`await` it to have `result()` without a thread that waits."""
+        awaited: Generator[Any, None, Deliveries] = self.shared.bulk_awaiter(self).__await__()
+        return awaited
+
+    def add_done_callback(self, callback: Any) -> None:
+        """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already."""
+        with self.shared.lock:
+            waits = not self.done()
+            if waits:
+                self._waiters.append(callback)
+        if not waits:
+            callback(self)
+
+    # -- appending -------------------------------------------------------------------------------------------------------
+
+    def begin_part(self, batch: Batch) -> Part:
+        """A batch that takes rows of this bulk; under the lock."""
+        part = Part(self, batch)
+        self._open_parts[part] = None
+        batch.follow(part)
+        return part
+
+    def finish(self) -> None:
+        """Every row that will be has been appended."""
+        with self.shared.lock:
+            self._complete = True
+            over = not self._open_parts
+        if over:
+            self._over()
+
+    # -- outcomes --------------------------------------------------------------------------------------------------------
+
+    def settled(self, part: Part, pairs: bytes) -> None:
+        """A part's batch has its outcome."""
+        batch = part.batch
+        with self.shared.lock:
+            del self._open_parts[part]
+            if batch.failure is not None:
+                self._failed.append((batch, pairs))
+            else:
+                self._acknowledged += part.count
+                if batch.base_offset >= 0:
+                    self._note_offsets(batch, pairs)
+            over = self._complete and not self._open_parts
+        if over:
+            self._over()
+
+    def moved(self, part: Part, parts: list[Part]) -> None:
+        """A part's batch was split; under the lock."""
+        del self._open_parts[part]
+        for each in parts:
+            self._open_parts[each] = None
+
+    def _note_offsets(self, batch: Batch, pairs: bytes) -> None:
+        spans = self._spans.setdefault(int(batch.partition), [])
+        end: i64 = len(pairs)
+        place: i64 = 0
+        begun: i64 = -1
+        last: i64 = -2
+        while place < end:
+            offset: i64 = batch.base_offset + (read_i64_le(pairs, place) >> 32)
+            place += 8
+            if offset != last + 1:
+                if begun >= 0:
+                    spans.append((int(begun), int(last)))
+                begun = offset
+            last = offset
+        spans.append((int(begun), int(last)))
+
+    def _over(self) -> None:
+        with self.shared.lock:
+            event, waiters = self._event, self._waiters
+            self._event, self._waiters = None, []
+        if event is not None:
+            event.set()
+        for waiter in waiters:
+            try:
+                waiter(self)
+            except BaseException:
+                log.exception("a callback of a bulk raised")
+
+    def _tell(self) -> Deliveries:
+        failures: dict[int, DeliveryError] = {}
+        with self.shared.lock:
+            for number, (batch, pairs) in enumerate(self._failed):
+                assert batch.failure is not None
+                error = batch.failure.again()
+                for place in range(0, len(pairs), 8):
+                    failures[read_i64_le(pairs, place) & ROW_MASK] = error
+                if number >= self._looked:
+                    batch.unseen -= len(pairs) // 8
+            self._looked = len(self._failed)
+            offsets = {partition: joined(spans) for partition, spans in sorted(self._spans.items())}
+            return Deliveries(int(self._acknowledged), offsets, dict(sorted(failures.items())))
+
+    def hasten(self) -> None:
+        """Have the batches sent without further lingering, because somebody waits."""
+        with self.shared.lock:
+            for part in self._open_parts:
+                if not part.batch.urgent:
+                    part.batch.urgent = True
+                    self.shared.urgent.append(part.batch)
+        self.shared.wake()
+
+    def _wait(self, timeout: float | None) -> None:
+        shared = self.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        if shared.on_sender():
+            raise Misuse("waiting for deliveries on the thread that delivers would never end")
+        limit = shared.patience_s if timeout is None else timeout
+        deadline = deadline_after(limit)
+        self.hasten()
+        with shared.lock:
+            if self.done():
+                return
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        if not event.wait(max(0.0, deadline - time.monotonic())) and not self.done():
+            raise TimeoutError(f"not every row has its outcome within {limit} s; they are still on their way")
+
+
+class Part(Follower):
+    """The rows of one bulk in one batch."""
+
+    def __init__(self, bulk: BulkFuture, batch: Batch) -> None:
+        self.bulk = bulk
+        self.batch = batch
+        self.count: i64 = 0
+        self._pairs = BytesWriter()
+
+    def add(self, index: i64, row: i64) -> None:
+        """The row lies at that index of the batch."""
+        write_i64_le(self._pairs, index << 32 | row)
+        self.count += 1
+
+    def settle(self) -> None:
+        self.bulk.settled(self, self._pairs.getvalue())
+
+    def move(self, pieces: list[Batch]) -> None:
+        pairs = self._pairs.getvalue()
+        place: i64 = 0
+        end: i64 = len(pairs)
+        first: i64 = 0
+        parts: list[Part] = []
+        for piece in pieces:
+            part = Part(self.bulk, piece)
+            while place < end:
+                pair: i64 = read_i64_le(pairs, place)
+                if (pair >> 32) - first >= piece.count:
+                    break
+                part.add((pair >> 32) - first, pair & ROW_MASK)
+                place += 8
+            first += piece.count
+            if part.count > 0:
+                piece.follow(part)
+                parts.append(part)
+        self.bulk.moved(self, parts)
+
+
+def joined(spans: list[tuple[int, int]]) -> list[range]:
+    """(first, last) pairs as ranges, neighbours put together."""
+    ranges: list[range] = []
+    for first, last in sorted(spans):
+        if ranges and ranges[-1].stop == first:
+            ranges[-1] = range(ranges[-1].start, last + 1)
+        else:
+            ranges.append(range(first, last + 1))
+    return ranges

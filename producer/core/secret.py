@@ -1,0 +1,43 @@
+"""A value that is used and never shown: a password, or what gives out tokens and may have a password in it.
+
+It refuses to be printed, formatted, pickled or turned into JSON; `reveal` is the one way to it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, NoReturn, TypeVar
+
+HIDDEN: Final = "********"
+
+T = TypeVar("T")
+
+
+class Secret(Generic[T]):
+    """Holds a value. Two with equal values are equal."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def reveal(self) -> T:
+        """The value itself, for whoever has to send or use it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and bool(other._value == self._value)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __copy__(self) -> Secret[T]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret[T]:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled: hand the settings over as they were given, and the password by a safe way")

@@ -1,0 +1,209 @@
+"""What the blocking and the asyncio producer have in common: checking a record and, where nothing has to be waited for, accepting it.
+
+It never waits. Compiled by mypyc, as every record passes through it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from librt.time import time as wall_time
+from mypy_extensions import mypyc_attr
+
+from producer.awaiting import bulk_outcome, outcome
+from producer.chunks import Chunk, list_chunks
+from producer.config import read_settings
+from producer.core.accumulator import Accumulator, TopicQueues
+from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared
+from producer.core.bulk import BulkFuture
+from producer.core.bulk_append import Target
+from producer.core.errors import BufferFull, ConfigError, RecordTooLarge, again
+from producer.core.settings import Partitioner, Settings
+from producer.directory import Directory
+from producer.engine import now_ms
+from producer.placing import chooser, chosen
+from producer.serializers import bind
+
+RECORD_BOUND: Final = 61 + 21
+"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
+
+TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
+LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Front:
+    """See the module."""
+
+    def __init__(self, config: Mapping[str, Any] | None, settings: dict[str, Any]) -> None:
+        if config is not None and not isinstance(config, Mapping):
+            raise ConfigError(
+                f"settings are keyword arguments or a mapping, not {type(config).__name__}: bootstrap_servers='host:port', ..."
+            )
+        self._settings: Settings = read_settings({**(config or {}), **settings})
+        self._patience_s: float = (
+            self._settings.delivery_timeout_ms + self._settings.resolve_grace_ms + self._settings.request_timeout_ms
+        ) / 1000.0
+        self._shared = Shared(patience_s=self._patience_s)
+        self._accumulator = Accumulator(
+            batch_size=self._settings.batch_size, buffer_memory=self._settings.buffer_memory, clock=now_ms, shared=self._shared
+        )
+        self._directory = Directory(
+            self._accumulator, partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN)
+        )
+        self._shared.awaiter = outcome
+        self._shared.bulk_awaiter = bulk_outcome
+        self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
+        self._topics = self._accumulator.topics
+        self._chooser = chooser(self._settings.partitioner)
+        self._serialize_key = bind(self._settings.key_serializer, "key")
+        self._serialize_value = bind(self._settings.value_serializer, "value")
+        self._serializes = self._serialize_key is not None or self._serialize_value is not None
+
+    def _accept(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | None:
+        """Check the record and accept it; None when the topic or the partition is not known yet, or the buffer is full."""
+        if not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
+        if not (key is None or isinstance(key, bytes)):
+            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
+        size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+        if headers is not None:
+            headers = checked_headers(headers)
+            size += sum(20 + len(name) * 4 + (len(content) if content is not None else 0) for name, content in headers)
+        if size > self._largest:
+            raise RecordTooLarge(self._why_too_large(size))
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        stamp = int(wall_time() * 1000.0) if timestamp is None else checked_timestamp(timestamp)
+        where = -1
+        if partition is not None:
+            self._check_partition(partition)
+            where = partition
+        queues = self._topics.get(topic)
+        if queues is None or where >= queues.partitions:
+            return None
+        if where < 0 and self._chooser is not None:
+            where = chosen(self._chooser, key, queues.partitions, queues.available)
+        return self._accumulator.append(queues, where, stamp, key, value, headers, on_delivery)
+
+    def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
+        """Key and value as bytes, where there are serializers."""
+        if key is not None and self._serialize_key is not None:
+            key = self._serialize_key(topic, key, headers)
+        if value is not None and self._serialize_value is not None:
+            value = self._serialize_value(topic, value, headers)
+        return key, value
+
+    def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk]:
+        """The chunks of a `send_many`."""
+        if self._serializes:
+            check_topic(topic)
+            records = self._serialized_rows(topic, records)
+        return list_chunks(records, largest=self._largest, setting=self._size_setting)
+
+    def _serialized_rows(self, topic: str, records: Iterable[object]) -> list[object] | Iterator[object]:
+        """Rows whose keys and values are bytes; with serializers a row that is no tuple is a value, whatever it is."""
+        rows = (
+            (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
+            if isinstance(row, tuple) and 2 <= len(row) <= 5
+            else (None, self._serialized(topic, None, row, None)[1])
+            for row in records
+        )
+        return list(rows) if isinstance(records, (list, tuple)) else rows
+
+    def _target(self, topic: str, bulk: BulkFuture, partition: int | None) -> Target:
+        """Where the rows of a bulk go, for a topic that is known."""
+        return Target(self._accumulator, self._topics[topic], bulk, -1 if partition is None else partition)
+
+    def _place(self, topic: str, chunk: Chunk, partition: int | None) -> None:
+        """Have the caller's partitioner, if there is one, choose for each row that names no partition."""
+        if self._chooser is not None and partition is None:
+            queues = self._topics[topic]
+            chunk.choose(self._chooser, queues.partitions, queues.available)
+
+    def _check_partition(self, partition: int | None) -> None:
+        if partition is not None and partition < 0:
+            raise ValueError(f"partition={partition}: partitions count from 0; leave it out to have one chosen")
+
+    @property
+    def _size_setting(self) -> str:
+        """Which setting limits the size of a record, and to what."""
+        settings = self._settings
+        name = "max_request_size" if settings.max_request_size <= settings.buffer_memory else "buffer_memory"
+        return f"{name}={getattr(settings, name)}"
+
+    def _known(self, topic: str, partition: int | None) -> bool:
+        """Whether the topic is known, and to have the partition."""
+        queues = self._topics.get(topic)
+        return queues is not None and (partition is None or partition < queues.partitions)
+
+    def _refuse_what_cannot_wait(self, topic: str) -> None:
+        """Raise what speaks against waiting for a topic."""
+        check_topic(topic)
+        if self._shared.forked is not None:
+            raise again(self._shared.forked)
+        refusal = self._accumulator.refusal
+        if refusal is not None:
+            raise again(refusal)
+
+    def _full(self, limit: str) -> BufferFull:
+        """The error of a buffer that is full, and for how long we waited."""
+        used = f"buffer_memory={self._settings.buffer_memory} bytes is full ({self._accumulator.used} used)"
+        return BufferFull(f"{used} {limit}; the record was not accepted")
+
+    def _refuse_after_fork(self) -> None:
+        if self._shared.forked is not None:
+            raise again(self._shared.forked)
+
+    def _why_too_large(self, size: int) -> str:
+        return f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted"
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(wall_time() * 1000.0)
+
+
+def draw_bits() -> int:
+    """31 random bits for the sticky partitioner."""
+    return random.getrandbits(31)
+
+
+def check_topic(topic: object) -> None:
+    """Refuse what can be no topic, before anybody waits for it (`Topic.validate`)."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise ValueError(f"topic={topic[:300]!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
+
+
+def checked_timestamp(timestamp: int) -> int:
+    """A timestamp that the format can hold."""
+    if not 0 <= timestamp <= TIMESTAMP_MAX:
+        raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")
+    return timestamp
+
+
+def checked_headers(headers: object) -> Headers:
+    """Headers as the encoder takes them, checked."""
+    if not isinstance(headers, (list, tuple)):
+        raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
+    for pair in headers:
+        if not (
+            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and (pair[1] is None or isinstance(pair[1], bytes))
+        ):
+            raise TypeError(f"headers must be (str, bytes or None) pairs, not {pair!r}")
+    return headers

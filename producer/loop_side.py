@@ -1,0 +1,124 @@
+"""The engine on a caller's event loop, and the signals that its tasks wait for.
+
+It begins no thread and blocks nothing. All of it runs on the loop's thread but `post`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Shared
+from producer.core.errors import FencepostError
+from producer.core.events import Announce, Appended, Event
+from producer.core.settings import Settings
+from producer.engine import Engine
+from producer.failures import Failures
+
+
+class Signal:
+    """Something happened: everybody who waits goes on, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Future[None], None] = {}
+
+    def give(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait for the next one. A future for each who waits: cancelling one of them leaves the others waiting."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
+
+
+class LoopSide:
+    """See the module. `settled`: batches have their outcomes, and bytes were given back. `heard`: there is news of a topic."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        shared: Shared,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        announce: Callable[[Announce], None],
+        died: Callable[[FencepostError], None],
+    ) -> None:
+        self.loop = loop
+        self.settled = Signal()
+        self.heard = Signal()
+        self._announce = announce
+        self._died = died
+        self._ended = False
+        self._thread = threading.get_ident()
+        self.engine = Engine(settings, accumulator, loop, announce=self._hear, freed=self.settled.give, died=self._die)
+        shared.sender_ident = self._thread
+        shared.wake = self.wake
+
+    @property
+    def failures(self) -> Failures:
+        return self.engine.failures
+
+    @property
+    def running(self) -> bool:
+        return not self._ended
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it works while the caller's thread waits: only if the loop is another thread's."""
+        return self.loop.is_running() and threading.get_ident() != self._thread
+
+    def post(self, event: Event) -> None:
+        """Hand the core an event, soon, from any thread. After the end it is ignored."""
+        if self._ended or self.loop.is_closed():
+            return
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(self.engine.handle, event)
+        else:
+            self.loop.call_soon_threadsafe(self.engine.handle, event)
+
+    def wake(self) -> None:
+        """The accumulator has something new."""
+        self.post(APPENDED)
+
+    async def end(self, reason: FencepostError) -> None:
+        """Whatever has no outcome fails with the reason; nothing is left on the loop."""
+        if not self._ended:
+            self._ended = True
+            self.engine.end(reason)
+            await self.engine.close_links()
+
+    def stop(self, reason: FencepostError) -> None:
+        """The same without waiting, for a producer that nobody closed: on the loop where it still runs, or else here."""
+        if self._ended:
+            return
+        self._ended = True
+        if self.loop.is_closed():
+            self.engine.end(reason)
+        else:
+            self.loop.call_soon_threadsafe(self._abandon, reason)
+
+    def _abandon(self, reason: FencepostError) -> None:
+        self.engine.end(reason)
+        self._closing = self.loop.create_task(self.engine.close_links())
+
+    def _hear(self, news: Announce) -> None:
+        self._announce(news)
+        self.heard.give()
+
+    def _die(self, error: FencepostError) -> None:
+        self._died(error)
+        self.heard.give()
+        self.settled.give()
+
+
+APPENDED = Appended()

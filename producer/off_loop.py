@@ -1,0 +1,48 @@
+"""Running what blocks beside the loop, without a thread pool.
+
+A pool refuses work once the interpreter begins to exit, which is when a producer that was not closed still has to deliver; so each call
+has a thread of its own, or where none can be started any more, blocks. It sets no deadline: whoever awaits does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def off_loop(run: Callable[[], T], *, name: str) -> T:
+    """What `run` returns or raises. Its thread is a daemon of that name, and is not interrupted when nobody awaits it any more."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)  # type: ignore[arg-type]  # there is a result where there is no error
+
+    def work() -> None:
+        outcome = _outcome(run)
+        try:
+            loop.call_soon_threadsafe(settle, *outcome)
+        except RuntimeError:
+            return  # The loop ended first; nobody waits any more.
+
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:
+        settle(*_outcome(run))
+    return await answer
+
+
+def _outcome(run: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    try:
+        return run(), None
+    except Exception as error:  # noqa: BLE001 - the outermost frame of a thread: whoever awaits it gets the error
+        return None, error

@@ -1,0 +1,14 @@
+"""What every codec says of bytes that it cannot open."""
+
+from __future__ import annotations
+
+from producer.wire.errors import WireError
+
+
+class CorruptBatch(WireError):
+    """Bytes that are no record batch, or one that was damaged."""
+
+
+def too_much(codec: str, limit: int) -> CorruptBatch:
+    """The refusal of a batch that would open to more than the limit."""
+    return CorruptBatch(f"{codec}: more than {limit} bytes of records")

@@ -1,0 +1,64 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended. Only brokers up to Kafka 3.9 take versions 0 and 1."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i16, i32, i64, ignorable, since
+from producer.wire.message import Message
+
+
+class OffsetForLeaderPartition(WireStruct):
+    """The leader epoch whose end is asked for."""
+
+    partition: i32 = 0
+    current_leader_epoch: Annotated[i32, since(2), ignorable] = -1
+    leader_epoch: i32 = 0
+
+
+class OffsetForLeaderTopic(WireStruct):
+    """The partitions of one topic."""
+
+    topic: str = ""
+    partitions: list[OffsetForLeaderPartition] = []
+
+
+class OffsetForLeaderEpochRequest(Message):
+    """Must go to the leader of each partition. A replica id of -1 is a consumer's."""
+
+    api = Api.OFFSET_FOR_LEADER_EPOCH
+    versions = range(5)
+    flexible = 4
+    is_request = True
+
+    replica_id: Annotated[i32, since(3), ignorable] = -2
+    topics: list[OffsetForLeaderTopic] = []
+
+
+class EpochEndOffset(WireStruct):
+    """The largest epoch up to the one asked for, and the first offset after it."""
+
+    error_code: i16 = 0
+    partition: i32 = 0
+    leader_epoch: Annotated[i32, since(1), ignorable] = -1
+    end_offset: i64 = -1
+
+
+class OffsetForLeaderTopicResult(WireStruct):
+    """The partitions of one topic."""
+
+    topic: str = ""
+    partitions: list[EpochEndOffset] = []
+
+
+class OffsetForLeaderEpochResponse(Message):
+    """One answer per partition."""
+
+    api = Api.OFFSET_FOR_LEADER_EPOCH
+    versions = range(5)
+    flexible = 4
+    is_request = False
+
+    throttle_time_ms: Annotated[i32, since(2), ignorable] = 0
+    topics: list[OffsetForLeaderTopicResult] = []

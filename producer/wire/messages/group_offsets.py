@@ -1,0 +1,221 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: how far a group has read.
+
+Topics go by name, and by id from version 10 on (KIP-848). Versions 0 and 1 of OffsetCommit and version 0 of OffsetFetch, which only brokers
+up to Kafka 3.9 take, spoke to ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from producer.wire.codes import Api
+from producer.wire.fields import NEVER, ZERO_UUID, WireStruct, i16, i32, i64, ignorable, nullable, since, until
+from producer.wire.message import Message
+
+
+class OffsetCommitRequestPartition(WireStruct):
+    """How far the group has read one partition."""
+
+    partition_index: i32 = 0
+    committed_offset: i64 = 0
+    committed_leader_epoch: Annotated[i32, since(6), ignorable] = -1
+    commit_timestamp: Annotated[i64, since(1), until(1)] = -1
+    committed_metadata: str | None = ""
+
+
+class OffsetCommitRequestTopic(WireStruct):
+    """The partitions of one topic."""
+
+    name: Annotated[str, until(9), ignorable] = ""
+    topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
+    partitions: list[OffsetCommitRequestPartition] = []
+
+
+class OffsetCommitRequest(Message):
+    """Commits offsets. A generation of -1 without a member id is a consumer that manages its partitions itself."""
+
+    api = Api.OFFSET_COMMIT
+    versions = range(11)
+    flexible = 8
+    is_request = True
+
+    group_id: str = ""
+    generation_id_or_member_epoch: Annotated[i32, since(1), ignorable] = -1
+    member_id: Annotated[str, since(1), ignorable] = ""
+    group_instance_id: Annotated[str | None, since(7)] = None
+    retention_time_ms: Annotated[i64, since(2), until(4), ignorable] = -1
+    topics: list[OffsetCommitRequestTopic] = []
+
+
+class OffsetCommitResponsePartition(WireStruct):
+    """Whether the offset of one partition was taken."""
+
+    partition_index: i32 = 0
+    error_code: i16 = 0
+
+
+class OffsetCommitResponseTopic(WireStruct):
+    """The partitions of one topic."""
+
+    name: Annotated[str, until(9), ignorable] = ""
+    topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
+    partitions: list[OffsetCommitResponsePartition] = []
+
+
+class OffsetCommitResponse(Message):
+    """One answer per partition."""
+
+    api = Api.OFFSET_COMMIT
+    versions = range(11)
+    flexible = 8
+    is_request = False
+
+    throttle_time_ms: Annotated[i32, since(3), ignorable] = 0
+    topics: list[OffsetCommitResponseTopic] = []
+
+
+class OffsetFetchRequestTopic(WireStruct):
+    """Partitions of one topic, in the versions for one group."""
+
+    name: Annotated[str, until(7)] = ""
+    partition_indexes: Annotated[list[i32], until(7)] = []
+
+
+class OffsetFetchRequestTopics(WireStruct):
+    """Partitions of one topic, in the versions for several groups."""
+
+    name: Annotated[str, since(8), until(9), ignorable] = ""
+    topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
+    partition_indexes: Annotated[list[i32], since(8)] = []
+
+
+class OffsetFetchRequestGroup(WireStruct):
+    """A group and the partitions asked for, null for all that have an offset."""
+
+    group_id: Annotated[str, since(8)] = ""
+    member_id: Annotated[str | None, since(9), ignorable] = None
+    member_epoch: Annotated[i32, since(9), ignorable] = -1
+    topics: Annotated[list[OffsetFetchRequestTopics] | None, since(8)] = []
+
+
+class OffsetFetchRequest(Message):
+    """Asks for committed offsets of one group, from version 8 on of several."""
+
+    api = Api.OFFSET_FETCH
+    versions = range(11)
+    flexible = 6
+    is_request = True
+
+    group_id: Annotated[str, until(7)] = ""
+    topics: Annotated[list[OffsetFetchRequestTopic] | None, until(7), nullable(2)] = []
+    groups: Annotated[list[OffsetFetchRequestGroup], since(8)] = []
+    require_stable: Annotated[bool, since(7)] = False
+
+
+class OffsetFetchResponsePartition(WireStruct):
+    """The committed offset of one partition, -1 for none, in the versions for one group."""
+
+    partition_index: Annotated[i32, until(7)] = 0
+    committed_offset: Annotated[i64, until(7)] = 0
+    committed_leader_epoch: Annotated[i32, since(5), until(7), ignorable] = -1
+    metadata: Annotated[str | None, until(7)] = ""
+    error_code: Annotated[i16, until(7)] = 0
+
+
+class OffsetFetchResponseTopic(WireStruct):
+    """The partitions of one topic, in the versions for one group."""
+
+    name: Annotated[str, until(7)] = ""
+    partitions: Annotated[list[OffsetFetchResponsePartition], until(7)] = []
+
+
+class OffsetFetchResponsePartitions(WireStruct):
+    """The committed offset of one partition, -1 for none, in the versions for several groups."""
+
+    partition_index: Annotated[i32, since(8)] = 0
+    committed_offset: Annotated[i64, since(8)] = 0
+    committed_leader_epoch: Annotated[i32, since(8), ignorable] = -1
+    metadata: Annotated[str | None, since(8)] = ""
+    error_code: Annotated[i16, since(8)] = 0
+
+
+class OffsetFetchResponseTopics(WireStruct):
+    """The partitions of one topic, in the versions for several groups."""
+
+    name: Annotated[str, since(8), until(9), ignorable] = ""
+    topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
+    partitions: Annotated[list[OffsetFetchResponsePartitions], since(8)] = []
+
+
+class OffsetFetchResponseGroup(WireStruct):
+    """The offsets of one group."""
+
+    group_id: Annotated[str, since(8)] = ""
+    topics: Annotated[list[OffsetFetchResponseTopics], since(8)] = []
+    error_code: Annotated[i16, since(8)] = 0
+
+
+class OffsetFetchResponse(Message):
+    """The offsets of one group, from version 8 on of each group."""
+
+    api = Api.OFFSET_FETCH
+    versions = range(11)
+    flexible = 6
+    is_request = False
+
+    throttle_time_ms: Annotated[i32, since(3), ignorable] = 0
+    topics: Annotated[list[OffsetFetchResponseTopic], until(7)] = []
+    error_code: Annotated[i16, since(2), until(7), ignorable] = 0
+    groups: Annotated[list[OffsetFetchResponseGroup], since(8)] = []
+
+
+class OffsetDeleteRequestPartition(WireStruct):
+    """A partition whose offset is to be forgotten."""
+
+    partition_index: i32 = 0
+
+
+class OffsetDeleteRequestTopic(WireStruct):
+    """The partitions of one topic."""
+
+    name: str = ""
+    partitions: list[OffsetDeleteRequestPartition] = []
+
+
+class OffsetDeleteRequest(Message):
+    """Deletes committed offsets of a group."""
+
+    api = Api.OFFSET_DELETE
+    versions = range(1)
+    flexible = NEVER
+    is_request = True
+
+    group_id: str = ""
+    topics: list[OffsetDeleteRequestTopic] = []
+
+
+class OffsetDeleteResponsePartition(WireStruct):
+    """Whether the offset of one partition is gone."""
+
+    partition_index: i32 = 0
+    error_code: i16 = 0
+
+
+class OffsetDeleteResponseTopic(WireStruct):
+    """The partitions of one topic."""
+
+    name: str = ""
+    partitions: list[OffsetDeleteResponsePartition] = []
+
+
+class OffsetDeleteResponse(Message):
+    """One answer per partition, or an error for all."""
+
+    api = Api.OFFSET_DELETE
+    versions = range(1)
+    flexible = NEVER
+    is_request = False
+
+    error_code: i16 = 0
+    throttle_time_ms: Annotated[i32, ignorable] = 0
+    topics: list[OffsetDeleteResponseTopic] = []

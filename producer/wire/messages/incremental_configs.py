@@ -1,0 +1,56 @@
+"""IncrementalAlterConfigs: changes to some configs of a resource (KIP-339)."""
+
+from __future__ import annotations
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i8, i16, i32
+from producer.wire.message import Message
+
+
+class AlterableConfig(WireStruct):
+    """A config, its new value, and what to do with it: 0 set, 1 delete, 2 append to its list, 3 subtract from it."""
+
+    name: str = ""
+    config_operation: i8 = 0
+    value: str | None = ""
+
+
+class AlterConfigsResource(WireStruct):
+    """A resource and what shall change."""
+
+    resource_type: i8 = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = []
+
+
+class IncrementalAlterConfigsRequest(Message):
+    """Changes configs of resources."""
+
+    api = Api.INCREMENTAL_ALTER_CONFIGS
+    versions = range(2)
+    flexible = 1
+    is_request = True
+
+    resources: list[AlterConfigsResource] = []
+    validate_only: bool = False
+
+
+class AlterConfigsResourceResponse(WireStruct):
+    """What became of one resource."""
+
+    error_code: i16 = 0
+    error_message: str | None = ""
+    resource_type: i8 = 0
+    resource_name: str = ""
+
+
+class IncrementalAlterConfigsResponse(Message):
+    """One answer per resource."""
+
+    api = Api.INCREMENTAL_ALTER_CONFIGS
+    versions = range(2)
+    flexible = 1
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    responses: list[AlterConfigsResourceResponse] = []

@@ -1,0 +1,106 @@
+"""ElectLeaders and ListPartitionReassignments: who leads, and who is to hold what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i8, i16, i32, since
+from producer.wire.message import Message
+
+
+class TopicPartitions(WireStruct):
+    """The partitions of one topic."""
+
+    topic: str = ""
+    partitions: list[i32] = []
+
+
+class ElectLeadersRequest(Message):
+    """Has the preferred replicas lead, or with election type 1 any replica that is left; null is every partition."""
+
+    api = Api.ELECT_LEADERS
+    versions = range(3)
+    flexible = 2
+    is_request = True
+
+    election_type: Annotated[i8, since(1)] = 0
+    topic_partitions: list[TopicPartitions] | None = []
+    timeout_ms: i32 = 60000
+
+
+class PartitionResult(WireStruct):
+    """What became of one election."""
+
+    partition_id: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+
+
+class ReplicaElectionResult(WireStruct):
+    """The partitions of one topic."""
+
+    topic: str = ""
+    partition_result: list[PartitionResult] = []
+
+
+class ElectLeadersResponse(Message):
+    """One result per partition."""
+
+    api = Api.ELECT_LEADERS
+    versions = range(3)
+    flexible = 2
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    error_code: Annotated[i16, since(1)] = 0
+    replica_election_results: list[ReplicaElectionResult] = []
+
+
+class ListPartitionReassignmentsTopics(WireStruct):
+    """The partitions of one topic."""
+
+    name: str = ""
+    partition_indexes: list[i32] = []
+
+
+class ListPartitionReassignmentsRequest(Message):
+    """Asks which partitions are on the move; null is every partition."""
+
+    api = Api.LIST_PARTITION_REASSIGNMENTS
+    versions = range(1)
+    flexible = 0
+    is_request = True
+
+    timeout_ms: i32 = 60000
+    topics: list[ListPartitionReassignmentsTopics] | None = None
+
+
+class OngoingPartitionReassignment(WireStruct):
+    """A partition that is on the move."""
+
+    partition_index: i32 = 0
+    replicas: list[i32] = []
+    adding_replicas: list[i32] = []
+    removing_replicas: list[i32] = []
+
+
+class OngoingTopicReassignment(WireStruct):
+    """The partitions of one topic."""
+
+    name: str = ""
+    partitions: list[OngoingPartitionReassignment] = []
+
+
+class ListPartitionReassignmentsResponse(Message):
+    """The partitions that are on the move."""
+
+    api = Api.LIST_PARTITION_REASSIGNMENTS
+    versions = range(1)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+    topics: list[OngoingTopicReassignment] = []

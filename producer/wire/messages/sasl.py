@@ -1,0 +1,68 @@
+"""SaslHandshake and SaslAuthenticate: who the client is (KIP-43, KIP-152), and for how long that holds (KIP-368).
+
+What the bytes of an exchange mean is its mechanism's business; here they are bytes, and they never appear in a `repr`: for PLAIN they
+hold the password.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import NEVER, i16, i64, ignorable, since
+from producer.wire.message import Message
+
+
+class SaslHandshakeRequest(Message):
+    """Names the mechanism. After version 0 the exchange is bare tokens, after version 1 it is SaslAuthenticate."""
+
+    api = Api.SASL_HANDSHAKE
+    versions = range(2)
+    flexible = NEVER
+    is_request = True
+
+    mechanism: str = ""
+
+
+class SaslHandshakeResponse(Message):
+    """Whether the broker has that mechanism, and which it has."""
+
+    api = Api.SASL_HANDSHAKE
+    versions = range(2)
+    flexible = NEVER
+    is_request = False
+
+    error_code: i16 = 0
+    mechanisms: list[str] = []
+
+
+class SaslAuthenticateRequest(Message):
+    """The client's next step in the exchange. A client that sends version 1 or later can authenticate again on the same connection."""
+
+    api = Api.SASL_AUTHENTICATE
+    versions = range(3)
+    flexible = 2
+    is_request = True
+
+    auth_bytes: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"SaslAuthenticateRequest(auth_bytes=<{len(self.auth_bytes)} bytes>)"
+
+
+class SaslAuthenticateResponse(Message):
+    """The broker's next step. With the last one comes the time in ms after which only another authentication is answered, 0 for never."""
+
+    api = Api.SASL_AUTHENTICATE
+    versions = range(3)
+    flexible = 2
+    is_request = False
+
+    error_code: i16 = 0
+    error_message: str | None = ""
+    auth_bytes: bytes = b""
+    session_lifetime_ms: Annotated[i64, since(1), ignorable] = 0
+
+    def __repr__(self) -> str:
+        said = f"error_code={self.error_code}, error_message={self.error_message!r}, session_lifetime_ms={self.session_lifetime_ms}"
+        return f"SaslAuthenticateResponse({said}, auth_bytes=<{len(self.auth_bytes)} bytes>)"

@@ -1,0 +1,69 @@
+"""TLS as bytes in and bytes out: one session over memory, for either end of a connection.
+
+It does no I/O, knows of no certificates but those in the context that it is given, and explains nothing: the errors of `ssl` go to its
+caller. What the peer is to hear of them, an alert, is in `pending` then.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from producer.wire.fields import Buffer
+
+READ_BYTES: Final = 256 * 1024
+
+
+class TlsPipe:
+    """See the module. After every call `pending()` has bytes for the peer, or none."""
+
+    def __init__(self, context: ssl.SSLContext, *, server_side: bool = False, server_hostname: str | None = None) -> None:
+        self.established = False
+        self.ended = False  # the peer has said that nothing more will come
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._session = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname)
+
+    def begin(self) -> None:
+        """Begin the handshake: a client has something to say at once."""
+        self._shake_hands()
+
+    def receive(self, data: Buffer) -> bytes:
+        """Take bytes of the peer; returns what they say, nothing while the handshake lasts. Raises ssl.SSLError."""
+        self._incoming.write(data)
+        if not self.established and not self._shake_hands():
+            return b""
+        chunks: list[bytes] = []
+        with suppress(ssl.SSLWantReadError):
+            while chunk := self._session.read(READ_BYTES):
+                chunks.append(chunk)
+            self.ended = True
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def send(self, data: Buffer) -> None:
+        """Encrypt; only once the handshake is over."""
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[self._session.write(view) :]
+
+    def end(self) -> None:
+        """Tell the peer that nothing more will come."""
+        if self.established:
+            with suppress(ssl.SSLError):  # the peer has not said so yet, or the session is broken already
+                self._session.unwrap()
+
+    def pending(self) -> bytes:
+        """What is to be written to the peer now."""
+        return self._outgoing.read()
+
+    def peer_certificate(self) -> Mapping[str, object]:
+        """The peer's certificate as `ssl` reads it; empty where it gave none or it was not verified."""
+        return self._session.getpeercert() or {}
+
+    def _shake_hands(self) -> bool:
+        with suppress(ssl.SSLWantReadError):
+            self._session.do_handshake()
+            self.established = True
+        return self.established

@@ -1,0 +1,60 @@
+"""Servers on a port where somebody expects a broker: one that speaks HTTP, and one that says its own name first."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def http_server() -> Iterator[str]:
+    """The standard library's; it waits for the end of a line before it says anything. Yields its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Says nothing on standard error."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def banner_server(banner: bytes, *, first: bool = True) -> Iterator[str]:
+    """Sends the banner to whoever connects, at once or once it has been sent something, and then closes. Yields its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(0.05)
+    ending = threading.Event()
+
+    def serve() -> None:
+        while not ending.is_set():
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(5)
+                    if not first:
+                        connection.recv(65536)
+                    connection.sendall(banner)
+                    if first:
+                        connection.recv(65536)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield "{}:{}".format(*listener.getsockname())
+    finally:
+        ending.set()
+        thread.join(10)
+        listener.close()

@@ -1,0 +1,115 @@
+"""Serializers: by name, functions, and those of confluent-kafka as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import IntegerSerializer, MessageField, SerializationContext, StringSerializer
+
+from broker_stub import BrokerStub
+from producer import AsyncProducer, ConfigError, Producer
+from tests.producer.stage import QUICK, quick
+from tests.producer.test_send_many import logged
+
+SCHEMA = '{"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}'
+
+
+class Order(msgspec.Struct):
+    """What a service might send."""
+
+    id: int
+    name: str = ""
+
+
+def test_by_name() -> None:
+    """JSON, MessagePack and strings; None stays a tombstone and a missing key."""
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, key_serializer="string", value_serializer="json") as producer:
+            producer.send("json", Order(1, "ä"), key="k")
+            producer.send("json", None, key="k")
+            producer.send("json", [1, None])
+        with quick(stub, **{"value.serializer": "msgpack"}) as producer:
+            producer.send("msgpack", {"id": 1})
+        (first, second, third), (packed,) = logged(stub, "json", 1)[0], logged(stub, "msgpack", 1)[0]
+    assert json.loads(first[1] or b"") == {"id": 1, "name": "ä"}
+    assert (first[0], second, third) == (b"k", (b"k", None), (None, b"[1,null]"))
+    assert msgspec.msgpack.decode(packed[1] or b"") == {"id": 1}
+
+
+def test_in_bulk_and_on_asyncio() -> None:
+    """With serializers a row is a value, whatever it is, or a tuple that begins with key and value."""
+    rows: list[Any] = [{"key": 1}, ("k", {"a": 2}), ("k", None), None, ("k", [3], [("h", b"x")], None, 0)]
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK, key_serializer="string", value_serializer="json") as producer:
+            await (await producer.send("aio", {"a": 1}, key="k"))
+            assert (await (await producer.send_many("aio", rows))).acknowledged == 5
+
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, key_serializer="string", value_serializer="json") as producer:
+            assert producer.send_many("t", iter(rows)).result(20).acknowledged == 5
+        asyncio.run(asyncio.wait_for(story(), 60))
+        expected = [(None, b'{"key":1}'), (b"k", b'{"a":2}'), (b"k", None), (None, None), (b"k", b"[3]")]
+        assert logged(stub, "t", 1)[0] == expected
+        assert logged(stub, "aio", 1)[0] == [(b"k", b'{"a":1}'), *expected]
+
+
+def test_those_of_confluent_kafka() -> None:
+    """A schema-registry serializer gets its SerializationContext: topic, field and headers; what it wrote, its deserializer reads."""
+    registry = SchemaRegistryClient.new_client({"url": "mock://serializers"})
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, key_serializer=StringSerializer(), value_serializer=JSONSerializer(SCHEMA, registry)) as producer:
+            producer.send("orders", {"id": 7}, key="k").result(20)
+            with pytest.raises(Exception, match="'id' is a required property"):
+                producer.send("orders", {"name": "x"}, key="k")
+        with quick(stub, value_serializer=IntegerSerializer()) as producer:
+            producer.send("numbers", 258).result(20)
+        ((key, value),) = logged(stub, "orders", 1)[0]
+        assert key == b"k"
+        assert JSONDeserializer(SCHEMA)(value, SerializationContext("orders", MessageField.VALUE)) == {"id": 7}
+        assert logged(stub, "numbers", 1)[0] == [(None, b"\x00\x00\x01\x02")]
+    assert registry.get_latest_version("orders-value").schema.schema_str == SCHEMA
+
+
+def test_functions_and_objects() -> None:
+    """A function of the value, and an object with serialize(topic, value) as kafka-python has them."""
+
+    class Shouting:
+        def serialize(self, topic: str, value: str) -> bytes:
+            return f"{topic}: {value}!".encode()
+
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, key_serializer=lambda number: b"%d" % number, value_serializer=Shouting()) as producer:
+            producer.send("t", "hello", key=5).result(20)
+        assert logged(stub, "t", 1)[0] == [(b"5", b"t: hello!")]
+
+
+def test_what_goes_wrong_is_said_by_send() -> None:
+    """What a serializer raises comes out of `send`, and what it returns must be bytes; nothing was accepted."""
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, value_serializer="string") as producer, pytest.raises(TypeError, match="takes a str, not bytes"):
+            producer.send("t", b"x")
+        with quick(stub, value_serializer=str) as producer:
+            with pytest.raises(TypeError, match="value must be bytes or None, not str"):
+                producer.send("t", 1)
+            with pytest.raises(TypeError, match="row 1"):
+                producer.send_many("t", [None, 1])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("yaml", "value_serializer='yaml': the serializers are bytes, json, msgpack, string, or a function"),
+        (5, "value_serializer=5 is no serializer"),
+    ],
+)
+def test_unknown_serializers(value: object, words: str) -> None:
+    """Refused with what there is."""
+    with pytest.raises(ConfigError, match=words):
+        Producer(bootstrap_servers="127.0.0.1:1", value_serializer=value)
