@@ -16,11 +16,13 @@ import msgspec
 
 from broker_stub.faults import Action, Kind, Point
 from broker_stub.journal import Exchange, lightened
+from broker_stub.principal import ANONYMOUS
 from broker_stub.router import Instead, Result, Route
 from broker_stub.subjects import with_error
 from producer.wire import Message
 
 if TYPE_CHECKING:
+    from broker_stub.auth import Gate
     from broker_stub.broker import Broker
     from broker_stub.cluster import Cluster
 
@@ -44,7 +46,10 @@ class Reply(NamedTuple):
 
 
 class Call:
-    """What a handler sees of one request, and the request's way through the points."""
+    """What a handler sees of one request, and the request's way through the points.
+
+    `principal`: who sent it, as ACLs name him. `gate`: how his connection is authenticated, None on a listener without SASL.
+    """
 
     __slots__ = (
         "_generation",
@@ -57,7 +62,9 @@ class Call:
         "broker",
         "errors",
         "exchange",
+        "gate",
         "on_lost",
+        "principal",
         "request",
         "version",
     )
@@ -71,8 +78,12 @@ class Call:
         exchange: Exchange,
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
+        principal: str = ANONYMOUS,
+        gate: Gate | None = None,
     ) -> None:
         self.broker = broker
+        self.principal = principal
+        self.gate = gate
         self.request = request
         self.exchange = exchange
         self.version = exchange.version
@@ -128,7 +139,16 @@ class Call:
 
     def _process_again(self) -> None:
         """The same request once more, as a network that repeats itself would bring it; its answer goes nowhere."""
-        echo = Call(self.broker, self._route, request=self.request, exchange=self.exchange, reply=_unheard, processed=_nothing)
+        echo = Call(
+            self.broker,
+            self._route,
+            request=self.request,
+            exchange=self.exchange,
+            reply=_unheard,
+            processed=_nothing,
+            principal=self.principal,
+            gate=self.gate,
+        )
         if self._route.handler(echo, self.request) is Instead.LATER:
             echo.abandon()
 

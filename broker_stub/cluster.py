@@ -10,7 +10,9 @@ from __future__ import annotations
 import random
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from itertools import count
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_stub import handlers
@@ -24,14 +26,18 @@ from broker_stub.link import Link, Wire
 from broker_stub.log.config import LogConfig
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.pids import ProducerIds
-from broker_stub.router import ROUTES
+from broker_stub.principal import ANONYMOUS
+from broker_stub.router import route_to
 from broker_stub.subjects import partitions_of
 from broker_stub.timers import Timers
 from broker_stub.topic_configs import BrokerConfig
-from broker_stub.topics import Topic, Topics
+from broker_stub.topics import INTERNAL_PARTITIONS, Topic, Topics
 from producer.wire import Api, Message, RequestHeader
 
-INTERNAL_PARTITIONS = {"__consumer_offsets": "offsets.topic.num.partitions", "__transaction_state": "transaction.state.log.num.partitions"}
+if TYPE_CHECKING:
+    from broker_stub.auth import Gate, Sasl
+    from broker_stub.coordinators.groups import GroupCoordinators
+
 INTERNAL_REPLICATION_FACTOR = 3
 INTERNAL_OVERRIDES = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 
@@ -39,7 +45,7 @@ handlers.register()
 
 
 class Cluster:
-    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id and nothing else."""
+    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id, members' ids and nothing else."""
 
     def __init__(
         self,
@@ -54,6 +60,7 @@ class Cluster:
         seed: int = 0,
         cluster_id: str | None = None,
         faults: Faults | None = None,
+        sasl: Sasl | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -65,6 +72,7 @@ class Cluster:
             self.config.given.get("default.replication.factor", default_replication_factor or min(3, brokers))
         )
         self.faults = faults or Faults()
+        self.sasl = sasl
         self.journal = Journal(journal)
         self.counters = Counters()
         self.timers = Timers()
@@ -73,24 +81,36 @@ class Cluster:
         self.brokers = {node_id: Broker(self, node_id) for node_id in range(1, brokers + 1)}
         self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # how another thread hands work to this one
         self._random = random.Random(seed)
+        self._nonces = random.Random(f"{seed} nonces")  # of their own, so that who connects changes no id
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self._link_ids = count(1)
 
     # Requests
 
-    def connect(self, node_id: int, wire: Wire) -> Link:
-        """A new connection to that broker; refused with ConnectionRefusedError while it is down."""
+    def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS) -> Link:
+        """A new connection to that broker; refused with ConnectionRefusedError while it is down. `principal`: who it belongs to, unless
+        it has to be authenticated first."""
         broker = self.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
-        link = Link(broker, next(self._link_ids), wire)
+        link = Link(broker, next(self._link_ids), wire, principal=principal, gate=self._gate())
         broker.links.add(link)
         self.counters.connections += 1
         return link
 
-    def handle(self, node_id: int, connection: int, header: RequestHeader, request: Message, reply: Callable[[Reply], None]) -> Call:
+    def handle(
+        self,
+        node_id: int,
+        connection: int,
+        header: RequestHeader,
+        request: Message,
+        reply: Callable[[Reply], None],
+        *,
+        principal: str = ANONYMOUS,
+    ) -> Call:
         """Serves one decoded request of connection number `connection`; `reply` is called once, now or in a later `tick`."""
-        call = self.call(self.brokers[node_id], connection, header, request=request, reply=reply, processed=_nothing)
+        broker = self.brokers[node_id]
+        call = self.call(broker, connection, header, request=request, reply=reply, processed=_nothing, principal=principal)
         call.start()
         return call
 
@@ -103,6 +123,8 @@ class Cluster:
         request: Message,
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
+        principal: str = ANONYMOUS,
+        gate: Gate | None = None,
     ) -> Call:
         """A call that has not started: `processed` is called when the connection's next request may be."""
         exchange = Exchange(
@@ -119,7 +141,17 @@ class Cluster:
         self.counters.requests += 1
         if self.journal.enabled:
             self.journal.add(exchange)
-        return Call(broker, ROUTES[header.api_key], request=request, exchange=exchange, reply=reply, processed=processed)
+        route = route_to(header.api_key)
+        assert route is not None, f"{request!r:.100} is not served"
+        return Call(broker, route, request=request, exchange=exchange, reply=reply, processed=processed, principal=principal, gate=gate)
+
+    def _gate(self) -> Gate | None:
+        """What a new connection has to pass, loaded when there is something to pass."""
+        if self.sasl is None:
+            return None
+        from broker_stub.auth import Gate
+
+        return Gate(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")
 
     def tick(self, now_ms: int | None = None) -> None:
         """Runs whatever has come due."""
@@ -132,6 +164,13 @@ class Cluster:
     def soon(self, run: Callable[[], None]) -> None:
         """Has it run by the next tick, never inside the handler that asks."""
         self.timers.at(self.now_ms(), run)
+
+    @cached_property
+    def groups(self) -> GroupCoordinators:
+        """Loaded when the first group asks."""
+        from broker_stub.coordinators.groups import GroupCoordinators
+
+        return GroupCoordinators(self)
 
     def topic_name(self, topic_id: UUID) -> str | None:
         topic = self.topics.with_id(topic_id)
@@ -197,11 +236,11 @@ class Cluster:
             topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=INTERNAL_OVERRIDES)
         return topic
 
-    def assign(self, partitions: int, replication_factor: int, *, first: int = 0) -> list[tuple[int, ...]]:
-        """Replicas for so many partitions: each on its own brokers, the leaders round robin over the live ones."""
+    def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
+        """Replicas for so many partitions: each on its own brokers, the leaders round robin over the live ones, from the one `after` on."""
         nodes = sorted(self.brokers, key=lambda node_id: not self.brokers[node_id].alive)
         live = len(self.live) or len(nodes)
-        start = len(self.topics)
+        start = len(self.topics) if after is None else nodes.index(after) + 1 - first
         assigned = []
         for index in range(first, first + partitions):
             turn = (start + index) % live
@@ -216,13 +255,27 @@ class Cluster:
             raise ValueError(
                 f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
             )
-        self._extend(topic, self.assign(grown, len(topic.partitions[0].replicas), first=len(topic.partitions)))
+        factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
+        self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
+
+    def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+        """Grows the topic by partitions with these replicas, which must have been checked."""
+        self._extend(topic, assignments)
+
+    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
+        """These are the topic's own configs from now on; they must have been checked."""
+        topic.overrides = dict(overrides)
+        topic.config = self.config.of_topic(topic.overrides)
+        for partition in topic.partitions:
+            partition.configure(self._log_config(topic))
 
     def delete_topic(self, topic: Topic) -> None:
         self.topics.remove(topic)
         for partition in topic.partitions:
             partition.leader = NO_LEADER
             partition.disturb()
+        if "groups" in self.__dict__:
+            self.groups.forget_topic(topic.name)
 
     def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
         """Another in-sync replica leads, by default the next one; refused with ValueError when there is none. Returns the new leader."""
@@ -239,12 +292,15 @@ class Cluster:
         return known.partition(partition) if known is not None else None
 
     def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        config = LogConfig.from_properties({**topic.config, "producer.id.expiration.ms": self.config["producer.id.expiration.ms"]})
+        config = self._log_config(topic)
         live = self.live
         for replicas in assignments:
             partition = Partition(topic, len(topic.partitions), replicas=replicas, clock_ms=self.now_ms, config=config)
             partition.begin(live)
             topic.partitions.append(partition)
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        return LogConfig.from_properties({**topic.config, "producer.id.expiration.ms": self.config["producer.id.expiration.ms"]})
 
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)

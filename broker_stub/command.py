@@ -7,8 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from broker_stub.stub import BrokerStub
+
+if TYPE_CHECKING:
+    from broker_stub.tls import Tls
 
 
 def serve(
@@ -21,8 +25,12 @@ def serve(
     default_replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
     seed: int = 0,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    tls_client_ca: str | None = None,
+    sasl_users: Mapping[str, str] | None = None,
 ) -> None:
-    """Blocks until a signal; raises OSError when a port is taken."""
+    """Blocks until a signal; raises OSError when a port is taken or a file not there, ValueError for what cannot be used."""
     stopped = threading.Event()
     before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     stub = BrokerStub(
@@ -35,6 +43,8 @@ def serve(
         config=config,
         journal=0,
         seed=seed,
+        tls=_tls(tls_cert, tls_key, tls_client_ca),
+        sasl=sasl_users or None,
     )
     try:
         with stub:
@@ -44,3 +54,13 @@ def serve(
         for number, handler in before.items():
             signal.signal(number, handler)
     print("stopped", file=sys.stderr)
+
+
+def _tls(cert: str | None, key: str | None, client_ca: str | None) -> "Tls | None":
+    if cert is None:
+        if key is not None or client_ca is not None:
+            raise ValueError("a TLS key or client CA is of no use without the brokers' certificate (--tls-cert)")
+        return None
+    from broker_stub.tls import Tls
+
+    return Tls(cert, key, client_ca)

@@ -17,10 +17,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from broker_stub.call import Call, Fate, Reply
-from broker_stub.router import ROUTES
-from producer.wire import Api, ApiVersionsRequest, Buffer, Malformed, Message, api_name, decode, decode_request_header, encode_response
+from broker_stub.principal import ANONYMOUS
+from broker_stub.router import route_to
+from producer.wire import (
+    RESPONSES,
+    Api,
+    ApiVersionsRequest,
+    Buffer,
+    ErrorCode,
+    Malformed,
+    Message,
+    RequestHeader,
+    api_name,
+    decode,
+    decode_request_header,
+    encode_response,
+)
 
 if TYPE_CHECKING:
+    from broker_stub.auth import Gate
     from broker_stub.broker import Broker
 
 QUEUED_FRAMES_MAX = 64
@@ -60,11 +75,13 @@ class _Slot:
 
 
 class Link:
-    """One connection to one broker."""
+    """One connection to one broker. `gate`: what it has to pass before its requests are served, where that is anything."""
 
-    def __init__(self, broker: Broker, link_id: int, wire: Wire) -> None:
+    def __init__(self, broker: Broker, link_id: int, wire: Wire, *, principal: str = ANONYMOUS, gate: Gate | None = None) -> None:
         self.id = link_id
         self.broker = broker
+        self.gate = gate
+        self._principal = principal
         self._wire = wire
         self._frames: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -80,6 +97,11 @@ class Link:
     @property
     def open(self) -> bool:
         return self._open
+
+    @property
+    def principal(self) -> str:
+        """Who it belongs to, now."""
+        return self._principal if self.gate is None else self.gate.principal
 
     def receive(self, frame: bytes) -> None:
         """One complete frame, without its length prefix."""
@@ -134,9 +156,14 @@ class Link:
         return self._call is None and not self._choked and len(self._slots) < WAITING_ANSWERS_MAX
 
     def _begin(self, frame: bytes) -> None:
+        if self.gate is not None and self.gate.bare:
+            self._take_token(self.gate, frame)
+            return
         try:
             header, start = decode_request_header(frame)
-            route = ROUTES.get(header.api_key)
+            if self.gate is not None and not self._admitted(self.gate, header, len(frame)):
+                return
+            route = route_to(header.api_key)
             known = route is not None and header.api_version in route.versions
             if route is not None and known:
                 request = _decoded(route.request, header.api_version, frame, start)
@@ -152,9 +179,38 @@ class Link:
         if not self._silent:
             self._slots.append(slot)
         self._call = self.broker.cluster.call(
-            self.broker, self.id, header, request=request, reply=partial(self._fill, slot), processed=self._processed
+            self.broker,
+            self.id,
+            header,
+            request=request,
+            reply=partial(self._fill, slot),
+            processed=self._processed,
+            principal=self.principal,
+            gate=self.gate,
         )
         self._call.start()
+
+    def _admitted(self, gate: Gate, header: RequestHeader, size: int) -> bool:
+        """Whether the request may be looked at; if not, the connection ends, with the answer that Kafka gives where it gives one."""
+        from broker_stub.auth import Admission
+
+        admission = gate.admit(header.api_key, size, self.broker.cluster.now_ms())
+        if admission is Admission.SERVE:
+            return True
+        response = RESPONSES.get(header.api_key) if admission is Admission.ILLEGAL else None
+        if response is not None and header.api_version in response.versions and "error_code" in response.__struct_fields__:
+            answer = response(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            self._wire.write(encode_response(answer, header.api_version, correlation_id=header.correlation_id))
+        self._refuse(f"{api_name(header.api_key)} from somebody who is not authenticated")
+        return False
+
+    def _take_token(self, gate: Gate, frame: bytes) -> None:
+        """A bare SASL token, after SaslHandshake version 0."""
+        answer = gate.take_bare(frame, self.broker.cluster.now_ms())
+        if answer is None:
+            self._refuse("the client was not authenticated")
+        else:
+            self._wire.write([len(answer).to_bytes(4, "big") + answer])
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection as Kafka does, without an answer; the reason is for whoever wonders why."""
@@ -178,6 +234,10 @@ class Link:
         if reply.fate is Fate.CUT:
             self._finish(flush=True)
             return
+        if self.gate is not None:
+            if reply.response is not None and reply.response.api == Api.API_VERSIONS and not getattr(reply.response, "error_code", 0):
+                self.gate.told_versions()
+            slot.cut = self.gate.failed
         if reply.response is not None:
             slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
         if reply.fate is Fate.CUT_HALFWAY:

@@ -126,6 +126,11 @@ class Partition:
             self._replicate()
         self.disturb()
 
+    def configure(self, config: LogConfig) -> None:
+        """The topic's configs have changed: the log obeys from the next batch on."""
+        self._config = self.log.config = config
+        self._replicate()
+
     def expire_producers(self) -> None:
         """Forgets idle producers, as often as Kafka looks for them; to be called before anybody asks for one."""
         now_ms = self._clock_ms()

@@ -1,8 +1,8 @@
 """The sockets of a cluster: one listener per broker, all on one event loop, which owns everything.
 
-It moves bytes and time and decides nothing: frames go to links, `tick` is called when the cluster's next deadline has come. All of it runs
-on the loop's thread except `bind`. A stopped broker's port stays reserved, by a socket that is bound and does not listen: connections are
-refused, and no other process can take the port before the broker is back.
+It moves bytes and time and decides nothing: frames go to links, through TLS where that is wanted, and `tick` is called when the cluster's
+next deadline has come. All of it runs on the loop's thread except `bind`. A stopped broker's port stays reserved, by a socket that is bound
+and does not listen: connections are refused, and no other process can take the port before the broker is back.
 """
 
 from __future__ import annotations
@@ -10,18 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from broker_stub.clock import Clock
 from broker_stub.cluster import Cluster
 from broker_stub.link import Link
+from broker_stub.principal import ANONYMOUS, of_certificate
 from producer.wire import Buffer, FrameSplitter, FrameTooLarge
+
+if TYPE_CHECKING:
+    from producer.wire.tls import TlsPipe
 
 ACCEPT_BACKLOG = 128
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
 DOWN_TURNS_MAX = 100
+HANDSHAKE_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -29,9 +36,10 @@ _log = logging.getLogger(__name__)
 class Server:
     """Listeners, connections and the one timer."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, loop: asyncio.AbstractEventLoop, *, tls: ssl.SSLContext | None = None) -> None:
         self.cluster = cluster
         self.loop = loop
+        self.tls = tls
         self._clock = clock
         self._sockets: dict[int, socket.socket] = {}
         self._connections: set[_Connection] = set()
@@ -134,7 +142,7 @@ class Server:
                 accepted.setblocking(False)
                 task = self.loop.create_task(self._take_over(node_id, accepted))
                 self._accepting.add(task)
-                task.add_done_callback(self._accepting.discard)
+                task.add_done_callback(partial(self._accepted, accepted))
         except BlockingIOError:
             return  # that was all
         except OSError as error:
@@ -146,9 +154,12 @@ class Server:
         except OSError as error:
             _log.warning("broker %d lost a connection while accepting it: %s", node_id, error)
             accepted.close()
-        except asyncio.CancelledError:
+
+    def _accepted(self, accepted: socket.socket, task: asyncio.Task[object]) -> None:
+        """A task that is cancelled before its first step never knows of its socket, so that is closed here."""
+        self._accepting.discard(task)
+        if task.cancelled():
             accepted.close()
-            raise
 
     def _close_sockets(self) -> None:
         for listener in self._sockets.values():
@@ -157,7 +168,7 @@ class Server:
 
 
 class _Connection(asyncio.Protocol):
-    """One accepted socket and its link."""
+    """One accepted socket and its link. With TLS there is no link before the handshake is over."""
 
     def __init__(self, server: Server, node_id: int) -> None:
         self._server = server
@@ -165,18 +176,56 @@ class _Connection(asyncio.Protocol):
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
         self._link: Link | None = None
+        self._tls: TlsPipe | None = None
+        self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._server._connections.add(self)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        if self._server.tls is None:
+            self._connect(transport, ANONYMOUS)
+            return
+        from producer.wire.tls import TlsPipe
+
+        self._tls = TlsPipe(self._server.tls, server_side=True)
+        self._patience = self._server.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
+
+    def _connect(self, transport: asyncio.Transport, principal: str) -> None:
         try:
-            self._link = self._server.cluster.connect(self._node_id, self)
+            self._link = self._server.cluster.connect(self._node_id, self, principal=principal)
         except ConnectionRefusedError:
             transport.abort()  # the broker stopped while the connection was being accepted
 
     def data_received(self, data: bytes) -> None:
+        if self._tls is None:
+            self._take(data)
+            return
+        self._take(self._decrypt(data, self._tls))
+        if self._tls.ended and self._transport is not None:
+            self.cut(flush=True)  # some clients wait until their goodbye is answered
+
+    def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
+        """What the bytes say; once the handshake is over there is a link that it can be said to. What is not TLS, or the client's alert,
+        ends the connection with an alert, if TLS has one for that."""
+        transport = self._transport
+        assert transport is not None
+        try:
+            return tls.receive(data)
+        except ssl.SSLError as error:
+            _log.info("broker %d closes a connection: %s", self._node_id, error)
+            transport.write(tls.pending())
+            transport.close()
+            return b""
+        finally:
+            transport.write(tls.pending())
+            if tls.established and self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+                self._connect(transport, of_certificate(tls.peer_certificate()))
+
+    def _take(self, data: bytes) -> None:
         link = self._link
         if link is None or not link.open:
             return
@@ -193,6 +242,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server._connections.discard(self)
+        if self._patience is not None:
+            self._patience.cancel()
         if self._link is not None:
             self._link.lost()
             self._server.arm()
@@ -210,7 +261,11 @@ class _Connection(asyncio.Protocol):
 
     def write(self, parts: list[Buffer]) -> None:
         assert self._transport is not None
-        if len(parts) == 1:
+        if self._tls is not None:
+            for part in parts:
+                self._tls.send(part)
+            self._transport.write(self._tls.pending())
+        elif len(parts) == 1:
             self._transport.write(parts[0])
         elif sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
             self._transport.write(b"".join(parts))
@@ -222,6 +277,9 @@ class _Connection(asyncio.Protocol):
     def cut(self, *, flush: bool) -> None:
         assert self._transport is not None
         if flush:
+            if self._tls is not None:
+                self._tls.end()
+                self._transport.write(self._tls.pending())
             self._transport.close()
         else:
             self._transport.abort()

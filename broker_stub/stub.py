@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from broker_stub.clock import Clock, RealClock
+from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
@@ -21,6 +21,12 @@ from broker_stub.partitions import Partition
 from broker_stub.server import Server
 from broker_stub.topics import Topic
 from producer.wire.records import Record, iter_batches, read_records
+
+if TYPE_CHECKING:
+    import ssl
+
+    from broker_stub.auth import Sasl
+    from broker_stub.tls import Path, Tls
 
 CALL_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
@@ -33,6 +39,12 @@ class BrokerStub:
 
     `port` is the first broker's, the others follow it; 0 takes free ones. `config` takes Kafka's broker configs, which are also its topics'
     defaults; an unknown name is refused. `journal` is how many exchanges are kept, 0 for none.
+
+    `clock`: real unless it is a `VirtualClock`, which stands still until `advance`: record timestamps, retention, sessions and delays live
+    by it, and nothing that waits for a time comes to pass by itself.
+
+    `tls` makes clients speak TLS: a `Tls`, a pair of certificate and key file, or a context for servers. `sasl` makes them say who they
+    are: a `Sasl`, or a dictionary of users and their passwords, for every mechanism.
     """
 
     def __init__(
@@ -49,8 +61,11 @@ class BrokerStub:
         seed: int = 0,
         cluster_id: str | None = None,
         clock: Clock | None = None,
+        tls: Tls | ssl.SSLContext | tuple[Path, Path] | None = None,
+        sasl: Sasl | Mapping[str, str] | None = None,
     ) -> None:
         self.clock: Clock = clock or RealClock()
+        self._tls = _context(tls) if tls is not None else None
         self.cluster = Cluster(
             self.clock,
             brokers=brokers,
@@ -61,6 +76,7 @@ class BrokerStub:
             journal=journal,
             seed=seed,
             cluster_id=cluster_id,
+            sasl=_sasl(sasl) if sasl is not None else None,
         )
         self._host = host
         self._port = port
@@ -90,7 +106,7 @@ class BrokerStub:
         if self._thread is not None:
             raise RuntimeError("a stub starts once")
         loop = asyncio.new_event_loop()
-        server = Server(self.cluster, self.clock, loop)
+        server = Server(self.cluster, self.clock, loop, tls=self._tls)
         try:
             server.bind(self._host, self._port)
         except OSError:
@@ -119,6 +135,31 @@ class BrokerStub:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        """`start`, while the loop goes on."""
+        try:
+            return await _off_loop(self.start)
+        except asyncio.CancelledError:
+            await _off_loop(self.close)
+            raise
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await _off_loop(self.close)
+
+    # Time
+
+    def advance(self, ms: int) -> int:
+        """Moves a virtual clock forward, and returns the new time when everything that came due has been done.
+
+        Only a stub with `clock=VirtualClock()` can: another raises TypeError, and a step back ValueError.
+        """
+        clock = self.clock
+        if not isinstance(clock, VirtualClock):
+            raise TypeError(f"advance() needs BrokerStub(clock=VirtualClock()), and this stub has a {type(clock).__name__}")
+        now_ms = clock.advance(ms)
+        self._call(self.cluster.tick)
+        return now_ms
 
     # Topics
 
@@ -224,6 +265,31 @@ class BrokerStub:
                 server.arm()
 
         return asyncio.run_coroutine_threadsafe(on_loop(), loop).result(CALL_TIMEOUT_S)
+
+
+async def _off_loop(call: Callable[[], T]) -> T:
+    """Runs it in another thread and waits for its end, also when it is cancelled meanwhile: nothing half done is left behind."""
+    running = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+# Only a stub that wants them loads them: a stub has to start fast.
+
+
+def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
+    from broker_stub.tls import context_from
+
+    return context_from(given)
+
+
+def _sasl(given: Sasl | Mapping[str, str]) -> Sasl:
+    from broker_stub.auth import sasl_from
+
+    return sasl_from(given)
 
 
 def _run(loop: asyncio.AbstractEventLoop, server: Server) -> None:

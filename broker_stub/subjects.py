@@ -16,30 +16,66 @@ from producer.wire import Api, Message
 NameOf = Callable[[UUID], str | None]
 Covers = Callable[[str, int], bool]
 
+TOPIC_RESOURCE = 2
+
 # api: (topics, partitions of a topic, index of a partition); no partitions where the topic itself is the unit.
 _ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("topic_data", "partition_data", "index"),
     Api.FETCH: ("topics", "partitions", "partition"),
     Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
     Api.METADATA: ("topics", None, None),
+    Api.OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
+    Api.OFFSET_FETCH: ("topics", "partition_indexes", None),
     Api.CREATE_TOPICS: ("topics", None, None),
+    Api.DELETE_TOPICS: ("topics", None, None),
+    Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
+    Api.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions", "partition"),
+    Api.DESCRIBE_CONFIGS: ("resources", None, None),
+    Api.ALTER_CONFIGS: ("resources", None, None),
+    Api.CREATE_PARTITIONS: ("topics", None, None),
+    Api.ELECT_LEADERS: ("topic_partitions", "partitions", None),
+    Api.INCREMENTAL_ALTER_CONFIGS: ("resources", None, None),
+    Api.LIST_PARTITION_REASSIGNMENTS: ("topics", "partition_indexes", None),
+    Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
+    Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
 }
 _ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("responses", "partition_responses", "index"),
     Api.FETCH: ("responses", "partitions", "partition_index"),
     Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
     Api.METADATA: ("topics", None, None),
-    Api.CREATE_TOPICS: ("topics", None, None),
-    Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
+    Api.OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
+    Api.OFFSET_FETCH: ("groups", None, None),
     Api.FIND_COORDINATOR: ("coordinators", None, None),
+    Api.DESCRIBE_GROUPS: ("groups", None, None),
+    Api.CREATE_TOPICS: ("topics", None, None),
+    Api.DELETE_TOPICS: ("responses", None, None),
+    Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
+    Api.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions", "partition"),
+    Api.DESCRIBE_CONFIGS: ("results", None, None),
+    Api.ALTER_CONFIGS: ("responses", None, None),
+    Api.CREATE_PARTITIONS: ("results", None, None),
+    Api.DELETE_GROUPS: ("results", None, None),
+    Api.ELECT_LEADERS: ("replica_election_results", "partition_result", "partition_id"),
+    Api.INCREMENTAL_ALTER_CONFIGS: ("responses", None, None),
+    Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
+    Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
+    Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
 }
 # What an answer carries besides its code only when it succeeded.
 _OF_SUCCESS: dict[str, Any] = {
     "active_producers": [],
+    "assignment": b"",
     "base_offset": -1,
+    "end_offset": -1,
+    "generation_id": -1,
+    "groups": [],
     "host": "",
+    "leader": "",
     "log_append_time_ms": -1,
+    "low_watermark": -1,
+    "members": [],
     "node_id": -1,
     "offset": -1,
     "old_style_offsets": [],
@@ -59,7 +95,10 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
         return []
     topics, partitions, index = walk
     named: list[TopicPartition] = []
-    for topic in getattr(request, topics) or ():
+    # From version 8 on OffsetFetch has its topics in groups; up to version 5 DeleteTopics has mere names.
+    batches = [request, *getattr(request, "groups", ())]
+    named += [(name, ANY_PARTITION) for name in getattr(request, "topic_names", ())]
+    for topic in [topic for batch in batches for topic in getattr(batch, topics) or ()]:
         name = topic_name(topic, name_of)
         if name is None:
             continue
@@ -91,6 +130,8 @@ def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) ->
 def topic_name(topic: Any, name_of: NameOf) -> str | None:
     """The name of a topic entry of any message, by whichever of name and id it has."""
     name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "key", None)
+    if not name and getattr(topic, "resource_type", None) == TOPIC_RESOURCE:
+        name = topic.resource_name
     if name:
         return name
     topic_id = getattr(topic, "topic_id", None)

@@ -97,7 +97,14 @@ TOPIC_CONFIGS: dict[str, Definition] = {
 BROKER_CONFIGS: dict[str, Definition] = {
     "auto.create.topics.enable": Definition("true", _boolean, ""),
     "default.replication.factor": Definition("1", _whole(1, 32767), ""),
+    "delete.topic.enable": Definition("true", _boolean, ""),
+    # Kafka's default is 3000; a test does not want to wait that long for its first consumer.
+    "group.initial.rebalance.delay.ms": Definition("0", _whole(0, INT_MAX), ""),
+    "group.max.session.timeout.ms": Definition("1800000", _whole(1, INT_MAX), ""),
+    "group.max.size": Definition(str(INT_MAX), _whole(1, INT_MAX), ""),
+    "group.min.session.timeout.ms": Definition("6000", _whole(0, INT_MAX), ""),
     "num.partitions": Definition("1", _whole(1, INT_MAX), ""),
+    "offset.metadata.max.bytes": Definition("4096", _whole(0, INT_MAX), ""),
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),

@@ -13,6 +13,8 @@ from broker_stub.partitions import Partition
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 NAME_CHARS_MAX = 249
 INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+# Which broker config says how many partitions those have that are made on demand.
+INTERNAL_PARTITIONS = {"__consumer_offsets": "offsets.topic.num.partitions", "__transaction_state": "transaction.state.log.num.partitions"}
 
 
 class Topic:

@@ -1,8 +1,14 @@
-"""One file per API, each registering its handler with the router; each opens with its versions, its behaviour and what it leaves out."""
+"""One file per API, each registering its handler with the router; each opens with its versions, its behaviour and what it leaves out.
+
+What every client asks at its start is loaded with the stub, the rest when it is first asked for.
+"""
 
 from importlib import import_module
 
-_APIS = (
+from broker_stub.router import announce
+from producer.wire import Api
+
+_AT_START = (
     "api_versions",
     "create_topics",
     "describe_producers",
@@ -14,8 +20,36 @@ _APIS = (
     "produce",
 )
 
+_WHEN_ASKED = {
+    Api.OFFSET_COMMIT: ("offset_commit", range(2, 11)),
+    Api.OFFSET_FETCH: ("offset_fetch", range(1, 11)),
+    Api.JOIN_GROUP: ("join_group", range(10)),
+    Api.HEARTBEAT: ("heartbeat", range(5)),
+    Api.LEAVE_GROUP: ("leave_group", range(6)),
+    Api.SYNC_GROUP: ("sync_group", range(6)),
+    Api.DESCRIBE_GROUPS: ("describe_groups", range(7)),
+    Api.LIST_GROUPS: ("list_groups", range(6)),
+    Api.SASL_HANDSHAKE: ("sasl_handshake", range(2)),
+    Api.DELETE_TOPICS: ("delete_topics", range(1, 7)),
+    Api.DELETE_RECORDS: ("delete_records", range(3)),
+    Api.OFFSET_FOR_LEADER_EPOCH: ("offset_for_leader_epoch", range(2, 5)),
+    Api.DESCRIBE_CONFIGS: ("describe_configs", range(1, 5)),
+    Api.ALTER_CONFIGS: ("alter_configs", range(3)),
+    Api.SASL_AUTHENTICATE: ("sasl_authenticate", range(3)),
+    Api.CREATE_PARTITIONS: ("create_partitions", range(4)),
+    Api.DELETE_GROUPS: ("delete_groups", range(3)),
+    Api.ELECT_LEADERS: ("elect_leaders", range(3)),
+    Api.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", range(2)),
+    Api.LIST_PARTITION_REASSIGNMENTS: ("list_partition_reassignments", range(1)),
+    Api.OFFSET_DELETE: ("offset_delete", range(1)),
+    Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
+    Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
+}
+
 
 def register() -> None:
-    """Loads every handler; a second call does nothing."""
-    for api in _APIS:
-        import_module(f"{__name__}.{api}")
+    """Makes every handler known; a second call does nothing."""
+    for api, (name, versions) in _WHEN_ASKED.items():
+        announce(api, f"{__name__}.{name}", versions)
+    for name in _AT_START:
+        import_module(f"{__name__}.{name}")

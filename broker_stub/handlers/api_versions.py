@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from broker_stub.call import Call
-from broker_stub.router import ROUTES, handles
+from broker_stub.router import handles, served
 from producer.wire import (
     Api,
     ApiVersion,
@@ -51,10 +51,7 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[
-            ApiVersion(api_key=api, min_version=route.advertised_min, max_version=route.versions.stop - 1)
-            for api, route in sorted(ROUTES.items())
-        ],
+        api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in served()],
         # Clients before version 4 choke on a lowest level of 0 (KAFKA-17492).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)

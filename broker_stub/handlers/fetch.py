@@ -5,8 +5,9 @@ goes to the partitions in the order of the request or session; the first that ha
 until `min_bytes` are there, `max_wait_ms` is over, or a leader changes; an error or a diverging epoch answers at once. Sessions as in
 KIP-227, topic ids from version 13 on, leader epochs and the leader's address in errors (KIP-320, KIP-595, KIP-951).
 
-Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, tiered storage, and the
-refusal of zstd to versions below 10.
+Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them.
+
+Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ The coordinator of a group or a transactional id is the leader of partition abs(
 it is first asked for. Up to version 3 one key, from version 4 on many; a key named twice is answered twice. Messages are where Kafka has
 them.
 
-Leaves out: share groups (INVALID_REQUEST) and authorization. Finding a coordinator is all there is so far: no group and no transaction API
-is served yet, and nothing is written to the internal topics.
+Leaves out: share groups (INVALID_REQUEST) and authorization. Nothing is written to the internal topics yet, and no transaction API is
+served.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.coordinators.placement import partition_for
 from broker_stub.partitions import NO_LEADER
 from broker_stub.router import handles
 from producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
@@ -49,13 +50,3 @@ def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
 
 def _failed(key: str, code: int, message: str = "") -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
-
-
-def partition_for(key: str, partitions: int) -> int:
-    """Java's `Utils.abs(key.hashCode()) % partitions`, over UTF-16 code units."""
-    data = key.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(data), 2):
-        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >> 31 else value
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

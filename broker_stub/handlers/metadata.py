@@ -2,8 +2,9 @@
 
 Live brokers, and the topics asked for by name or, from version 12 on, by id; all of them for null (an empty list in version 0). A topic
 that does not exist is created where the request and the cluster allow it, and is UNKNOWN_TOPIC_OR_PARTITION in this answer all the same,
-as on Kafka 4: the client asks again. A partition without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null
-name. If any id is given, names in the same request are passed over, as Kafka does.
+as on Kafka 4: the client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A
+partition without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If any id is given, names in the
+same request are passed over, as Kafka does.
 
 Leaves out: racks, listeners (every broker has one), and authorization: authorized operations are all that exist.
 """
@@ -18,7 +19,7 @@ from broker_stub.faults import ANY_PARTITION
 from broker_stub.handlers.create_topics import why_not
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.router import handles
-from broker_stub.topics import Topic, illegal_name
+from broker_stub.topics import INTERNAL, INTERNAL_PARTITIONS, Topic, illegal_name
 from producer.wire import (
     OPERATIONS_NOT_ASKED_FOR,
     ZERO_UUID,
@@ -93,18 +94,18 @@ def _unknown(call: Call, name: str, *, may_create: bool) -> MetadataResponseTopi
     if illegal_name(name):
         return _none(ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if may_create:
-        error = _create(call.cluster, name)
-        if error:
-            return _none(error, name=name)
+        _create(call.cluster, name)
     return _none(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
 
 
-def _create(cluster: Cluster, name: str) -> int:
+def _create(cluster: Cluster, name: str) -> None:
+    """Whether it comes to anything is not for this answer to say; a name that collides with another one never will."""
+    if name in INTERNAL_PARTITIONS:
+        cluster.internal_topic(name)
+        return
     partitions, replication_factor = cluster.default_partitions, cluster.default_replication_factor
-    refusal = why_not(cluster, name, partitions=partitions, replication_factor=replication_factor)
-    if refusal is None:
+    if why_not(cluster, name, partitions=partitions, replication_factor=replication_factor) is None:
         cluster.create_topic(name, partitions=partitions, replication_factor=replication_factor)
-    return refusal.code if refusal is not None else ErrorCode.NONE
 
 
 def _known(call: Call, topic: Topic, operations: int) -> MetadataResponseTopic:
@@ -134,4 +135,4 @@ def _partition(partition: Partition, live: list[int]) -> MetadataResponsePartiti
 
 
 def _none(code: int, *, name: str | None, topic_id: UUID = ZERO_UUID) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL)

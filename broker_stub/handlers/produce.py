@@ -119,6 +119,7 @@ def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData) -> P
 def _append(call: Call, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
     counters = call.cluster.counters
     partition.expire_producers()
+    size_before = partition.storage.size
     records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
     try:
         result = partition.log.append(records, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch, request_version=call.version)
@@ -138,7 +139,7 @@ def _append(call: Call, partition: Partition, data: PartitionProduceData) -> Par
         counters.duplicates += 1
     else:
         counters.appended += 1
-        partition.tell_grown(len(records))
+        partition.tell_grown(partition.storage.size - size_before)  # the topic's codec may have made another size of it
     return PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from producer.wire.compression import DECOMPRESSED_BYTES_MAX, Codec
+from producer.wire.compression import DECOMPRESSED_BYTES_MAX, LEVELS, Codec
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -24,7 +24,9 @@ class TimestampType(IntEnum):
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic's settings. `compression` None keeps what the producer chose; `decompressed_bytes_max` is our own guard, Kafka has none."""
+    """One topic's settings. `compression` None keeps what the producer chose, the levels are for what is compressed here;
+    `decompressed_bytes_max` is our own guard, Kafka has none.
+    """
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
@@ -33,6 +35,9 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_before_max_ms: int = _INT64_MAX
     timestamp_after_max_ms: int = 3_600_000
     compression: Codec | None = None
+    gzip_level: int = LEVELS[Codec.GZIP].default
+    lz4_level: int = LEVELS[Codec.LZ4].default
+    zstd_level: int = LEVELS[Codec.ZSTD].default
     producer_id_expiration_ms: int = 86_400_000
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
@@ -50,12 +55,25 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{text!r} is no value for {name}") from error
         return msgspec.convert(fields, cls)
 
+    def level(self, codec: Codec) -> int | None:
+        """The level for batches that are compressed here; None for a codec without levels."""
+        return {Codec.GZIP: self.gzip_level, Codec.LZ4: self.lz4_level, Codec.ZSTD: self.zstd_level}.get(codec)
+
 
 def _is_compacted(text: str) -> bool:
     policies = {policy.strip() for policy in text.split(",") if policy.strip()}
     if not policies <= {"compact", "delete"}:
         raise ValueError(text)
     return "compact" in policies
+
+
+def _level(codec: Codec) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if int(text) not in LEVELS[codec]:
+            raise ValueError(text)
+        return int(text)
+
+    return parse
 
 
 _TIMESTAMP_TYPES: Final = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
@@ -72,5 +90,8 @@ _PROPERTIES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "message.timestamp.before.max.ms": ("timestamp_before_max_ms", int),
     "message.timestamp.after.max.ms": ("timestamp_after_max_ms", int),
     "compression.type": ("compression", _COMPRESSIONS.__getitem__),
+    "compression.gzip.level": ("gzip_level", _level(Codec.GZIP)),
+    "compression.lz4.level": ("lz4_level", _level(Codec.LZ4)),
+    "compression.zstd.level": ("zstd_level", _level(Codec.ZSTD)),
     "producer.id.expiration.ms": ("producer_id_expiration_ms", int),
 }

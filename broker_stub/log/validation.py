@@ -22,19 +22,19 @@ from broker_stub.log.producers import Origin
 from broker_stub.log.walk import EndlessLength, InvalidRecords, Walk
 from producer.wire.batch_header import CODEC_MASK, MAGIC, NO_TIMESTAMP
 from producer.wire.codes import ErrorCode
+from producer.wire.record_batch import Entry
+from producer.wire.record_reader import Headers, parse_records
 from producer.wire.records import (
     BATCH_OVERHEAD,
     BatchHeader,
     Codec,
     CorruptBatch,
-    UnsupportedCodec,
     UnsupportedMagic,
     check_crc,
     decompress,
     encode_batch,
     iter_batches,
     read_header,
-    read_records,
     with_timestamps,
 )
 
@@ -70,7 +70,7 @@ def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple
     if _is_suspicious(header, walk, earliest, latest, terms, config):
         _check_each(Walk(records, start, skipping=walk.skipping), header, terms, config)
     if target is not codec:
-        stored = _rebuilt(stored, target, terms, config)
+        stored = _rebuilt(header, records[start:], target, terms, config)
     elif walk.skipping and not walk.consecutive:
         # Kafka sets out to rebuild the batch, and trips over having skipped its keys and values.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "offsets inside the compressed batch do not count up", rule="V9")
@@ -146,8 +146,6 @@ def _codec(header: BatchHeader) -> Codec:
 def _decompressed(codec: Codec, batch: memoryview, config: LogConfig) -> bytes:
     try:
         return decompress(codec, batch[BATCH_OVERHEAD:], limit=config.decompressed_bytes_max)
-    except UnsupportedCodec as error:
-        raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error), rule="V9") from error
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error), rule="V9") from error
 
@@ -212,30 +210,40 @@ def _faults(walk: Walk, header: BatchHeader, now_ms: int, config: LogConfig) -> 
             yield index, "V12", "a producer must not set LogAppendTime"
 
 
-def _rebuilt(batch: bytes, codec: Codec, terms: Terms, config: LogConfig) -> bytes:
-    """The same records under another codec, their offsets without gaps; who wrote them stays."""
-    header = read_header(batch)
+def _rebuilt(header: BatchHeader, data: bytes, codec: Codec, terms: Terms, config: LogConfig) -> bytes:
+    """The records in `data` under another codec, their offsets without gaps; who wrote them stays."""
     try:
-        records = read_records(batch, verify_crc=False, limit=config.decompressed_bytes_max)
         rebuilt = encode_batch(
-            [(record.timestamp, record.key, record.value, record.headers) for record in records],
+            parse_records(
+                data,
+                header.records_count,
+                base_offset=header.base_offset,
+                base_timestamp=header.base_timestamp,
+                append_time=header.max_timestamp if header.timestamp_type else None,
+                base_sequence=header.base_sequence,
+                make=_entry,
+            ),
             base_offset=terms.base_offset,
             leader_epoch=terms.leader_epoch,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
             codec=codec,
+            level=config.level(codec),
             transactional=header.is_transactional,
             control=header.is_control,
         )
-    except UnsupportedCodec as error:
-        raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error), rule="V9") from error
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
     if len(rebuilt) > config.max_message_bytes:
         reason = f"{len(rebuilt)} bytes when recompressed, at most {config.max_message_bytes} are taken"
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, reason, rule="V13")
     return rebuilt
+
+
+def _entry(_offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, _sequence: int) -> Entry:
+    """What `encode_batch` gives an offset of its own."""
+    return timestamp, key, value, headers
 
 
 def _timed(batch: bytes, max_timestamp: int, config: LogConfig) -> tuple[BatchHeader, bytes]:

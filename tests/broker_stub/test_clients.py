@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub
+from producer import Producer as OurProducer
 from producer.wire import Api
 from producer.wire.records import read_header
 from tests.broker_stub.stub_talk import DEADLINE_S, Talker
 
 COUNT = 500
 PARTITIONS = 6
-CODECS = pytest.mark.parametrize("codec", ["none", "lz4"])
+CODECS = pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,45 @@ def consume_with_confluent(stub: BrokerStub, topic: str, **config: Any) -> list[
     return records
 
 
+def consume_with_kafka_python(stub: BrokerStub, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    consumer = KafkaConsumer(bootstrap_servers=stub.bootstrap, group_id=None, enable_auto_commit=False)
+    try:
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        assert sum(ends.values()) == COUNT
+        consumer.seek_to_beginning(*partitions)
+        records: list[tuple[bytes | None, bytes | None]] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(records) < COUNT:
+            assert time.monotonic() < deadline, len(records)
+            for batch in consumer.poll(timeout_ms=200).values():
+                records += [(record.key, record.value) for record in batch]
+    finally:
+        consumer.close()
+    return records
+
+
+async def consume_with_aiokafka(stub: BrokerStub, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=stub.bootstrap, group_id=None, enable_auto_commit=False)
+    await consumer.start()
+    records: list[tuple[bytes | None, bytes | None]] = []
+    try:
+        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        while len(records) < COUNT:
+            for batch in (await consumer.getmany(timeout_ms=200)).values():
+                records += [(record.key, record.value) for record in batch]
+    finally:
+        await consumer.stop()
+    return records
+
+
 @CODECS
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_confluent_kafka(stub: BrokerStub, topic: str, codec: str, isolation: str) -> None:
@@ -112,7 +152,7 @@ def test_confluent_kafka(stub: BrokerStub, topic: str, codec: str, isolation: st
 @CODECS
 def test_kafka_python(stub: BrokerStub, topic: str, codec: str) -> None:
     """kafka-python's producer with acks=all, and its consumer with assigned partitions."""
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=stub.bootstrap, acks="all", compression_type=None if codec == "none" else codec, linger_ms=5)
     try:
@@ -123,33 +163,15 @@ def test_kafka_python(stub: BrokerStub, topic: str, codec: str) -> None:
         producer.close(timeout=DEADLINE_S)
     assert wrong(in_log(stub, topic), sent()) == {}
     assert codec in codecs_of(stub, topic)
-
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    consumer = KafkaConsumer(bootstrap_servers=stub.bootstrap, group_id=None, enable_auto_commit=False)
-    try:
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        assert sum(ends.values()) == COUNT
-        consumer.seek_to_beginning(*partitions)
-        records: list[tuple[bytes, bytes]] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(records) < COUNT:
-            assert time.monotonic() < deadline, len(records)
-            for batch in consumer.poll(timeout_ms=200).values():
-                records += [(record.key, record.value) for record in batch]
-    finally:
-        consumer.close()
-    assert wrong(records, sent()) == {}
+    assert wrong(consume_with_kafka_python(stub, topic), sent()) == {}
 
 
 @CODECS
 def test_aiokafka(stub: BrokerStub, topic: str, codec: str) -> None:
     """aiokafka's idempotent producer, and its consumer with assigned partitions."""
-    if codec == "lz4":
-        pytest.importorskip("cramjam", reason="aiokafka brings no lz4 of its own and cramjam is not installed")
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+    from aiokafka import AIOKafkaProducer
 
-    async def run() -> list[tuple[bytes, bytes]]:
+    async def run() -> list[tuple[bytes | None, bytes | None]]:
         producer = AIOKafkaProducer(
             bootstrap_servers=stub.bootstrap,
             enable_idempotence=True,
@@ -163,24 +185,24 @@ def test_aiokafka(stub: BrokerStub, topic: str, codec: str) -> None:
             await asyncio.gather(*waiting)
         finally:
             await producer.stop()
-        consumer = AIOKafkaConsumer(bootstrap_servers=stub.bootstrap, group_id=None, enable_auto_commit=False)
-        await consumer.start()
-        records: list[tuple[bytes, bytes]] = []
-        try:
-            partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-            consumer.assign(partitions)
-            await consumer.seek_to_beginning(*partitions)
-            while len(records) < COUNT:
-                for batch in (await consumer.getmany(timeout_ms=200)).values():
-                    records += [(record.key, record.value) for record in batch]
-        finally:
-            await consumer.stop()
-        return records
+        return await consume_with_aiokafka(stub, topic)
 
     records = asyncio.run(asyncio.wait_for(run(), 3 * DEADLINE_S))
     assert wrong(in_log(stub, topic), sent()) == {}
     assert codec in codecs_of(stub, topic)
     assert wrong(records, sent()) == {}
+
+
+@CODECS
+def test_everybody_reads_what_our_producer_packed(stub: BrokerStub, topic: str, codec: str) -> None:
+    """Batches of our own producer, opened by three clients that share none of our code."""
+    with OurProducer(bootstrap_servers=stub.bootstrap, compression_type=codec, linger_ms=5) as producer:
+        for key, value in sent():
+            producer.send(topic, value, key=key)
+    assert codecs_of(stub, topic) == {codec}
+    assert wrong(consume_with_confluent(stub, topic), sent()) == {}
+    assert wrong(consume_with_kafka_python(stub, topic), sent()) == {}
+    assert wrong(asyncio.run(asyncio.wait_for(consume_with_aiokafka(stub, topic), 3 * DEADLINE_S)), sent()) == {}
 
 
 def test_what_one_client_wrote_another_reads(stub: BrokerStub, topic: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from broker_stub.call import Fate
 from producer import wire
 from producer.wire import ErrorCode
+from producer.wire.records import Codec, encode_batch
 from tests.broker_stub.stub_talk import TIMESTAMP_MS, Inside, batch, fetch_request, metadata_request, numbered, only, produce_request
 
 
@@ -196,6 +197,20 @@ def test_a_waiting_fetch_is_answered_by_bytes_or_by_time_and_by_nothing_else() -
     assert empty is not None
     assert (only(empty).error_code, bytes(only(empty).records), only(empty).high_watermark) == (0, b"", 2)
     assert world.cluster.next_deadline() is None
+
+
+def test_a_waiting_fetch_counts_what_is_stored() -> None:
+    """Where the topic has a codec of its own, it is the stored bytes that fill min_bytes, not those that the producer sent."""
+    world = Inside()
+    world.topic(compression_type="uncompressed")
+    small = encode_batch([(TIMESTAMP_MS, None, b"x" * 10_000)], codec=Codec.ZSTD)
+    world.send(fetch_request("t", wait_ms=500, min_bytes=10_000), 12)
+    assert len(small) < 200
+    world.produce(small)
+    world.pass_time(0)
+    answered = world.replies[-1].response
+    assert answered is not None
+    assert len(only(answered).records) > 10_000
 
 
 def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion() -> None:

@@ -249,42 +249,6 @@ def test_log_append_time_is_the_brokers() -> None:
     assert produce(log, batch) == Again(0)
 
 
-def test_a_compressed_batch_is_looked_into_and_kept() -> None:
-    """What a producer compressed is stored as it came, yet its records are checked like any other's."""
-    log = open_log(LogConfig(compacted=True))
-    good = encode_batch([(NOW, b"k", b"v" * 500)] * 20, codec=Codec.LZ4)
-    assert produce(log, good) == 0
-    assert bytes(log.read(0, max_bytes=1 << 20).records)[16:] == good[16:]
-    assert [index for index, _ in refusal(log, encode_batch([(NOW, None, b"v")], codec=Codec.LZ4)).record_errors] == [0]
-
-
-@pytest.mark.parametrize(("target", "sent"), [(Codec.LZ4, Codec.NONE), (Codec.NONE, Codec.LZ4)])
-def test_a_topic_with_a_codec_recompresses(target: Codec, sent: Codec) -> None:
-    """The topic's codec wins; the producer's identity, its transaction bit and the records stay, and the retry is still a duplicate."""
-    log = open_log(LogConfig(compression=target))
-    batch = encode_batch(
-        [(NOW - n, b"k%d" % n, b"v" * 50, [("h", b"x")]) for n in range(9)],
-        producer_id=7,
-        producer_epoch=3,
-        base_sequence=2147483640,
-        codec=sent,
-        transactional=True,
-    )
-    assert produce(log, batch, leader_epoch=4) == 0
-    header = _stored(log)
-    assert (header.codec, header.producer_id, header.producer_epoch, header.base_sequence) == (target, 7, 3, 2147483640)
-    assert (header.is_transactional, header.leader_epoch, header.max_timestamp) == (True, 4, NOW)
-    assert read_records(bytes(log.read(0, max_bytes=1 << 20).records)) == read_records(batch)
-    assert produce(log, batch) == Again(0)
-
-
-def test_a_recompressed_batch_must_still_fit() -> None:
-    """V13: a batch that fits compressed and not as the topic stores it is too large."""
-    batch = encode_batch([(NOW, b"k", b"v" * 5000)], codec=Codec.LZ4)
-    refused = refusal(open_log(LogConfig(compression=Codec.NONE, max_message_bytes=1000)), batch)
-    assert (refused.rule, refused.code) == ("V13", ErrorCode.MESSAGE_TOO_LARGE)
-
-
 def test_offsets_inside_a_batch_as_kafka_treats_them() -> None:
     """Offset deltas that do not count up: not looked at in an uncompressed batch, mended where the topic recompresses, refused where the
     compressed batch would be kept."""
@@ -317,14 +281,6 @@ def test_a_producer_id_below_0_is_none() -> None:
     assert produce(log, raw(producer_id=-2, producer_epoch=0, base_sequence=-1)) == 0
     assert produce(log, raw(producer_id=-2, producer_epoch=0, base_sequence=-1)) == 2
     assert log.active_producers() == []
-
-
-def test_a_bomb_is_not_opened_to_its_end() -> None:
-    """A small compressed batch that claims too much is refused at our own limit."""
-    batch = encode_batch([(NOW, b"k", bytes(1 << 20))], codec=Codec.LZ4)
-    assert len(batch) < 10_000
-    refused = refusal(open_log(LogConfig(decompressed_bytes_max=1 << 19)), batch)
-    assert (refused.rule, refused.code) == ("V9", ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def test_coordinators_are_not_held_to_a_clients_rules() -> None:
@@ -366,6 +322,9 @@ def test_topic_configs_become_log_configs() -> None:
             "message.timestamp.before.max.ms": "1",
             "message.timestamp.after.max.ms": "2",
             "compression.type": "lz4",
+            "compression.gzip.level": "2",
+            "compression.lz4.level": "17",
+            "compression.zstd.level": "-131072",
             "segment.bytes": "9",
             "producer.id.expiration.ms": "4",
         }
@@ -375,11 +334,15 @@ def test_topic_configs_become_log_configs() -> None:
         timestamp_before_max_ms=1,
         timestamp_after_max_ms=2,
         compression=Codec.LZ4,
+        gzip_level=2,
+        lz4_level=17,
+        zstd_level=-131072,
         segment_bytes=9,
         producer_id_expiration_ms=4,
     )
     assert LogConfig.from_properties({"compression.type": "producer"}).compression is None
     assert LogConfig.from_properties({"compression.type": "uncompressed"}).compression is Codec.NONE
-    for name, value in {"cleanup.policy": "shred", "message.timestamp.type": "now", "max.message.bytes": "1MB"}.items():
+    wrong = {"cleanup.policy": "shred", "message.timestamp.type": "now", "max.message.bytes": "1MB", "compression.gzip.level": "0"}
+    for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             LogConfig.from_properties({name: value})

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_stub.handlers.find_coordinator import partition_for
+from broker_stub.coordinators.placement import partition_for
 from broker_stub.pids import EPOCH_EXHAUSTED, Fenced, Identity, ProducerIds
 from broker_stub.sessions import EPOCH_MAX, Asked, SessionCache
 from broker_stub.subjects import with_error

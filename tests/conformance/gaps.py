@@ -15,21 +15,14 @@ class Gap(NamedTuple):
     answers: dict[str, str]
 
 
-_CODECS = "gzip, snappy and zstd are not built in yet: what cannot be looked into is refused"
-_REFUSED = "UNSUPPORTED_COMPRESSION_TYPE @-1 time=- start=0"
-
 GAPS: dict[str, Gap] = {
-    "compressed.other_codecs": Gap(
-        _CODECS,
-        {
-            **dict.fromkeys(("gzip", "snappy", "zstd", "snappy raw", "gzip by Python"), _REFUSED),
-            "stored": "NONE hw=0 lso=0 start=0 aborted=null []",
-        },
-    ),
-    "compressed.zstd_needs_version_seven": Gap(_CODECS, {"v7": _REFUSED, "v12": _REFUSED}),
-    "compressed.damage_in_other_codecs": Gap(
-        _CODECS,
-        {f"{codec} {damage}": _REFUSED for codec in ("gzip", "snappy", "zstd") for damage in ("not a frame", "cut", "empty")},
+    "codecs.zstd_damage": Gap(
+        "a frame that breaks off behind a whole one is refused as damaged, where Kafka opens what it can and finds too many records: no "
+        "client sends it",
+        dict.fromkeys(
+            ("a frame cut after its first block", "a frame cut after two blocks", "a frame's checksum cut after the end"),
+            "UNKNOWN_SERVER_ERROR @-1 time=- start=0",
+        ),
     ),
     "frames.a_body_that_cannot_be_read": Gap(
         "a negative count below -1 and text that is not UTF-8 are refused as what they are: no client sends them",

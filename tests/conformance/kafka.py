@@ -46,7 +46,6 @@ _LOG4J = """<Configuration status="OFF">
 
 _DEFAULTS: dict[str, object] = {
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
@@ -55,20 +54,23 @@ _DEFAULTS: dict[str, object] = {
     "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
     "num.network.threads": 2,
     "num.io.threads": 4,
-    # A broker that was killed is noticed in two seconds, not in nine.
+    # A broker that was killed is noticed in three seconds, not in nine; a machine that is busy for two does not make it look dead.
     "broker.heartbeat.interval.ms": 500,
-    "broker.session.timeout.ms": 2000,
+    "broker.session.timeout.ms": 3000,
 }
 
 
 class KafkaBroker:
     """One broker process (which is a controller too), its port and its data directory, which survive a restart."""
 
-    def __init__(self, node: int, *, directory: Path, port: int, controller_port: int) -> None:
+    def __init__(
+        self, node: int, *, directory: Path, port: int, controller_port: int, other_ports: Mapping[str, int] | None = None
+    ) -> None:
         self.node = node
         self.directory = directory
         self.port = port
         self.controller_port = controller_port
+        self.other_ports = dict(other_ports or {})
         self.log_file = directory / "broker.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -87,7 +89,8 @@ class KafkaBroker:
 class KafkaCluster:
     """`brokers` combined KRaft nodes, started by `start` or as a context manager; closing ends them and removes their data.
 
-    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags.
+    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags. `listeners`
+    are further ones beside the plain one, name to security protocol; `formatting` are further arguments for formatting the directories.
     """
 
     def __init__(
@@ -98,23 +101,31 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         jvm: Sequence[str] = JVM_FAST,
         port: int = 0,
+        listeners: Mapping[str, str] | None = None,
+        formatting: Sequence[str] = (),
     ) -> None:
         self.java = find_java()
         self.home = kafka_home()
         self.jvm = tuple(jvm)
         self.features = dict(features or {})
         self.config = dict(config or {})
+        self.listeners = dict(listeners or {})
+        self.formatting = tuple(formatting)
         self.cluster_id = new_cluster_id()
         self.directory = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
         reaper.watch_directory(self.directory)
         atexit.register(self.close)
         (self.directory / "log4j2.xml").write_text(_LOG4J)
         fixed = [port + number for number in range(brokers)] if port else []
-        free = _free_ports(2 * brokers - len(fixed))
+        free = _free_ports(2 * brokers - len(fixed) + brokers * len(self.listeners))
         ports = fixed + free
         self.brokers = {
             number + 1: KafkaBroker(
-                number + 1, directory=self.directory / str(number + 1), port=ports[number], controller_port=ports[brokers + number]
+                number + 1,
+                directory=self.directory / str(number + 1),
+                port=ports[number],
+                controller_port=ports[brokers + number],
+                other_ports=dict(zip(self.listeners, ports[2 * brokers + number :: brokers], strict=True)),
             )
             for number in range(brokers)
         }
@@ -124,6 +135,10 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers.values())
+
+    def bootstrap_at(self, listener: str) -> str:
+        """Where one of `listeners` is."""
+        return ",".join(f"{HOST}:{broker.other_ports[listener]}" for broker in self.brokers.values())
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -212,11 +227,14 @@ class KafkaCluster:
         running = []
         for broker in self.brokers.values():
             broker.directory.mkdir()
+            clients = [f"PLAINTEXT://{HOST}:{broker.port}", *(f"{name}://{HOST}:{port}" for name, port in broker.other_ports.items())]
+            protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
             properties: dict[str, object] = {
                 "process.roles": "broker,controller",
                 "node.id": broker.node,
-                "listeners": f"PLAINTEXT://{HOST}:{broker.port},CONTROLLER://{HOST}:{broker.controller_port}",
-                "advertised.listeners": f"PLAINTEXT://{HOST}:{broker.port}",
+                "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{broker.controller_port}"]),
+                "advertised.listeners": ",".join(clients),
+                "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
                 "controller.quorum.voters": voters,
                 "log.dirs": broker.directory / "data",
                 "default.replication.factor": replicas,
@@ -229,7 +247,8 @@ class KafkaCluster:
             file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
             levels = [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
             command = self._command(
-                "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file), *levels, log_file=broker.log_file
+                *("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file), *levels, *self.formatting),
+                log_file=broker.log_file,
             )
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         try:

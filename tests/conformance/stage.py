@@ -18,7 +18,17 @@ from tests.waiting import until
 
 READY_TIMEOUT_S = 30.0
 # Kafka 4.0 removed the versions below these (KIP-896); the wire has them still, for older brokers.
-OLDEST = {wire.Api.PRODUCE: 3, wire.Api.FETCH: 4, wire.Api.LIST_OFFSETS: 1, wire.Api.CREATE_TOPICS: 2}
+OLDEST = {
+    wire.Api.PRODUCE: 3,
+    wire.Api.FETCH: 4,
+    wire.Api.LIST_OFFSETS: 1,
+    wire.Api.OFFSET_COMMIT: 2,
+    wire.Api.OFFSET_FETCH: 1,
+    wire.Api.CREATE_TOPICS: 2,
+    wire.Api.DELETE_TOPICS: 1,
+    wire.Api.OFFSET_FOR_LEADER_EPOCH: 2,
+    wire.Api.DESCRIBE_CONFIGS: 1,
+}
 SPOKEN = {api: range(OLDEST.get(api, 0), wire.REQUESTS[api].versions.stop) for api in sorted(map(wire.Api, wire.REQUESTS))}
 
 Answer = TypeVar("Answer", bound=wire.Message)
@@ -37,7 +47,7 @@ class Target(Protocol):
 class Topic:
     name: str
     id: UUID
-    leaders: dict[int, int] = field(default_factory=dict)
+    leaders: dict[int, int] = field(default_factory=dict, hash=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -77,15 +87,17 @@ class Stage:
         self.notes: dict[str, str] = {}
         self.nodes = sorted(target.addresses)
         self._links: dict[int, Link] = {}
+        self._kept: list[Link] = []
         self._topics: dict[str, Topic] = {}
         self._pids: dict[int, str] = {}
         self._run = secrets.token_hex(4)
         self._names = 0
 
     def close(self) -> None:
-        for link in self._links.values():
+        for link in (*self._links.values(), *self._kept):
             link.close()
         self._links.clear()
+        self._kept.clear()
 
     def note(self, label: str, answer: str) -> None:
         assert label not in self.notes, f"two answers are called {label!r}"
@@ -96,6 +108,10 @@ class Stage:
     def open(self, node: int | None = None, **options: Any) -> Link:
         """A connection of its own; the caller closes it."""
         return Link(self.target.addresses[self.nodes[0] if node is None else node], **options)
+
+    def keep(self, link: Link) -> None:
+        """Closes that connection, too, when the case is over."""
+        self._kept.append(link)
 
     def ask(self, request: wire.Message, version: int, kind: type[Answer], *, node: int | None = None) -> Answer:
         """Asks on the shared connection to that node; `Closed` and `Silent` are for the caller to note."""
@@ -220,4 +236,4 @@ class Stage:
         part = wire.FetchPartition(partition=partition, partition_max_bytes=1)
         request = wire.FetchRequest(topics=[wire.FetchTopic(topic_id=topic_id, partitions=[part])], max_bytes=1)
         answer = self.ask(request, 13, wire.FetchResponse, node=node)
-        return answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0
+        return answer.error_code == 0 and answer.responses[0].partitions[0].error_code in (0, wire.ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -60,7 +60,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object, codec: str) -> None:
     """Keys, values, nulls, headers, timestamps and places come back as they were given, at the offsets that were told."""
@@ -127,7 +127,7 @@ def test_a_log_append_time_topic_tells_the_brokers_time(kafka: KafkaCluster, adm
         assert stamp > 1_500_000_000_000
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batches_too_large_for_the_topic_are_split(kafka: KafkaCluster, admin: Admin, topic: str, codec: str) -> None:
     """A topic that takes small batches only gets every record once and in order; a record that is too large for it fails alone."""
     admin.create(topic, partitions=2, config={"max.message.bytes": "6000"})

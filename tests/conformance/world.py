@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from tests.conformance.asks_bare import BareAsks
 from tests.conformance.asks_cluster import ClusterAsks
+from tests.conformance.asks_configs import ConfigAsks
 from tests.conformance.asks_fetch import FetchAsks
+from tests.conformance.asks_groups import GroupAsks
 from tests.conformance.asks_log import LogAsks
 from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(LogAsks, FetchAsks, ClusterAsks, BareAsks):
+class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, BareAsks):
     """What a case is given."""
 
 

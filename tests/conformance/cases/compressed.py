@@ -148,14 +148,76 @@ def damage_in_other_codecs(w: World) -> None:
 @case()
 def recompression(w: World) -> None:
     """compression.type of the topic decides what is stored."""
-    for kind in ("producer", "uncompressed", "lz4"):
+    for kind in ("producer", "uncompressed", "lz4", "gzip", "snappy", "zstd"):
         topic = w.topic(config={"compression.type": kind})
         w.produce(plain(Rec(), Rec(value=None)), topic, label=f"{kind} plain")
-        w.produce(framed(LZ4), topic, label=f"{kind} lz4")
+        for codec in (LZ4, GZIP, SNAPPY, ZSTD):
+            w.produce(framed(codec), topic, label=f"{kind} {NAMES[codec]}")
         pid = w.pid()
         w.produce(replace(w.compressed(LZ4, plain(Rec())), pid=pid, epoch=1, sequence=4), topic, label=f"{kind} with a producer")
         w.produce(replace(w.compressed(LZ4, plain(Rec())), pid=pid, epoch=1, sequence=4), topic, label=f"{kind} duplicate")
         w.fetch(topic, 0, label=f"{kind} stored")
+
+
+@case("V9", "V11")
+def recompression_looks_closer(w: World) -> None:
+    """What is packed anew is read whole, and its records get the topic's kind of timestamp."""
+    topic = w.topic(config={"compression.type": "zstd", "message.timestamp.type": "LogAppendTime"})
+    w.produce(framed(GZIP), topic, label="append time")
+    w.produce(framed(ZSTD), topic, label="append time, same codec")
+    w.produce(plain(Rec(), Rec()), topic, label="append time, from plain")
+    w.fetch(topic, 0, label="append time stored")
+    for kind in ("gzip", "zstd"):
+        topic = w.topic(config={"compression.type": kind})
+        when = stamp()
+        for label, records in {
+            "offset deltas 0 and 2": [Rec(), Rec(offset_delta=2)],
+            "offset deltas 1 and 0": [Rec(offset_delta=1), Rec(offset_delta=0)],
+            "a length that is not that of the fields": [Rec(length=9), Rec()],
+            "times that fall": [Rec(timestamp=when + 5), Rec(timestamp=when)],
+            "a header": [Rec(headers=[(b"h\xff", None)]), Rec()],
+        }.items():
+            w.produce(framed(GZIP, gzip.compress(record_bytes(records, when))), topic, label=f"{kind}: {label}")
+        w.fetch(topic, 0, label=f"{kind} stored")
+
+
+@case("V13")
+def recompression_that_grows(w: World) -> None:
+    """A batch that is too large once it is opened, or packed with another codec, is refused then."""
+    large = plain(Rec(value=b"v" * 20_000))
+    for kind in ("uncompressed", "snappy", "gzip", "producer"):
+        topic = w.topic(config={"compression.type": kind, "max.message.bytes": "600"})
+        w.produce(framed(ZSTD, count=2), topic, label=f"{kind} small")
+        w.produce(w.compressed(LZ4, large), topic, label=f"{kind} large")
+
+
+@case()
+def levels(w: World) -> None:
+    """Any level that a codec has may be the topic's."""
+    topics = {
+        "gzip": ("1", "9", "-1"),
+        "lz4": ("1", "17"),
+        "zstd": ("-131072", "0", "22"),
+    }
+    for kind, numbers in topics.items():
+        for number in numbers:
+            topic = w.topic(config={"compression.type": kind, f"compression.{kind}.level": number})
+            w.produce(framed(SNAPPY), topic, label=f"{kind} {number}")
+            w.fetch(topic, 0, label=f"{kind} {number} stored")
+
+
+@case()
+def zstd_needs_fetch_ten(w: World) -> None:
+    """A topic that is to be packed with zstd is closed to readers from before it; what its producers chose is not looked at."""
+    for kind in ("producer", "zstd", "gzip"):
+        topic = w.topic(config={"compression.type": kind})
+        for version in (4, 9, 10, 12):
+            w.fetch(topic, 0, version=version, label=f"{kind} empty, v{version}")
+        w.produce(framed(ZSTD), topic, label=kind)
+        for version in (4, 9, 10, 12):
+            w.fetch(topic, 0, version=version, label=f"{kind}, v{version}")
+        w.fetch(topic, 0, version=9, max_wait_ms=300, min_bytes=10_000, timed=True, label=f"{kind}, v9 waiting")
+        w.fetch(topic, 99, version=9, label=f"{kind}, v9 out of range")
 
 
 def _damaged_block_checksum() -> bytes:

@@ -37,6 +37,24 @@ def auto_creation(w: World) -> None:
 
 
 @case()
+def auto_creation_that_comes_to_nothing(w: World) -> None:
+    """A name that collides with another topic's is never made, and nobody is told why; without the flag nothing is."""
+    name = w.fresh_name()
+    w.create(name + ".a", label="dot")
+    for number in range(3):
+        w.metadata([name + "_a"], auto_create=True, label=f"underscore {number}")
+    w.metadata([name + "_b"], label="not asked to")
+    w.metadata([name + "_b"], label="still not there")
+
+
+@case()
+def internal_names(w: World) -> None:
+    """A topic of an internal name is internal before it is there."""
+    for version in (4, 9, 12):
+        w.metadata(["__share_group_state", "__other"], version=version, label=f"v{version}")
+
+
+@case()
 def topics_by_id(w: World) -> None:
     """From version 12 on a topic may be asked by its id; the answer names it."""
     topic = w.topic()

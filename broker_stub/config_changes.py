@@ -1,0 +1,62 @@
+"""Changes to the configs of topics: whether they may be made, in Kafka's order and words, and making them.
+
+Only topics can be changed. Brokers, loggers, client metrics and groups are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker_stub.topic_configs import InvalidConfig, check_topic_config
+from broker_stub.topics import illegal_name
+from producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from broker_stub.cluster import Cluster
+
+TOPIC = 2
+OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", 32: "groups"}
+
+
+class Refusal(NamedTuple):
+    """Why the configs of a resource stay as they are."""
+
+    code: int
+    message: str | None
+
+
+def resource_refusal(kind: int) -> Refusal | None:
+    """Why nothing of that type can be changed, None if it can."""
+    if kind == TOPIC:
+        return None
+    if kind in OTHER_TYPES:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:
+    """Why the topic cannot have these configs of its own, None if it can. Names and values come before the topic itself."""
+    if not topic:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    illegal = illegal_name(topic)
+    if illegal:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+    try:
+        check_together(overrides, cluster.config.of_topic(overrides))
+    except InvalidConfig as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    if cluster.topics.named(topic) is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+    return None
+
+
+def check_together(overrides: Mapping[str, str], in_force: Mapping[str, str]) -> None:
+    """Raises InvalidConfig for a value that is none and for values that contradict each other."""
+    for name, value in overrides.items():
+        check_topic_config(name, value)
+    shortest, longest = int(in_force["min.compaction.lag.ms"]), int(in_force["max.compaction.lag.ms"])
+    if shortest > longest:
+        raise InvalidConfig(f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})")
+    if in_force["remote.storage.enable"].lower() == "true":
+        raise InvalidConfig("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")

@@ -1,0 +1,1 @@
+"""What brokers coordinate beyond the log: groups and their offsets."""

@@ -1,0 +1,91 @@
+"""Offsets of a group: who may commit them, and what is answered to who asks for them.
+
+Topics and partitions have been checked by the time an offset comes here. Kept are the newest offsets; nothing expires and nothing is
+transactional yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from broker_stub.coordinators.classic import ClassicGroups
+from broker_stub.coordinators.group import CONSUMER_PROTOCOL, Group
+from broker_stub.coordinators.states import State
+from broker_stub.coordinators.store import Committed, Store
+from producer.wire import ZERO_UUID, ErrorCode
+from producer.wire.messages.group_offsets import OffsetCommitRequest
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+
+
+class GroupOffsets:
+    """The committed offsets of one shard's groups."""
+
+    def __init__(self, store: Store, groups: ClassicGroups, *, metadata_bytes_max: int) -> None:
+        self._store = store
+        self._groups = groups
+        self._metadata_bytes_max = metadata_bytes_max
+
+    def commit_error(self, request: OffsetCommitRequest, version: int) -> int:
+        """Why this committer may not; 0 if it may. A committer that names no generation makes a group of its own where there is none."""
+        group = self._groups.groups.get(request.group_id)
+        generation = request.generation_id_or_member_epoch
+        if group is None:
+            if generation >= 0:
+                return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_SINCE else ErrorCode.ILLEGAL_GENERATION
+            group = self._groups.create(request.group_id)
+        code = _committer_error(group, request)
+        if not code:
+            self._groups.seen(group, request.member_id)
+        return code
+
+    def commit(self, group_id: str, topic: str, partition: int, committed: Committed) -> int:
+        """Keeps the offset, or says why not."""
+        if len(committed.metadata) > self._metadata_bytes_max:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        self._store.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        return ErrorCode.NONE
+
+    def find(self, group_id: str, topic: str, partition: int, *, topic_id: UUID = ZERO_UUID) -> Committed | None:
+        """The offset, unless it was committed for another topic of that name."""
+        committed = self._store.offsets.get(group_id, {}).get(topic, {}).get(partition)
+        if committed is None or (topic_id != ZERO_UUID and committed.topic_id not in (ZERO_UUID, topic_id)):
+            return None
+        return committed
+
+    def every(self, group_id: str) -> Iterator[tuple[str, dict[int, Committed]]]:
+        """(topic, offsets by partition) of all that the group has committed."""
+        yield from self._store.offsets.get(group_id, {}).items()
+
+    def delete_error(self, group_id: str) -> int:
+        """Why no offset of this group can be deleted; 0 if some can."""
+        group = self._groups.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        in_use = group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL
+        return ErrorCode.NON_EMPTY_GROUP if in_use else ErrorCode.NONE
+
+    def delete(self, group_id: str, topic: str, partition: int) -> int:
+        """Forgets the offset, which need not be there; refused while a member may be reading the topic."""
+        group = self._groups.groups[group_id]
+        if group.is_subscribed(topic):
+            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        partitions = self._store.offsets.get(group_id, {}).get(topic, {})
+        partitions.pop(partition, None)
+        return ErrorCode.NONE
+
+
+def _committer_error(group: Group, request: OffsetCommitRequest) -> int:
+    generation, member_id, instance_id = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    if generation < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    if generation >= 0 or member_id or instance_id is not None:
+        code = group.member_error(member_id, instance_id)
+        if code:
+            return code
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif group.state is not State.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE

@@ -1,0 +1,211 @@
+"""The configs of topics and brokers as DescribeConfigs tells them: value, where it comes from, what would count without it, and its type.
+
+The tables here say of configs what `topic_configs` does not need to know: types, and the configs that brokers have and the stub does
+nothing about. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from broker_stub.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from producer.wire.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+
+if TYPE_CHECKING:
+    from broker_stub.broker import Broker
+    from broker_stub.cluster import Cluster
+    from broker_stub.topics import Topic
+
+
+class Source(IntEnum):
+    """Kafka's ConfigSource."""
+
+    TOPIC = 1
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Type(IntEnum):
+    """Kafka's ConfigType."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+MIN_ISR = "min.insync.replicas"  # Kafka's controller sets it for the whole cluster when a cluster is formatted, as part of KIP-966
+
+_TOPIC_TYPES = {
+    Type.BOOLEAN: (
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "unclean.leader.election.enable",
+    ),
+    Type.STRING: ("compression.type", "message.timestamp.type"),
+    Type.INT: (
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "index.interval.bytes",
+        "max.message.bytes",
+        "min.insync.replicas",
+        "segment.bytes",
+        "segment.index.bytes",
+    ),
+    Type.DOUBLE: ("min.cleanable.dirty.ratio",),
+    Type.LIST: ("cleanup.policy", "follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+}
+_TYPE_OF = {name: kind for kind, names in _TOPIC_TYPES.items() for name in names}
+
+# Topic configs whose default is no broker config's.
+_WITHOUT_BROKER = frozenset(name for name in TOPIC_CONFIGS if name.startswith("remote.") or name.endswith(".throttled.replicas"))
+
+# Broker configs that are not set by default, and the coarser ones that count then.
+_COARSER = {
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(2**63 - 1), Type.LONG),),
+    "log.retention.ms": (("log.retention.minutes", None, Type.INT), ("log.retention.hours", "168", Type.INT)),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", "0", Type.INT),),
+    "log.roll.ms": (("log.roll.hours", "168", Type.INT),),
+}
+
+_BROKER_TYPES = {
+    "auto.create.topics.enable": Type.BOOLEAN,
+    "delete.topic.enable": Type.BOOLEAN,
+}  # the others are INT
+_CHANGEABLE = frozenset(("max.connections", "producer.id.expiration.ms"))  # while the broker runs, besides the topics' defaults
+
+# What a client may look at and the stub does nothing about.
+_OTHERS = {
+    "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
+    "connections.max.idle.ms": ("600000", Type.LONG),
+    "fetch.max.bytes": ("57671680", Type.INT),
+    "log.retention.check.interval.ms": ("300000", Type.LONG),
+    "max.connections": ("2147483647", Type.INT),
+    "offsets.commit.timeout.ms": ("5000", Type.INT),
+    "offsets.retention.check.interval.ms": ("600000", Type.LONG),
+    "offsets.retention.minutes": ("10080", Type.INT),
+    "offsets.topic.compression.codec": ("0", Type.INT),
+    "offsets.topic.replication.factor": ("3", Type.SHORT),
+    "offsets.topic.segment.bytes": ("104857600", Type.INT),
+    "queued.max.requests": ("500", Type.INT),
+    "replica.fetch.max.bytes": ("1048576", Type.INT),
+    "replica.lag.time.max.ms": ("30000", Type.LONG),
+    "request.timeout.ms": ("30000", Type.INT),
+    "security.inter.broker.protocol": ("PLAINTEXT", Type.STRING),
+    "socket.receive.buffer.bytes": ("102400", Type.INT),
+    "socket.request.max.bytes": ("104857600", Type.INT),
+    "socket.send.buffer.bytes": ("102400", Type.INT),
+    "transaction.state.log.min.isr": ("2", Type.INT),
+    "transaction.state.log.replication.factor": ("3", Type.SHORT),
+    "transaction.state.log.segment.bytes": ("104857600", Type.INT),
+    "transactional.id.expiration.ms": ("604800000", Type.INT),
+}
+
+
+def topic_entries(cluster: Cluster, topic: Topic) -> list[DescribeConfigsResourceResult]:
+    """Every config of the topic."""
+    return [_topic_entry(cluster, topic, name) for name in sorted(TOPIC_CONFIGS)]
+
+
+def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
+    """The configs of one broker that a client may look at."""
+    config = broker.cluster.config
+    address = f"PLAINTEXT://{broker.host}:{broker.port}"
+    own = {"advertised.listeners": address, "broker.id": str(broker.node_id), "listeners": address, "node.id": str(broker.node_id)}
+    entries = [_entry(name, [_synonym(name, value, Source.STATIC_BROKER)], _own_type(name), read_only=True) for name, value in own.items()]
+    for topic_name, definition in TOPIC_CONFIGS.items():
+        if topic_name not in _WITHOUT_BROKER:
+            entries.append(_entry(definition.broker, _broker_synonyms(broker.cluster, topic_name), type_of(topic_name)))
+            entries += [
+                _entry(name, [_synonym(name, value, Source.DEFAULT)] if value is not None else [], kind, read_only=True)
+                for name, value, kind in _COARSER.get(definition.broker, ())
+            ]
+    for name, definition in BROKER_CONFIGS.items():
+        synonyms = [_synonym(name, config.given[name], Source.STATIC_BROKER)] if name in config.given else []
+        synonyms.append(_synonym(name, definition.default, Source.DEFAULT))
+        entries.append(_entry(name, synonyms, _BROKER_TYPES.get(name, Type.INT), read_only=name not in _CHANGEABLE))
+    for name, (value, kind) in _OTHERS.items():
+        entries.append(_entry(name, [_synonym(name, value, Source.DEFAULT)], kind, read_only=name not in _CHANGEABLE))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def cluster_entries(cluster: Cluster) -> list[DescribeConfigsResourceResult]:
+    """What is set for all brokers at once."""
+    return [_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR))]
+
+
+def type_of(topic_config: str) -> Type:
+    return _TYPE_OF.get(topic_config, Type.LONG)
+
+
+def in_kafkas_form(name: str, value: str) -> str:
+    """The value of a topic config as Kafka writes one that it has read."""
+    match type_of(name):
+        case Type.BOOLEAN:
+            return value.strip().lower()
+        case Type.INT | Type.LONG:
+            return str(int(value))
+        case Type.DOUBLE:
+            return str(float(value))
+        case Type.LIST:
+            return ",".join(each.strip() for each in value.split(",")) if value.strip() else ""
+        case _:
+            return value
+
+
+def _topic_entry(cluster: Cluster, topic: Topic, name: str) -> DescribeConfigsResourceResult:
+    value = in_kafkas_form(name, topic.config[name])
+    synonyms = [_synonym(name, value, Source.TOPIC)] if name in topic.overrides else []
+    if name not in _WITHOUT_BROKER:
+        synonyms += _broker_synonyms(cluster, name)
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+        synonyms=synonyms,
+        config_type=type_of(name),
+        documentation=None,
+    )
+
+
+def _broker_synonyms(cluster: Cluster, topic_config: str) -> list[DescribeConfigsSynonym]:
+    """What of the brokers' configs gives a topic its default."""
+    name, given = TOPIC_CONFIGS[topic_config].broker, cluster.config.given
+    value = given.get(name, given.get(topic_config))
+    synonyms = [_synonym(name, value, Source.STATIC_BROKER)] if value is not None else []
+    if name == MIN_ISR:
+        in_force = value if value is not None else TOPIC_CONFIGS[MIN_ISR].default
+        synonyms.insert(0, _synonym(name, in_force, Source.DYNAMIC_DEFAULT_BROKER))
+    if name not in _COARSER:
+        synonyms.append(_synonym(name, TOPIC_CONFIGS[topic_config].default, Source.DEFAULT))
+    elif value is not None:
+        synonyms += [_synonym(each, default, Source.DEFAULT) for each, default, _ in _COARSER[name] if default is not None]
+    return synonyms
+
+
+def _entry(name: str, synonyms: list[DescribeConfigsSynonym], kind: Type, *, read_only: bool = False) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=synonyms[0].value if synonyms else None,
+        read_only=read_only,
+        config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+        synonyms=synonyms,
+        config_type=kind,
+        documentation=None,
+    )
+
+
+def _own_type(name: str) -> Type:
+    return Type.INT if name.endswith(".id") else Type.LIST
+
+
+def _synonym(name: str, value: str, source: Source) -> DescribeConfigsSynonym:
+    return DescribeConfigsSynonym(name=name, value=value, source=source)

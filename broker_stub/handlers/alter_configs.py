@@ -1,0 +1,63 @@
+"""AlterConfigs (33), versions 0 to 2.
+
+Replaces the configs that a topic has of its own by the ones given; IncrementalAlterConfigs changes some and is what clients use today.
+`validate_only` changes nothing. A resource named twice, a config named twice and a null value are INVALID_REQUEST.
+
+Leaves out: everything but topics (INVALID_REQUEST), policies, and authorization.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker_stub.call import Call
+from broker_stub.config_changes import Refusal, resource_refusal, topic_refusal
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@handles(AlterConfigsRequest, range(3))
+def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    answers = []
+    for each in request.resources:
+        twice = named[each.resource_type, each.resource_name] > 1
+        refusal = _request_refusal(each, twice=twice) or _alter(call, each, validate_only=request.validate_only)
+        code, message = refusal or (ErrorCode.NONE, None)
+        answers.append(
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+        )
+    return AlterConfigsResponse(responses=answers)
+
+
+def _request_refusal(resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
+    if twice:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [config.name for config in resource.configs if config.value is None]
+    if nulls:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return resource_refusal(resource.resource_type)
+
+
+def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:
+    name = resource.resource_name
+    code = call.error_for(name, ANY_PARTITION)
+    if code:
+        return Refusal(code, None)
+    overrides = {config.name: config.value for config in resource.configs if config.value is not None}
+    refusal = topic_refusal(call.cluster, name, overrides)
+    topic = call.cluster.topics.named(name)
+    if refusal is None and topic is not None and not validate_only:
+        call.cluster.configure(topic, overrides)
+    return refusal

@@ -1,0 +1,108 @@
+"""CreatePartitions (37), versions 0 to 3.
+
+Adds partitions to a topic until it has `count`; placed by the cluster, or by hand with as many replicas as the topic has. `validate_only`
+adds none. A topic named twice is INVALID_REQUEST, a count that is no increase INVALID_PARTITIONS, an assignment that does not fit
+INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
+
+Leaves out: authorization, quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has nothing to bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from broker_stub.call import Call
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.router import handles
+from broker_stub.topics import Topic
+from producer.wire import ErrorCode
+from producer.wire.messages.topic_admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+class Refusal(NamedTuple):
+    """Why a topic does not grow."""
+
+    code: int
+    message: str | None
+
+
+@handles(CreatePartitionsRequest, range(4))
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    results = []
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        if named[asked.name] > 1:
+            refusal: Refusal | None = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            refusal = _create(call, asked, validate_only=request.validate_only)
+        code, message = refusal or (ErrorCode.NONE, None)
+        results.append(CreatePartitionsTopicResult(name=asked.name, error_code=code, error_message=message))
+    return CreatePartitionsResponse(results=results)
+
+
+def _create(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> Refusal | None:
+    code = call.error_for(asked.name, ANY_PARTITION)
+    if code:
+        return Refusal(code, "Injected fault.")
+    topic = call.cluster.topics.named(asked.name)
+    if topic is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    refusal = _count_refusal(topic, asked) or _assignment_refusal(call, topic, asked)
+    if refusal is None and not validate_only:
+        if asked.assignments is None:
+            call.cluster.add_partitions(topic, asked.count)
+        else:
+            call.cluster.add_assigned(topic, [tuple(each.broker_ids) for each in asked.assignments])
+    return refusal
+
+
+def _count_refusal(topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None:
+    there = len(topic.partitions)
+    if asked.count == there:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {there} partition(s).")
+    if asked.count < there:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {there} partition(s); {asked.count} would not be an increase.",
+        )
+    return None
+
+
+def _assignment_refusal(call: Call, topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None:
+    """As many assignments as new partitions; in each as many known brokers as the topic has replicas, none twice, at least one up."""
+    if asked.assignments is None:
+        return None
+    added, factor = asked.count - len(topic.partitions), len(topic.partitions[0].replicas)
+    if len(asked.assignments) != added:
+        return _misplaced(
+            f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified."
+        )
+    for index, assignment in enumerate(asked.assignments, start=len(topic.partitions)):
+        nodes = sorted(assignment.broker_ids)
+        if not nodes:
+            return _misplaced("The manual partition assignment includes an empty replica list.")
+        for before, node in zip([None, *nodes], nodes, strict=False):
+            if node not in call.cluster.brokers:
+                return _misplaced(f"The manual partition assignment includes broker {node}, but no such broker is registered.")
+            if node == before:
+                return _misplaced(f"The manual partition assignment includes the broker {node} more than once.")
+        if len(nodes) != factor:
+            return _misplaced(
+                f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not consistent with "
+                f"previous partitions, which have {factor} replica(s)."
+            )
+        if not any(call.cluster.brokers[node].alive for node in nodes):
+            return _misplaced(
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled shutdown."
+            )
+    return None
+
+
+def _misplaced(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,62 @@
+"""DeleteRecords (21), versions 0 to 2.
+
+Moves the start of a log, up to the high watermark (-1): a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the earliest
+offset. Past the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal one
+INVALID_TOPIC_EXCEPTION. Only the leader takes the request. The replicas follow at once, so `timeout_ms` has nothing to bound.
+
+Leaves out: authorization. The bytes stay in memory.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.handlers.lookups import leadership_error
+from broker_stub.log.errors import OffsetOutOfRange
+from broker_stub.router import handles
+from broker_stub.topics import INTERNAL
+from producer.wire import ErrorCode
+from producer.wire.messages.topic_admin import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+HIGH_WATERMARK = -1
+NOWHERE = -1
+
+
+@handles(DeleteRecordsRequest, range(3))
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=topic.name, partitions=[_delete(call, topic.name, each) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    partition = call.cluster.find(topic, asked.partition_index)
+    code = call.error_for(topic, asked.partition_index)
+    if not code and partition is not None and topic in INTERNAL:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    code = code or leadership_error(call.broker, partition)
+    if not code and partition is not None and partition.topic.config["cleanup.policy"].strip() == "compact":
+        code = ErrorCode.POLICY_VIOLATION
+    if code or partition is None:
+        return _refused(asked, code)
+    log = partition.log
+    offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+    try:
+        if offset < 0:
+            return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.advance_log_start(offset)
+    except OffsetOutOfRange:
+        return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+
+
+def _refused(asked: DeleteRecordsPartition, code: int) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NOWHERE, error_code=code)

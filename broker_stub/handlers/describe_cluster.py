@@ -1,0 +1,48 @@
+"""DescribeCluster (60), versions 0 to 2.
+
+The brokers that are up, from version 2 on on request also those that are not, marked as fenced; the cluster's id; and one of the brokers
+as controller. Asked for controllers it is MISMATCHED_ENDPOINT_TYPE, for anything else UNSUPPORTED_ENDPOINT_TYPE.
+
+Leaves out: racks, controllers, and authorization: authorized operations are all that exist.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.handlers.metadata import CLUSTER_OPERATIONS
+from broker_stub.router import handles
+from producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
+from producer.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@handles(DescribeClusterRequest, range(3))
+def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if call.error:
+        return DescribeClusterResponse(error_code=call.error)
+    if request.endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {request.endpoint_type}"
+        )
+    cluster = call.cluster
+    shown = [broker for broker in cluster.brokers.values() if broker.alive or request.include_fenced_brokers]
+    return DescribeClusterResponse(
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.live[0],
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.node_id,
+                host=broker.host,
+                port=broker.port,
+                is_fenced=not broker.alive if call.version >= 2 else False,
+            )
+            for broker in shown
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED_FOR,
+    )

@@ -1,0 +1,69 @@
+"""DescribeGroups (15), versions 0 to 6.
+
+State, protocol and members of each group; what a member told its assignor only while the group is stable. A group that is not there is
+Dead, and from version 6 on GROUP_ID_NOT_FOUND.
+
+Leaves out: groups of the newer protocols, and authorization: authorized operations are all that exist. Every member's host is 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.coordinators.group import Group
+from broker_stub.coordinators.states import State
+from broker_stub.handlers.group_lookups import GROUP_OPERATIONS, find_shard
+from broker_stub.router import handles
+from producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
+from producer.wire.messages.group_admin import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_SINCE = 6
+
+
+@handles(DescribeGroupsRequest, range(7))
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
+    return DescribeGroupsResponse(groups=[_described(call, group_id, operations) for group_id in request.groups])
+
+
+def _described(call: Call, group_id: str, operations: int) -> DescribedGroup:
+    shard, code = find_shard(call, group_id, may_be_empty=True)
+    if shard is None:
+        return DescribedGroup(group_id=group_id, error_code=code)
+    group = shard.groups.groups.get(group_id)
+    if group is not None:
+        return _group(group, operations)
+    if call.version < NOT_FOUND_SINCE:
+        return DescribedGroup(group_id=group_id, group_state=State.DEAD.value, authorized_operations=operations)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=State.DEAD.value,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} not found.",
+    )
+
+
+def _group(group: Group, operations: int) -> DescribedGroup:
+    stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol) if stable else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+        authorized_operations=operations,
+    )

@@ -1,0 +1,101 @@
+"""DescribeTopicPartitions (75), version 0.
+
+Topics in the order of their names, at most 2000 partitions at a time and never fewer than one; where a page ends the answer says where the
+next begins. Without names it is every topic. Topics that are not there are UNKNOWN_TOPIC_OR_PARTITION, illegal names
+INVALID_TOPIC_EXCEPTION; a cursor that points to none of the topics asked for, or before the first partition, is INVALID_REQUEST for all of
+them.
+
+Leaves out: eligible leader replicas (there are none), and authorization: authorized operations are all that exist.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.handlers.metadata import TOPIC_OPERATIONS
+from broker_stub.partitions import NO_LEADER, Partition
+from broker_stub.router import handles
+from broker_stub.topics import INTERNAL, Topic, illegal_name
+from producer.wire import ErrorCode
+from producer.wire.messages.cluster import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+PARTITIONS_MAX = 2000  # the broker's max.request.partition.size.limit
+
+
+@handles(DescribeTopicPartitionsRequest, range(1))
+def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    topics, cursor = call.cluster.topics, request.cursor
+    asked = {topic.name for topic in request.topics}
+    start = cursor.topic_name if cursor is not None else ""
+    names = sorted(name for name in (asked or {topic.name for topic in topics}) if name >= start)
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in names)):
+        return _refused(request, ErrorCode.INVALID_REQUEST)
+    if "" in asked:
+        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka trips over it when it looks for authorized operations
+    room = max(min(PARTITIONS_MAX, request.response_partition_limit), 1)
+    answers: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        topic = topics.named(name)
+        code = call.error_for(name, ANY_PARTITION)
+        if topic is None or code:
+            answers.append(_without_partitions(name, code or _unknown(name)))
+            continue
+        first = cursor.partition_index if cursor is not None and name == start else 0
+        partitions = topic.partitions[first : first + room]
+        answers.append(_topic(call, topic, partitions))
+        room -= len(partitions)
+        following = first + len(partitions)
+        if following < len(topic.partitions):
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(topic_name=name, partition_index=following))
+        if room == 0:
+            after = next((each for each in names if each > name), None)
+            rest = Cursor(topic_name=after, partition_index=0) if after is not None else None
+            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=rest)
+    return DescribeTopicPartitionsResponse(topics=answers)
+
+
+def _refused(request: DescribeTopicPartitionsRequest, code: int) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+def _unknown(name: str) -> int:
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if illegal_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _without_partitions(name: str, code: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=name, error_code=code, is_internal=name in INTERNAL, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _topic(call: Call, topic: Topic, partitions: list[Partition]) -> DescribeTopicPartitionsResponseTopic:
+    live = call.cluster.live
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=[_partition(each, live) for each in partitions],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(partition: Partition, live: list[int]) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[node for node in partition.replicas if node not in live],
+    )

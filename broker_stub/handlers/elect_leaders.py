@@ -1,0 +1,98 @@
+"""ElectLeaders (43), versions 0 to 2.
+
+Has the first replica of each partition lead (type 0); null is every partition, and then only those are answered where something was to be
+done. A partition that is led so already is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. Any
+broker takes the request.
+
+Leaves out: unclean elections (type 1): where no replica in sync is left it is ELIGIBLE_LEADERS_NOT_AVAILABLE; and authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.partitions import NO_LEADER, Partition
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.replicas import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+
+PREFERRED, UNCLEAN = 0, 1
+ERROR_SINCE = 1
+MESSAGES = {
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+}
+
+
+@handles(ElectLeadersRequest, range(3))
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    if call.error and call.version >= ERROR_SINCE:
+        return ElectLeadersResponse(error_code=call.error)
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return _unknown_type(request)
+    if request.topic_partitions is not None:
+        return ElectLeadersResponse(
+            replica_election_results=[_topic(call, request.election_type, each) for each in request.topic_partitions]
+        )
+    every = [TopicPartitions(topic=topic.name, partitions=[each.index for each in topic.partitions]) for topic in call.cluster.topics]
+    results = [_topic(call, request.election_type, each) for each in every]
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=result.topic,
+                partition_result=[each for each in result.partition_result if each.error_code != ErrorCode.ELECTION_NOT_NEEDED],
+            )
+            for result in results
+        ]
+    )
+
+
+def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    code, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[PartitionResult(partition_id=each, error_code=code, error_message=message) for each in topic.partitions],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _topic(call: Call, election_type: int, asked: TopicPartitions) -> ReplicaElectionResult:
+    return ReplicaElectionResult(
+        topic=asked.topic, partition_result=[_partition(call, election_type, asked.topic, index) for index in asked.partitions]
+    )
+
+
+def _partition(call: Call, election_type: int, name: str, index: int) -> PartitionResult:
+    code = call.error_for(name, index)
+    if code:
+        return PartitionResult(partition_id=index, error_code=code, error_message="Injected fault.")
+    topic = call.cluster.topics.named(name)
+    partition = topic.partition(index) if topic is not None else None
+    if partition is None:
+        message = f"No such topic as {name}" if topic is None else f"No such partition as {name}-{index}"
+        return PartitionResult(partition_id=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=message)
+    code = _elect(call, election_type, partition)
+    return PartitionResult(partition_id=index, error_code=code, error_message=MESSAGES.get(ErrorCode(code)))
+
+
+def _elect(call: Call, election_type: int, partition: Partition) -> int:
+    if election_type == UNCLEAN:
+        return ErrorCode.ELECTION_NOT_NEEDED if partition.leader != NO_LEADER else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    if preferred not in partition.isr or not call.cluster.brokers[preferred].alive:
+        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    call.cluster.move_leader(partition, to=preferred)
+    return ErrorCode.NONE

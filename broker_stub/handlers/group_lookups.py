@@ -1,0 +1,35 @@
+"""What the group handlers must find out before they touch a group: is this broker its coordinator, and may it be called that?
+
+It answers with codes and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker_stub.coordinators.answers import Caller
+from broker_stub.coordinators.groups import NotHere
+from producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from broker_stub.call import Call
+    from broker_stub.coordinators.groups import Shard
+
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))  # read, delete, describe, and both of configs
+
+
+def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tuple[Shard | None, int]:
+    """The shard of the group, or why this broker has none."""
+    if call.error:
+        return None, call.error
+    if not group_id and not may_be_empty:
+        return None, ErrorCode.INVALID_GROUP_ID
+    try:
+        return call.cluster.groups.shard_for(group_id, call.broker.node_id), ErrorCode.NONE
+    except NotHere as error:
+        return None, error.code
+
+
+def caller_of(call: Call) -> Caller:
+    """Who asks. A client without an id is called what Java calls it; every client is on the broker's own machine."""
+    return Caller(client_id=call.client_id if call.client_id is not None else "null", client_host="/127.0.0.1", version=call.version)

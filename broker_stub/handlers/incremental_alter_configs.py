@@ -1,0 +1,103 @@
+"""IncrementalAlterConfigs (44), versions 0 and 1.
+
+Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3) those that are lists, all of a resource or nothing of it;
+`validate_only` changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST,
+an operation that is none fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
+
+Leaves out: everything but topics (INVALID_REQUEST), policies, and authorization.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker_stub.call import Call
+from broker_stub.config_changes import Refusal, resource_refusal, topic_refusal
+from broker_stub.described_configs import Type, type_of
+from broker_stub.faults import ANY_PARTITION
+from broker_stub.router import handles
+from broker_stub.topic_configs import TOPIC_CONFIGS
+from producer.wire import ErrorCode
+from producer.wire.messages.incremental_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+@handles(IncrementalAlterConfigsRequest, range(2))
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    refusals = [_request_refusal(each, twice=named[each.resource_type, each.resource_name] > 1) for each in request.resources]
+    confused = any(
+        refusal is None and not SET <= config.config_operation <= SUBTRACT
+        for each, refusal in zip(request.resources, refusals, strict=True)
+        for config in each.configs
+    )
+    answers = []
+    for each, refusal in zip(request.resources, refusals, strict=True):
+        if refusal is None and confused:
+            refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        if refusal is None:
+            refusal = _alter(call, each, validate_only=request.validate_only)
+        code, message = refusal or (ErrorCode.NONE, None)
+        answers.append(
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+        )
+    return IncrementalAlterConfigsResponse(responses=answers)
+
+
+def _request_refusal(resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
+    if twice:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [config.name for config in resource.configs if config.value is None and config.config_operation != DELETE]
+    if nulls:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return resource_refusal(resource.resource_type)
+
+
+def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:
+    cluster, name = call.cluster, resource.resource_name
+    code = call.error_for(name, ANY_PARTITION)
+    if code:
+        return Refusal(code, None)
+    topic = cluster.topics.named(name)
+    overrides = dict(topic.overrides) if topic is not None else {}
+    for config in resource.configs:
+        if config.config_operation in NAMES and (config.name not in TOPIC_CONFIGS or type_of(config.name) is not Type.LIST):
+            word = NAMES[config.config_operation]
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {config.name} because its type is not LIST.")
+        value = _changed(config, overrides.get(config.name))
+        if value is None:
+            overrides.pop(config.name, None)
+        else:
+            overrides[config.name] = value
+    refusal = topic_refusal(cluster, name, overrides)
+    if refusal is None and topic is not None and not validate_only:
+        cluster.configure(topic, overrides)
+    return refusal
+
+
+def _changed(config: AlterableConfig, current: str | None) -> str | None:
+    """The new value, None for none of the topic's own."""
+    if config.config_operation == SET:
+        return config.value
+    if config.config_operation == DELETE:
+        return None
+    before = current if current is not None else TOPIC_CONFIGS[config.name].default
+    parts = [part for part in before.split(",") if part]
+    for part in (config.value or "").split(","):
+        if config.config_operation == APPEND and part not in parts:
+            parts.append(part)
+        elif config.config_operation == SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)

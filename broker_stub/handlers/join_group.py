@@ -1,0 +1,49 @@
+"""JoinGroup (11), versions 0 to 9.
+
+A member joins, and waits until its group has; the leader is told who the members are. From version 4 on a new dynamic member is first
+given an id to come back with (MEMBER_ID_REQUIRED, KIP-394). Static members keep their place under a new id, without a rebalance where the
+group is stable and its protocol stays, and fence who has the old id (KIP-345); from version 9 on a leader among them is told to skip the
+assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, which is 0 here unless the cluster's
+config says otherwise. Members that do not come back within the rebalance timeout are out.
+
+Leaves out: groups of the newer protocols (KIP-848) and their conversion, and authorization.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from broker_stub.call import Call
+from broker_stub.coordinators.answers import no_join
+from broker_stub.handlers.group_lookups import caller_of, find_shard
+from broker_stub.parked import Parked
+from broker_stub.router import Result, handles
+from producer.wire import ErrorCode
+from producer.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
+
+REBALANCE_TIMEOUT_SINCE = 1
+NO_PROTOCOL_IS_NULL_SINCE = 7
+
+
+@handles(JoinGroupRequest, range(10))
+def join_group(call: Call, request: JoinGroupRequest) -> Result:
+    config = call.cluster.config
+    shortest_ms, longest_ms = int(config["group.min.session.timeout.ms"]), int(config["group.max.session.timeout.ms"])
+    shard, code = find_shard(call, request.group_id)
+    if code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR) and not shortest_ms <= request.session_timeout_ms <= longest_ms:
+        code = ErrorCode.INVALID_SESSION_TIMEOUT
+    if shard is None or code:
+        # Kafka names the member only in what it refuses before it looks for the group.
+        member_id = "" if code == ErrorCode.NOT_COORDINATOR else request.member_id
+        return _in_version(call, no_join(code, member_id))
+    if call.version < REBALANCE_TIMEOUT_SINCE:
+        request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
+    answer: Parked[JoinGroupResponse] = Parked(call)
+    shard.groups.join(request, caller_of(call), lambda response: answer(_in_version(call, response)))
+    return answer.result()
+
+
+def _in_version(call: Call, response: JoinGroupResponse) -> JoinGroupResponse:
+    if call.version < NO_PROTOCOL_IS_NULL_SINCE and response.protocol_name is None:
+        return replace(response, protocol_name="")
+    return response

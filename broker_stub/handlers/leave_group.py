@@ -1,0 +1,29 @@
+"""LeaveGroup (13), versions 0 to 5.
+
+Takes a member out, from version 3 on several, also static ones by their instance id alone; the rest rebalances. Up to version 2 the error
+is the answer's own, later each member's.
+
+Leaves out: members of the newer protocols (KIP-848), and authorization.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from broker_stub.call import Call
+from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.router import handles
+from producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+BATCHED_SINCE = 3
+
+
+@handles(LeaveGroupRequest, range(6))
+def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    shard, code = find_shard(call, request.group_id)
+    if shard is None:
+        return LeaveGroupResponse(error_code=code)
+    if call.version < BATCHED_SINCE:
+        request = replace(request, members=[MemberIdentity(member_id=request.member_id)])
+    answer = shard.groups.leave(request)
+    return answer if call.version >= BATCHED_SINCE else LeaveGroupResponse(error_code=answer.members[0].error_code)

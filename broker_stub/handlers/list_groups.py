@@ -1,0 +1,38 @@
+"""ListGroups (16), versions 0 to 5.
+
+The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on; filters of states and types
+take any case.
+
+Leaves out: every type but the classic one, and authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.router import handles
+from producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+CLASSIC = "classic"
+
+
+@handles(ListGroupsRequest, range(6))
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    if call.error:
+        return ListGroupsResponse(error_code=call.error)
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {each.lower() for each in request.types_filter}
+    if types and CLASSIC not in types:
+        return ListGroupsResponse()
+    groups = [group for shard in call.cluster.groups.shards_of(call.broker.node_id) for group in shard.groups.groups.values()]
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups
+            if not states or group.state.value.lower() in states
+        ]
+    )

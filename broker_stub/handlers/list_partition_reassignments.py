@@ -1,0 +1,17 @@
+"""ListPartitionReassignments (46), version 0.
+
+No partition is ever on the move here, so the list is empty.
+
+Leaves out: AlterPartitionReassignments, and authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.router import handles
+from producer.wire.messages.replicas import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+
+
+@handles(ListPartitionReassignmentsRequest, range(1))
+def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=call.error, error_message=None)

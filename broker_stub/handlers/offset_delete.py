@@ -1,0 +1,52 @@
+"""OffsetDelete (47), version 0.
+
+Forgets committed offsets of a group, but not of topics that a member may be reading (GROUP_SUBSCRIBED_TO_TOPIC). A group with members that
+does not speak the consumer protocol is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; either is the answer to the whole
+request.
+
+Leaves out: transactional offsets, groups of the newer protocols, and authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.coordinators.groups import Shard
+from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.group_offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+@handles(OffsetDeleteRequest, range(1))
+def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    shard, code = find_shard(call, request.group_id)
+    code = code or (shard.offsets.delete_error(request.group_id) if shard is not None else code)
+    if shard is None or code:
+        return OffsetDeleteResponse(error_code=code)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=_delete(call, shard, request.group_id, topic.name, each.partition_index),
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(call: Call, shard: Shard, group_id: str, topic: str, partition: int) -> int:
+    code = call.error_for(topic, partition)
+    if not code and call.cluster.find(topic, partition) is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return code or shard.offsets.delete(group_id, topic, partition)

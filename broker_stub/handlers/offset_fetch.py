@@ -1,0 +1,129 @@
+"""OffsetFetch (9), versions 1 to 10.
+
+The committed offsets of a group, from version 8 on of several groups; for null topics all that there are. A group or a partition without
+an offset is answered with offset -1 and no error. From version 10 on topics go by id: an unknown one is UNKNOWN_TOPIC_ID, and where all
+are asked for, topics that are gone are left out.
+
+Leaves out: transactional offsets (`require_stable` has nothing to wait for), members of the newer protocols, and authorization.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from broker_stub.call import Call
+from broker_stub.coordinators.groups import Shard
+from broker_stub.coordinators.store import Committed
+from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.router import handles
+from producer.wire import ZERO_UUID, ErrorCode
+from producer.wire.messages.group_offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUP_ERROR_SINCE = 2
+BATCHED_SINCE = 8
+BY_ID_SINCE = 10
+NOTHING = Committed(-1, -1, "", ZERO_UUID)
+
+
+@handles(OffsetFetchRequest, range(1, 11))
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if call.version >= BATCHED_SINCE:
+        return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
+    named = None
+    if request.topics is not None:
+        named = [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
+    group = _group(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=named))
+    if group.error_code and call.version < GROUP_ERROR_SINCE:
+        group = _failed_everywhere(group, named or [])
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _group(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    shard, code = find_shard(call, asked.group_id, may_be_empty=True)
+    if shard is None:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code)
+    if asked.topics is None:
+        topics = _every(call, shard, asked.group_id)
+    else:
+        found = [(topic, _resolved(call, topic)) for topic in asked.topics]
+        topics = [_topic(call, shard, asked.group_id, topic, name) for topic, name in found if name is not None]
+        topics += [_unknown(topic) for topic, name in found if name is None]
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _resolved(call: Call, topic: OffsetFetchRequestTopics) -> str | None:
+    return call.cluster.topic_name(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
+
+
+def _topic(call: Call, shard: Shard, group_id: str, asked: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
+    partitions = []
+    for index in asked.partition_indexes:
+        code = call.error_for(name, index)
+        found = shard.offsets.find(group_id, name, index, topic_id=asked.topic_id) if not code else None
+        partitions.append(_partition(index, found or NOTHING, code))
+    return OffsetFetchResponseTopics(name=name, topic_id=asked.topic_id, partitions=partitions)
+
+
+def _every(call: Call, shard: Shard, group_id: str) -> list[OffsetFetchResponseTopics]:
+    answers = []
+    for name, offsets in shard.offsets.every(group_id):
+        topic = call.cluster.topics.named(name)
+        topic_id: UUID = topic.id if topic is not None else ZERO_UUID
+        if call.version < BY_ID_SINCE or topic_id != ZERO_UUID:
+            partitions = [_partition(index, committed) for index, committed in offsets.items()]
+            answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
+    return answers
+
+
+def _partition(index: int, committed: Committed, code: int = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=code,
+    )
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    partitions = [_partition(index, NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+    return OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions)
+
+
+def _failed_everywhere(group: OffsetFetchResponseGroup, asked: list[OffsetFetchRequestTopics]) -> OffsetFetchResponseGroup:
+    """Version 1 has no other place for the group's error."""
+    topics = [
+        OffsetFetchResponseTopics(
+            name=topic.name, partitions=[_partition(index, NOTHING, group.error_code) for index in topic.partition_indexes]
+        )
+        for topic in asked
+    ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)

@@ -1,0 +1,39 @@
+"""OffsetForLeaderEpoch (23), versions 2 to 4.
+
+The largest epoch up to the one asked for, and where it ended; both -1 where nobody can tell. A consumer finds out with it whether what it
+has read is still in the log (KIP-320). Only the leader answers, and only who believes in its epoch.
+
+Leaves out: followers' requests (they are answered as a consumer's), and authorization.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.handlers.lookups import leadership_error
+from broker_stub.router import handles
+from producer.wire.messages.epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+@handles(OffsetForLeaderEpochRequest, range(2, 5))
+def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(topic=topic.topic, partitions=[_end(call, topic.topic, each) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = call.cluster.find(topic, asked.partition)
+    code = call.error_for(topic, asked.partition) or leadership_error(call.broker, partition, asked.current_leader_epoch)
+    if code or partition is None:
+        return EpochEndOffset(partition=asked.partition, error_code=code)
+    epoch, end_offset = partition.log.end_offset_for(asked.leader_epoch)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

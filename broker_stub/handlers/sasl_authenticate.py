@@ -1,0 +1,27 @@
+"""SaslAuthenticate (36), versions 0 to 2.
+
+One step of the exchange that SaslHandshake began. A refusal is SASL_AUTHENTICATION_FAILED with Kafka's words, and the end of the
+connection; after a successful exchange, and on a listener without SASL, it is ILLEGAL_SASL_STATE. With the last step comes the session's
+lifetime.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.router import Instead, handles
+from producer.wire import ErrorCode
+from producer.wire.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+TOO_LATE = "SaslAuthenticate request received after successful authentication"
+
+
+@handles(SaslAuthenticateRequest, range(3))
+def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Instead:
+    gate = call.gate
+    if call.error:
+        if gate is not None:
+            gate.fail()
+        return SaslAuthenticateResponse(error_code=call.error)
+    if gate is None:
+        return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TOO_LATE)
+    return gate.authenticate(request.auth_bytes, call.cluster.now_ms()) or Instead.CUT

@@ -1,0 +1,55 @@
+"""The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and what their stubs saw when a test fails.
+
+pytest imports this module at every start, in every worker of xdist too: it loads nothing until a test asks for a fixture. It shares no
+stub between tests and configures none: what a test wants other than the defaults it says to the factory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from broker_stub.stub import BrokerStub
+
+_STUBS = pytest.StashKey["list[BrokerStub]"]()
+
+
+@pytest.fixture
+def kafka_stub(kafka_stub_factory: Callable[..., BrokerStub]) -> BrokerStub:
+    """A Kafka-compatible broker of this test alone, listening at `kafka_stub.bootstrap`."""
+    return kafka_stub_factory()
+
+
+@pytest.fixture
+def kafka_stub_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., BrokerStub]]:
+    """Starts brokers: it takes what BrokerStub takes, such as brokers=3 or clock=VirtualClock(). All are closed after the test."""
+    from contextlib import ExitStack
+
+    from broker_stub.stub import BrokerStub
+
+    started = request.node.stash.setdefault(_STUBS, [])
+    with ExitStack() as running:
+
+        def start(**options: Any) -> BrokerStub:
+            stub = running.enter_context(BrokerStub(**options))
+            started.append(stub)
+            return stub
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A report of a failure says what the test's stubs saw; after the last one they are forgotten."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest sends the report, which Iterator has no word for
+    stubs = item.stash.get(_STUBS, [])
+    if report.failed and stubs:
+        from broker_stub.sightings import seen_by
+
+        report.sections += [(f"Kafka stub at {stub.bootstrap}", seen_by(stub)) for stub in stubs]
+    if report.when == "teardown" and _STUBS in item.stash:
+        del item.stash[_STUBS]
+    return report  # type: ignore[return-value]  # the same

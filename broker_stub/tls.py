@@ -1,0 +1,62 @@
+"""TLS on the stub's side: which certificate its brokers show, and what they ask of their clients'.
+
+One context serves all brokers. The handshake itself is `producer.wire.tls`.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+Path = str | os.PathLike[str]
+
+CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+"""Kafka's ssl.client.auth."""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files. `certfile` is the brokers' certificate chain, with the key in it unless there is a `keyfile`. `client_ca` signs the
+    clients' certificates, which are `required` then, or only `requested`, as `client_auth` says."""
+
+    certfile: Path
+    keyfile: Path | None = None
+    client_ca: Path | None = None
+    client_auth: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Raises OSError or ValueError with the name of what cannot be used."""
+        wanted = self.client_auth or ("none" if self.client_ca is None else "required")
+        if wanted not in CLIENT_AUTH:
+            raise ValueError(f"client_auth is one of {', '.join(CLIENT_AUTH)}, not {wanted!r}")
+        if wanted != "none" and self.client_ca is None:
+            raise ValueError(f"client_auth={wanted!r} needs client_ca: a certificate is of no use when nobody is trusted to sign it")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        _load(self.certfile, lambda: context.load_cert_chain(self.certfile, self.keyfile, password=lambda: ""), beside=self.keyfile)
+        if self.client_ca is not None:
+            authorities = self.client_ca
+            _load(authorities, lambda: context.load_verify_locations(cafile=authorities))
+        context.verify_mode = CLIENT_AUTH[wanted]
+        return context
+
+
+def context_from(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
+    """What `BrokerStub(tls=...)` was given; a pair is a certificate and its key."""
+    if isinstance(given, tuple):
+        given = Tls(*given)
+    return given.context() if isinstance(given, Tls) else given
+
+
+def _load(path: Path, load: object, *, beside: Path | None = None) -> None:
+    assert callable(load)
+    for each in (path, beside):
+        if each is not None and not os.path.isfile(each):
+            raise FileNotFoundError(f"there is no file {os.fspath(each)!r}")
+    try:
+        load()
+    except ssl.SSLError as error:
+        where = " and ".join(repr(os.fspath(each)) for each in (path, beside) if each is not None)
+        raise ValueError(f"{where} cannot be used for TLS: {(error.reason or str(error)).replace('_', ' ').lower()}") from None

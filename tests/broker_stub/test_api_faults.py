@@ -1,0 +1,182 @@
+"""Faults at the APIs of groups and administrators: an injected code is where a client looks for it, and what was not begun is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker_stub.faults import Fault, Rule
+from broker_stub.router import served
+from producer import wire
+from producer.wire import Api, ErrorCode
+from producer.wire.messages import (
+    cluster,
+    configs,
+    epochs,
+    group_admin,
+    group_offsets,
+    groups,
+    incremental_configs,
+    replicas,
+    topic_admin,
+)
+from tests.broker_stub.group_talk import Groups
+
+CODE = ErrorCode.REQUEST_TIMED_OUT
+TOPIC = 2
+
+REQUESTS: dict[Api, wire.Message] = {
+    Api.OFFSET_COMMIT: group_offsets.OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            group_offsets.OffsetCommitRequestTopic(name="t", partitions=[group_offsets.OffsetCommitRequestPartition(committed_offset=1)])
+        ],
+    ),
+    Api.OFFSET_FETCH: group_offsets.OffsetFetchRequest(
+        groups=[
+            group_offsets.OffsetFetchRequestGroup(
+                group_id="g", topics=[group_offsets.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+            )
+        ]
+    ),
+    Api.OFFSET_DELETE: group_offsets.OffsetDeleteRequest(
+        group_id="empty",
+        topics=[group_offsets.OffsetDeleteRequestTopic(name="t", partitions=[group_offsets.OffsetDeleteRequestPartition()])],
+    ),
+    Api.JOIN_GROUP: groups.JoinGroupRequest(
+        group_id="new",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[groups.JoinGroupRequestProtocol(name="range")],
+    ),
+    Api.SYNC_GROUP: groups.SyncGroupRequest(group_id="g", protocol_type="consumer", protocol_name="range"),
+    Api.HEARTBEAT: groups.HeartbeatRequest(group_id="g"),
+    Api.LEAVE_GROUP: groups.LeaveGroupRequest(group_id="g", members=[groups.MemberIdentity(member_id="x")]),
+    Api.DESCRIBE_GROUPS: group_admin.DescribeGroupsRequest(groups=["g"]),
+    Api.LIST_GROUPS: group_admin.ListGroupsRequest(),
+    Api.DELETE_GROUPS: group_admin.DeleteGroupsRequest(groups_names=["empty"]),
+    Api.DELETE_TOPICS: topic_admin.DeleteTopicsRequest(topics=[topic_admin.DeleteTopicState(name="t")]),
+    Api.DELETE_RECORDS: topic_admin.DeleteRecordsRequest(
+        topics=[topic_admin.DeleteRecordsTopic(name="t", partitions=[topic_admin.DeleteRecordsPartition(offset=0)])]
+    ),
+    Api.CREATE_PARTITIONS: topic_admin.CreatePartitionsRequest(
+        topics=[topic_admin.CreatePartitionsTopic(name="t", count=2, assignments=None)]
+    ),
+    Api.OFFSET_FOR_LEADER_EPOCH: epochs.OffsetForLeaderEpochRequest(
+        topics=[epochs.OffsetForLeaderTopic(topic="t", partitions=[epochs.OffsetForLeaderPartition()])]
+    ),
+    Api.DESCRIBE_CONFIGS: configs.DescribeConfigsRequest(
+        resources=[configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)]
+    ),
+    Api.ALTER_CONFIGS: configs.AlterConfigsRequest(
+        resources=[
+            configs.AlterConfigsResource(
+                resource_type=TOPIC, resource_name="t", configs=[configs.AlterableConfig(name="retention.ms", value="1")]
+            )
+        ]
+    ),
+    Api.INCREMENTAL_ALTER_CONFIGS: incremental_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_configs.AlterConfigsResource(
+                resource_type=TOPIC, resource_name="t", configs=[incremental_configs.AlterableConfig(name="retention.ms", value="1")]
+            )
+        ]
+    ),
+    Api.ELECT_LEADERS: replicas.ElectLeadersRequest(topic_partitions=[replicas.TopicPartitions(topic="t", partitions=[0])]),
+    Api.LIST_PARTITION_REASSIGNMENTS: replicas.ListPartitionReassignmentsRequest(),
+    Api.DESCRIBE_CLUSTER: cluster.DescribeClusterRequest(),
+    Api.DESCRIBE_TOPIC_PARTITIONS: cluster.DescribeTopicPartitionsRequest(topics=[cluster.TopicRequest(name="t")]),
+}
+
+ELSEWHERE = {Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
+AT_START = {
+    Api.PRODUCE,
+    Api.FETCH,
+    Api.LIST_OFFSETS,
+    Api.METADATA,
+    Api.FIND_COORDINATOR,
+    Api.API_VERSIONS,
+    Api.CREATE_TOPICS,
+    Api.INIT_PRODUCER_ID,
+    Api.DESCRIBE_PRODUCERS,
+}
+"""These are tested in test_faults."""
+
+BY_NAME = {Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9}
+POINTS = pytest.mark.parametrize("point", ["before", "after_append", "reply"])
+ABOUT_TOPICS = [api for api in REQUESTS if api not in (Api.ELECT_LEADERS,) and "'t'" in repr(REQUESTS[api])]
+
+
+@pytest.fixture
+def world() -> Groups:
+    """A topic, a group with a member and one without."""
+    world = Groups()
+    world.topic()
+    world.stable("a")
+    world.commit("t", 1, group="empty")
+    return world
+
+
+def faulty(world: Groups, api: Api, point: str, *, topic: str | None = None) -> Fault:
+    rule: Rule = world.cluster.faults.on(api)
+    rule = rule.where(topic=topic) if topic is not None else rule
+    placed: Rule = getattr(rule, point)()
+    return placed.error(CODE)
+
+
+def ask(world: Groups, api: Api) -> Any:
+    """In the newest version that goes by names."""
+    version = next(each.highest for each in served() if each.api == api) if api not in BY_NAME else BY_NAME[api]
+    return world.start(REQUESTS[api], version).answer
+
+
+def codes(answer: Any) -> Iterator[int]:
+    """Every error code in an answer."""
+    if isinstance(answer, list):
+        for each in answer:
+            yield from codes(each)
+    for name in getattr(answer, "__struct_fields__", ()):
+        value = getattr(answer, name)
+        if name == "error_code":
+            yield value
+        else:
+            yield from codes(value)
+
+
+def state(world: Groups) -> Any:
+    """What these requests could change."""
+    topics = {topic.name: (len(topic.partitions), dict(topic.overrides)) for topic in world.cluster.topics}
+    known = {group for shard in world.cluster.groups.shards_of(1) for group in shard.groups.groups}
+    return topics, known, world.committed("t"), world.committed("t", group="empty")
+
+
+def test_every_api_is_here() -> None:
+    """Whatever the stub serves is tested here or there."""
+    assert {each.api for each in served()} == set(REQUESTS) | AT_START | ELSEWHERE
+
+
+@POINTS
+@pytest.mark.parametrize("api", REQUESTS, ids=lambda api: api.name)
+def test_every_api_can_be_made_to_fail(world: Groups, api: Api, point: str) -> None:
+    """The code is in the answer; refused at the door, the request changes nothing; and the next one is served."""
+    before = state(world)
+    fault = faulty(world, api, point)
+    answer = ask(world, api)
+    assert CODE in codes(answer)
+    assert fault.hits == 1
+    if point == "before":
+        assert state(world) == before
+    assert CODE not in codes(ask(world, api))
+
+
+@pytest.mark.parametrize("api", ABOUT_TOPICS, ids=lambda api: api.name)
+def test_faults_find_their_topic(world: Groups, api: Api) -> None:
+    """A rule for one topic is about requests that name it, and about no others."""
+    before = state(world)
+    other = faulty(world, api, "before", topic="other")
+    fault = faulty(world, api, "before", topic="t")
+    assert CODE in codes(ask(world, api))
+    assert (fault.hits, other.hits) == (1, 0)
+    assert state(world) == before

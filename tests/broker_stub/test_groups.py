@@ -1,0 +1,416 @@
+"""Classic groups under a virtual clock: who is waited for, for how long, and what a new coordinator knows.
+
+What is answered to whom in which version is compared with Apache Kafka's answers in tests/conformance.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_stub.coordinators.group import subscription
+from broker_stub.coordinators.states import TABLE, Event, State, diagram
+from producer.wire import Api, ErrorCode
+from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
+
+NEW_MEMBER_MS = 300_000
+
+
+def test_the_table_is_whole() -> None:
+    """Every state is in it and can be reached, every group can be unloaded, and nothing leads out of death; the diagram shows it all."""
+    assert set(TABLE) == set(State)
+    assert {state for events in TABLE.values() for state in events.values()} == set(State)
+    assert [state for state, events in TABLE.items() if Event.UNLOADED not in events] == [State.DEAD]
+    assert TABLE[State.DEAD] == {}
+    drawn = diagram()
+    assert all(f"{state.value} --> {after.value}: {event.value}" in drawn for state, row in TABLE.items() for event, after in row.items())
+
+
+def test_what_cannot_happen_does_not() -> None:
+    """An event that a state does not have is an error, not a change."""
+    world = Groups()
+    world.stable("a")
+    group = world.group()
+    with pytest.raises(KeyError):
+        group.happened(Event.JOINED, 0, "nobody joins a stable group")
+    assert group.state is State.STABLE
+
+
+def test_the_first_members_wait_for_more() -> None:
+    """With an initial delay nobody is answered before it is over; each window with a newcomer is followed by another one."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    first = world.member("a").join()
+    world.pass_time(2_999)
+    assert first.waits
+    second = world.member("b").join()
+    world.pass_time(1)
+    assert first.waits
+    world.pass_time(2_999)
+    assert first.waits
+    world.pass_time(1)
+    assert (first.answer.generation_id, second.answer.generation_id) == (1, 1)
+    assert len(first.answer.members) == 2
+
+
+def test_the_first_members_do_not_wait_forever() -> None:
+    """The initial delay never grows beyond the rebalance timeout, however many come."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    waiting = [world.member("a").join(rebalance_ms=7_000)]
+    for number in range(6):
+        world.pass_time(1_000)
+        waiting.append(world.member(f"b{number}").join(rebalance_ms=7_000))
+        assert all(pending.waits for pending in waiting)
+    world.pass_time(1_000)
+    assert {pending.answer.generation_id for pending in waiting} == {1}
+
+
+def test_a_silent_member_is_out_after_its_session() -> None:
+    """Heartbeats keep it; without one it is out after its session timeout, and the others are told."""
+    world = Groups()
+    first, second = world.stable("a", "b")
+    for _ in range(3):
+        world.pass_time(SESSION_MS - 1)
+        assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    world.pass_time(SESSION_MS - 1)
+    assert first.heartbeat() == ErrorCode.NONE
+    world.pass_time(1)
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    alone = first.join()
+    assert [each.member_id for each in alone.answer.members] == [first.id]
+
+
+def test_a_static_member_is_out_after_its_session_too() -> None:
+    """Until then its place is kept: whoever comes back under its instance id has what it had, and the old id is fenced."""
+    world = Groups()
+    first, second = world.stable("a", "b", static=True)
+    old_id = second.id
+    world.pass_time(SESSION_MS - 1)
+    assert first.heartbeat() == ErrorCode.NONE
+    again = world.member("b", instance="b")
+    again.heard(again.join().answer)
+    assert again.id != old_id
+    assert again.sync().answer.assignment == b"b"
+    assert second.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+    world.pass_time(SESSION_MS - 1)
+    assert first.heartbeat() == ErrorCode.NONE
+    world.pass_time(1)
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert again.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_that_wait_need_no_heartbeat() -> None:
+    """Whoever waits for the answer to its join outlives its session; the rebalance timeout is what ends the waiting."""
+    world = Groups()
+    first, second = world.stable("a", "b")
+    waiting = second.join(protocols={"range": b"new"})
+    for _ in range(5):
+        world.pass_time(SESSION_MS - 1)
+        assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert waiting.waits
+    world.pass_time(REBALANCE_MS - 5 * (SESSION_MS - 1))
+    assert [each.member_id for each in waiting.answer.members] == [second.id]
+    assert waiting.answer.leader == second.id
+    assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_new_member_is_given_up_after_five_minutes() -> None:
+    """A client that went away while it joined for the first time cannot say so."""
+    world = Groups()
+    (first,) = world.stable("a", rebalance_ms=2 * NEW_MEMBER_MS, session_ms=NEW_MEMBER_MS * 3)
+    lost = world.member("b").join(rebalance_ms=2 * NEW_MEMBER_MS)
+    world.pass_time(NEW_MEMBER_MS - 1)
+    assert lost.waits
+    world.pass_time(1)
+    assert lost.answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [member.client_id for member in world.group().members.values()] == ["a"]
+    assert first.join().answer.generation_id == 2
+
+
+def test_an_id_that_nobody_joins_with_is_forgotten() -> None:
+    """It holds a rebalance up for as long as its session, not for longer."""
+    world = Groups()
+    (first,) = world.stable("a")
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=REBALANCE_MS,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    invited = world.start(request, 9).answer
+    assert invited.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    waiting = first.join(protocols={"range": b"new"})
+    world.pass_time(SESSION_MS - 1)
+    assert waiting.waits
+    world.pass_time(1)
+    assert waiting.answer.generation_id == 2
+    late = world.member("b")
+    late.id = invited.member_id
+    assert late.join().answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_static_members_that_stay_away_stay_members() -> None:
+    """At the end of the rebalance timeout dynamic members are dropped; static ones are not before their session ends."""
+    world = Groups()
+    first, second = world.stable("a", "b", static=True, rebalance_ms=1_000)
+    waiting = second.join(protocols={"range": b"new"}, rebalance_ms=1_000)
+    world.pass_time(1_000)
+    assert {each.group_instance_id for each in waiting.answer.members} == {"a", "b"}
+    assert waiting.answer.leader == second.id
+    assert first.heartbeat() == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_rebalance_that_nobody_joins_goes_on_waiting() -> None:
+    """With static members only, and none of them there, the join phase begins again and again until their sessions end."""
+    world = Groups()
+    first, second = world.stable("a", "b", static=True, rebalance_ms=1_000)
+    assert second.leave() == ErrorCode.NONE
+    world.pass_time(5_000)
+    assert world.group().state is State.PREPARING_REBALANCE
+    assert world.group().generation == first.generation
+    world.pass_time(SESSION_MS - 5_000)
+    assert world.group().state is State.EMPTY
+
+
+def test_members_that_never_sync_are_out() -> None:
+    """The group waits for their SyncGroup as long as for their JoinGroup, also when the leader has brought the assignment."""
+    world = Groups()
+    members = world.stable("a", "b", rebalance_ms=5_000, session_ms=SESSION_MS * 2)
+    first, second = members
+    joined = [first.join(rebalance_ms=5_000, session_ms=SESSION_MS * 2), second.join(rebalance_ms=5_000, session_ms=SESSION_MS * 2)]
+    for member, pending in zip(members, joined, strict=True):
+        member.heard(pending.answer)
+    assert first.sync({first.id: b"all"}).answer.assignment == b"all"
+    world.pass_time(4_999)
+    assert second.heartbeat() == ErrorCode.NONE
+    world.pass_time(1)
+    assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_change_sends_back_who_waits_for_its_assignment() -> None:
+    """Somebody new while others wait for the leader's assignment: they are told to join again, and their sessions go on."""
+    world = Groups()
+    first, second = world.stable("a", "b")
+    joined = [first.join(), second.join()]
+    for member, pending in zip((first, second), joined, strict=True):
+        member.heard(pending.answer)
+    waiting = second.sync()
+    world.pass_time(2 * SESSION_MS)  # the leader is silent and out, and the other is told so
+    assert waiting.answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert list(world.group().members) == [second.id]
+    world.pass_time(SESSION_MS)
+    assert world.group().state is State.EMPTY
+
+
+def test_a_session_goes_on_after_a_long_wait_for_the_assignment() -> None:
+    """Whoever waits for its assignment longer than its session has a new one when it gets it."""
+    world = Groups()
+    first, second = world.stable("a", "b")
+    joined = [first.join(), second.join()]
+    for member, pending in zip((first, second), joined, strict=True):
+        member.heard(pending.answer)
+    waiting = second.sync()
+    for _ in range(3):
+        world.pass_time(SESSION_MS - 1)
+        assert first.heartbeat() == ErrorCode.NONE
+    assert waiting.waits
+    assert first.sync({second.id: b"all"}).answer.error_code == ErrorCode.NONE
+    assert waiting.answer.assignment == b"all"
+    world.pass_time(SESSION_MS - 1)
+    assert first.heartbeat() == ErrorCode.NONE
+    world.pass_time(1)
+    assert list(world.group().members) == [first.id]
+
+
+def test_a_session_begins_with_the_answer() -> None:
+    """A member that has joined has its session timeout to sync or to send a heartbeat, not the longer time that a new one is waited for."""
+    world = Groups()
+    member = world.member("a")
+    pending = member.join()
+    world.now()
+    member.heard(pending.answer)
+    world.pass_time(SESSION_MS - 1)
+    assert world.group().state is State.COMPLETING_REBALANCE
+    world.pass_time(1)
+    assert world.group().state is State.EMPTY
+
+
+def test_who_leaves_is_not_waited_for() -> None:
+    """A member that leaves before it has synced does not send the others back when its time to sync is over."""
+    world = Groups()
+    members = world.stable("a", "b", "c", rebalance_ms=5_000)
+    first, second, third = members
+    joined = [first.join(rebalance_ms=5_000), second.join(rebalance_ms=5_000), third.join(rebalance_ms=5_000)]
+    for member, pending in zip(members, joined, strict=True):
+        member.heard(pending.answer)
+    assert third.leave() == ErrorCode.NONE
+    assert world.group().unsynced == set()
+    joined = [first.join(rebalance_ms=5_000), second.join(rebalance_ms=5_000)]
+    for member, pending in zip(members, joined, strict=False):
+        member.heard(pending.answer)
+    world.share_out(first, second)
+    world.pass_time(5_000)
+    assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_a_full_group_takes_nobody() -> None:
+    """group.max.size: one more is refused, who is a member may join again, and who leaves makes room."""
+    world = Groups(config={"group.max.size": "2"})
+    _, second = world.stable("a", "b")
+    third = world.member("c")
+    assert third.join().answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert second.join().answer.error_code == ErrorCode.NONE
+    assert second.leave() == ErrorCode.NONE
+    assert third.join().waits
+
+
+def test_a_commit_counts_as_a_heartbeat() -> None:
+    """A member that commits lives."""
+    world = Groups()
+    world.topic()
+    (first,) = world.stable("a")
+    for offset in range(5):
+        world.pass_time(SESSION_MS - 1)
+        assert world.commit("t", offset, member=first) == ErrorCode.NONE
+    assert world.committed("t") == 4
+    assert first.heartbeat() == ErrorCode.NONE
+
+
+def test_a_request_that_comes_twice_is_answered() -> None:
+    """A network that repeats a JoinGroup or a SyncGroup neither loses its answer nor doubles a member."""
+    world = Groups()
+    first, second = world.stable("a", "b")
+    for api in (Api.JOIN_GROUP, Api.SYNC_GROUP):
+        world.cluster.faults.on(api).duplicate().forever()
+    joined = [first.join(), second.join()]
+    for member, pending in zip((first, second), joined, strict=True):
+        member.heard(pending.answer)
+    world.share_out(first, second)
+    assert list(world.group().members) == [first.id, second.id]
+    assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_an_error_at_the_door_changes_nothing() -> None:
+    """A fault that refuses a JoinGroup before it is served makes no member and no group."""
+    world = Groups()
+    world.cluster.faults.on(Api.JOIN_GROUP).error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert world.member("a").join().answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
+    """Who waits is told NOT_COORDINATOR; the next one knows the last assignment, the sessions begin anew, and the offsets are there."""
+    world = Groups(brokers=3)
+    world.topic()
+    first, second = world.stable("a", "b")
+    assert world.commit("t", 7, member=first) == ErrorCode.NONE
+    waiting = second.join(protocols={"range": b"new"})
+    assert waiting.waits
+    old = world.coordinator()
+    world.move_coordinator()
+    assert waiting.answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert world.coordinator() != old
+    world.pass_time(SESSION_MS - 1)
+    assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert second.sync().answer.assignment == b"b"
+    assert world.committed("t") == 7
+    world.pass_time(SESSION_MS)
+    assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_waits_for_an_assignment_hears_of_a_move() -> None:
+    """A SyncGroup that waits is told NOT_COORDINATOR; the generation that was never assigned is forgotten."""
+    world = Groups(brokers=3)
+    first, second = world.stable("a", "b")
+    generation = first.generation
+    joined = [first.join(), second.join()]
+    for member, pending in zip((first, second), joined, strict=True):
+        member.heard(pending.answer)
+    waiting = second.sync()
+    world.move_coordinator()
+    assert waiting.answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert (world.group().state, world.group().generation) == (State.STABLE, generation)
+    assert second.heartbeat() == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_coordinator_that_stops_keeps_what_was_assigned() -> None:
+    """Alone it comes back with its groups; nobody coordinates them meanwhile, and what waited there is gone."""
+    world = Groups()
+    (first,) = world.stable("a")
+    second = world.member("b").join()
+    assert second.waits
+    world.cluster.stop_broker(1)
+    assert world.coordinator() == -1
+    world.cluster.start_broker(1)
+    assert second.waits
+    assert first.heartbeat() == ErrorCode.NONE
+    assert list(world.group().members) == [first.id]
+
+
+def test_a_group_that_was_deleted_is_gone() -> None:
+    """Neither its timers nor a new coordinator bring it back."""
+    world = Groups(brokers=3)
+    (first,) = world.stable("a")
+    assert first.leave() == ErrorCode.NONE
+    shard = world.cluster.groups.shard_for("g", world.coordinator())
+    shard.groups.delete("g")
+    world.move_coordinator()
+    world.pass_time(10 * REBALANCE_MS)
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+def test_offsets_of_a_deleted_topic_are_gone() -> None:
+    """A topic of the same name begins without offsets; those of other topics stay."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    topic = world.cluster.topics.named("t")
+    assert topic is not None
+    world.cluster.delete_topic(topic)
+    world.topic("t")
+    assert (world.committed("t"), world.committed("other")) == (-1, 3)
+
+
+def test_groups_of_different_partitions_are_apart() -> None:
+    """Each group lives with the leader of its own partition, and only there."""
+    world = Groups(brokers=3)
+    names = [f"g{number}" for number in range(30)]
+    for name in names:
+        member = world.member("a", group=name)
+        pending = world.start(
+            JoinGroupRequest(
+                group_id=name,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name="range")],
+            ),
+            3,
+            node=world.coordinator(name),
+        )
+        world.now()
+        member.heard(pending.answer)
+    found = {
+        node: sorted(group for shard in world.cluster.groups.shards_of(node) for group in shard.groups.groups)
+        for node in world.cluster.brokers
+    }
+    assert found == {node: sorted(name for name in names if world.coordinator(name) == node) for node in world.cluster.brokers}
+    assert all(found.values())
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x01\x00\x09t", b"\x00\x00\x00\x00\x00\x01\xff\xfft"]
+)
+def test_a_subscription_that_is_none(data: bytes) -> None:
+    """Metadata that no consumer wrote is refused, and a group with such a member counts as subscribed to everything."""
+    with pytest.raises(Exception, match="bytes"):
+        subscription(data)
+    world = Groups()
+    member = world.member("a")
+    pending = member.join(protocols={"range": data})
+    world.now()
+    assert pending.answer.error_code == 0
+    assert world.group().is_subscribed("anything")

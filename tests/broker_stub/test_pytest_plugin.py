@@ -1,0 +1,142 @@
+"""The pytest plugin, in runs of its own: what its fixtures hand out, what they leave behind, and what a failure says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TIMEOUT_S = 100
+
+PASSING = """
+import socket
+
+from fencepost import Producer, VirtualClock
+
+made = []
+
+
+def test_one(kafka_stub):
+    made.append(kafka_stub)
+    with Producer(bootstrap_servers=kafka_stub.bootstrap, linger_ms=0) as producer:
+        assert producer.send("t", b"v").result(20).offset == 0
+    assert len(kafka_stub.addresses) == 1
+
+
+def test_another(kafka_stub, kafka_stub_factory):
+    made.append(kafka_stub)
+    assert kafka_stub is not made[0]
+    assert kafka_stub.stats()["requests"] == 0
+    three = kafka_stub_factory(brokers=3, clock=VirtualClock(5))
+    made.append(three)
+    assert len(three.addresses) == 3
+    assert three.advance(1) == 6
+
+
+def test_all_are_closed():
+    for stub in made:
+        for address in stub.addresses.values():
+            with socket.socket() as probe:
+                assert probe.connect_ex(address) != 0
+"""
+
+FAILING = """
+import pytest
+
+from fencepost import Api, ErrorCode, Producer, RecordRefused
+
+
+@pytest.fixture
+def broken(kafka_stub):
+    raise RuntimeError("the set-up is wrong")
+
+
+def test_refused(kafka_stub):
+    kafka_stub.create_topic("orders")
+    kafka_stub.faults.on(Api.PRODUCE).where(topic="orders").error(ErrorCode.INVALID_RECORD)
+    kafka_stub.faults.on(Api.FETCH).drop()
+    with Producer(bootstrap_servers=kafka_stub.bootstrap, linger_ms=0, client_id="shop") as producer:
+        producer.send("orders", b"secret").result(20)
+
+
+def test_set_up(broken):
+    pass
+
+
+def test_without():
+    assert False
+
+
+def test_fine(kafka_stub):
+    pass
+"""
+
+
+def run_pytest(directory: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (directory / "test_it.py").write_text(source)
+    where = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(directory),
+        *options,
+        "test_it.py",
+    ]
+    return subprocess.run(command, cwd=directory, env=where, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def test_a_stub_for_each_test(tmp_path: Path) -> None:
+    """Without any import a test gets a broker of its own, or as many as it wants to its order; all of them are closed after it."""
+    ran = run_pytest(tmp_path, PASSING, "-W", "error")
+    assert ran.returncode == 0, ran.stdout
+    assert "3 passed" in ran.stdout
+
+
+def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
+    """A failing test's report shows the last exchanges and the rules with their hits, no record; others show nothing. With xdist too."""
+    for options in ((), ("-n", "2")):
+        ran = run_pytest(tmp_path, FAILING, *options)
+        assert ran.returncode == 1, ran.stdout
+        assert "2 failed, 1 passed, 1 error" in ran.stdout
+        assert ran.stdout.count(" Kafka stub at 127.0.0.1:") == 2
+        shown = ran.stdout.split(" Kafka stub at 127.0.0.1:")
+        text = "\n".join(shown)
+        assert " exchanges in the journal" in text
+        assert "orders from shop on connection 2: INVALID_RECORD" in text
+        assert "PRODUCE where topic='orders' before: error(87), 1 hit\n" in text
+        assert "FETCH before: drop, 0 hits\n" in text
+        assert "0 exchanges in the journal:\nno fault rules\n" in text
+
+
+def test_pytest_starts_without_a_stub(tmp_path: Path) -> None:
+    """What pytest loads of fencepost at its start is the plugin and two empty doors; the stub comes with the first fixture."""
+    ran = run_pytest(
+        tmp_path,
+        "import sys\n"
+        "def test_it():\n"
+        "    ours = {name for name in sys.modules if name.split('.')[0] in ('broker_stub', 'producer', 'fencepost', 'txn')}\n"
+        "    assert ours == {'broker_stub', 'broker_stub.pytest_plugin'}\n"
+        "    assert not {'msgspec', 'lz4', 'cramjam'} & set(sys.modules)\n",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:timeout",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:asyncio",
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    """`-p no:fencepost` switches it off."""
+    ran = run_pytest(tmp_path, "def test_it(kafka_stub): pass\n", "-p", "no:fencepost")
+    assert "fixture 'kafka_stub' not found" in ran.stdout

@@ -1,0 +1,114 @@
+"""A stub on an event loop, and a stub whose time stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from broker_stub import BrokerStub, VirtualClock
+from producer import AsyncProducer, Producer
+from producer.wire import Api
+
+START_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+def closed(stub: BrokerStub) -> bool:
+    """Whether nobody listens any more."""
+    with socket.socket() as probe:
+        return probe.connect_ex(next(iter(stub.addresses.values()))) != 0
+
+
+def still_stub() -> BrokerStub:
+    """Time stands still years ago. The broker stamps records itself: it would refuse the producer's timestamps, which lie in its future."""
+    return BrokerStub(clock=VirtualClock(START_MS), config={"log.message.timestamp.type": "LogAppendTime"})
+
+
+def test_async_with() -> None:
+    """`async with` starts and closes the stub, and the loop goes on meanwhile."""
+
+    async def scenario() -> BrokerStub:
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        turning = asyncio.create_task(turn())
+        async with BrokerStub() as stub:
+            begun = turns
+            assert begun > 0
+            async with AsyncProducer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+                assert (await (await producer.send("t", b"v"))).offset == 0
+            before_closing = turns
+        assert turns > before_closing
+        turning.cancel()
+        return stub
+
+    assert closed(asyncio.run(scenario()))
+
+
+def test_async_with_is_left_by_an_error() -> None:
+    """What leaves the block goes on its way, and the stub is closed."""
+    stub = BrokerStub()
+
+    async def scenario() -> None:
+        async with stub:
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        asyncio.run(scenario())
+    assert closed(stub)
+
+
+def test_cancelled_while_it_starts() -> None:
+    """Nothing half started is left behind."""
+    stub = BrokerStub()
+
+    async def scenario() -> None:
+        entering = asyncio.create_task(stub.__aenter__())
+        await asyncio.sleep(0)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+
+    asyncio.run(scenario())
+    assert stub._loop is None
+    assert not any(thread.name == "broker-stub" for thread in threading.enumerate())
+
+
+def test_time_stands_still_until_it_is_advanced() -> None:
+    """With a VirtualClock two records at different real times have one timestamp; `advance` alone makes the next one later."""
+    with still_stub() as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+        stamps = [producer.send("t", b"v").result(20).timestamp for _ in range(2)]
+        assert stub.advance(HOUR_MS) == START_MS + HOUR_MS
+        stamps.append(producer.send("t", b"v").result(20).timestamp)
+    assert stamps == [START_MS, START_MS, START_MS + HOUR_MS]
+
+
+def test_what_waits_for_a_time_waits_for_advance() -> None:
+    """A reply that a fault delays by an hour comes with the step that completes the hour and not before, and then at once."""
+    with still_stub() as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+        producer.partitions_for("t")
+        delayed = stub.faults.on(Api.PRODUCE).after_append().delay(HOUR_MS)
+        future = producer.send("t", b"v")
+        delayed.wait()
+        stub.advance(HOUR_MS - 1)
+        assert not future.done()
+        assert stub.journal.requests(Api.PRODUCE)[0].response is None
+        stub.advance(1)
+        assert stub.journal.requests(Api.PRODUCE)[0].response is not None  # what came due is done when advance returns
+        assert future.result(20).offset == 0
+
+
+def test_real_time_cannot_be_advanced() -> None:
+    """A stub with a real clock says which one it would have to have, and no clock goes back."""
+    with BrokerStub() as stub, pytest.raises(TypeError, match=r"advance\(\) needs BrokerStub\(clock=VirtualClock\(\)\).*RealClock"):
+        stub.advance(1)
+    with BrokerStub(clock=VirtualClock()) as still, pytest.raises(ValueError, match="never runs backwards"):
+        still.advance(-1)

@@ -1,0 +1,455 @@
+"""Questions about groups and their offsets. A member is a connection of its own: its JoinGroup may have to wait for others.
+
+Member ids are shown as m1, m2 and so on in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+from uuid import UUID
+
+from producer import wire
+from producer.wire import ErrorCode, error_name
+from producer.wire.messages import group_admin, group_offsets, groups
+from tests.conformance.asks_admin import AdminAsks
+from tests.conformance.raw import Link
+from tests.conformance.stage import READY_TIMEOUT_S, Topic
+from tests.waiting import until
+
+SESSION_MS, REBALANCE_MS = 10_000, 5_000
+LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+RANGE = ("range", b"r")
+
+Protocol = tuple[str, bytes]
+A = TypeVar("A", bound=wire.Message)
+
+
+class GroupAsks(AdminAsks):
+    """Mixed into the world of a case."""
+
+    @cached_property
+    def _members(self) -> dict[str, str]:
+        return {}
+
+    @cached_property
+    def _groups(self) -> list[str]:
+        return []
+
+    def group(self) -> str:
+        """A group that nobody has used, whose coordinator is ready."""
+        name = f"group-{self._run}-{len(self._groups)}"
+        self._groups.append(name)
+        self.coordinator_of(name)
+        return name
+
+    def coordinator_of(self, group: str) -> int:
+        def find() -> wire.Coordinator:
+            request = wire.FindCoordinatorRequest(coordinator_keys=[group])
+            return self.ask(request, 4, wire.FindCoordinatorResponse).coordinators[0]
+
+        def is_ready() -> bool:
+            found = find()
+            if found.error_code:
+                return False
+            described = group_admin.DescribeGroupsRequest(groups=[group])
+            answer = self.ask(described, 5, group_admin.DescribeGroupsResponse, node=found.node_id)
+            return answer.groups[0].error_code not in LATER
+
+        until(is_ready, "a coordinator", timeout_s=READY_TIMEOUT_S)
+        return find().node_id
+
+    def another_broker(self, group: str) -> int:
+        """One that does not coordinate the group."""
+        coordinator = self.coordinator_of(group)
+        return next(node for node in self.nodes if node != coordinator)
+
+    def member(self, group: str, *, instance: str | None = None, version: int = 5, node: int | None = None) -> Member:
+        """Somebody who may join; he closes his connection when the case is over."""
+        return Member(self, group, instance=instance, version=version, node=node)
+
+    def stable(self, group: str, count: int = 1, **options: Any) -> list[Member]:
+        """So many members that have joined and have their assignments, quietly; the first one leads."""
+        members: list[Member] = []
+        for _ in range(count):
+            newcomer = self.member(group, **options)
+            newcomer.invite()
+            newcomer.send_join()
+            if members:
+                self.until_state(group, "PreparingRebalance")
+            for member in members:
+                member.send_join()
+            members.append(newcomer)
+            for member in members:
+                assert member.receive_join().error_code == 0
+        assigned = {member.id: b"for %d" % number for number, member in enumerate(members, start=1)}
+        for number, member in enumerate(members):
+            assert member.sync(assigned if number == 0 else {}).error_code == 0
+        return members
+
+    def show_member(self, member_id: str) -> str:
+        if not member_id:
+            return "nobody"
+        return self._members.setdefault(member_id, f"m{len(self._members) + 1}")
+
+    def show_data(self, data: bytes) -> str:
+        """What a member told its assignor, but for the names of topics."""
+        for name in self._topics:
+            data = data.replace(name.encode(), self.show_topic(name).encode())
+        return repr(data)
+
+    def show_group(self, group: str) -> str:
+        return f"g{self._groups.index(group) + 1}" if group in self._groups else repr(group)
+
+    # -- administration ----------------------------------------------------------------------------------------------------
+
+    def describe_groups(self, *names: str, label: str, version: int = 6, operations: bool = False, node: int | None = None) -> None:
+        request = group_admin.DescribeGroupsRequest(groups=list(names), include_authorized_operations=operations)
+
+        def show(answer: group_admin.DescribeGroupsResponse) -> str:
+            return "; ".join(sorted(self._show_described(each) for each in answer.groups)) or "nothing"
+
+        self.note_answer(label, request, version, group_admin.DescribeGroupsResponse, show, node=self._at(names, node))
+
+    def until_state(self, group: str, state: str) -> None:
+        request = group_admin.DescribeGroupsRequest(groups=[group])
+        node = self.coordinator_of(group)
+        until(
+            lambda: self.ask(request, 5, group_admin.DescribeGroupsResponse, node=node).groups[0].group_state,
+            f"the group is {state}",
+            good=lambda found: found == state,
+            timeout_s=READY_TIMEOUT_S,
+        )
+
+    def list_groups(self, *, label: str, version: int = 5, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
+        """Notes this case's groups among those that the first broker lists."""
+        request = group_admin.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        def show(answer: group_admin.ListGroupsResponse) -> str:
+            shown = [
+                f"{self.show_group(each.group_id)} protocol={each.protocol_type!r} state={each.group_state!r} type={each.group_type!r}"
+                for each in answer.groups
+                if each.group_id in self._groups
+            ]
+            return f"{error_name(answer.error_code)} [{'; '.join(sorted(shown))}]"
+
+        self.note_answer(label, request, version, group_admin.ListGroupsResponse, show)
+
+    def delete_groups(self, *names: str, label: str, version: int = 2, node: int | None = None) -> None:
+        request = group_admin.DeleteGroupsRequest(groups_names=list(names))
+
+        def show(answer: group_admin.DeleteGroupsResponse) -> str:
+            return "; ".join(sorted(f"{self.show_group(each.group_id)} {error_name(each.error_code)}" for each in answer.results))
+
+        self.note_answer(label, request, version, group_admin.DeleteGroupsResponse, show, node=self._at(names, node))
+
+    def _show_described(self, group: group_admin.DescribedGroup) -> str:
+        members = [
+            f"{self.show_member(each.member_id)} instance={each.group_instance_id} client={each.client_id!r} host={each.client_host!r}"
+            f" metadata={each.member_metadata!r} assignment={each.member_assignment!r}"
+            for each in group.members
+        ]
+        message = group.error_message.replace(f" {group.group_id} ", " it ") if group.error_message else group.error_message
+        return (
+            f"{self.show_group(group.group_id)} {error_name(group.error_code)} {message} state={group.group_state!r}"
+            f" protocol={group.protocol_type!r}/{group.protocol_data!r} operations={group.authorized_operations} {sorted(members)}"
+        )
+
+    # -- offsets -----------------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[Topic, Mapping[int, int]],
+        *,
+        label: str,
+        version: int = 9,
+        member: Member | None = None,
+        generation: int | None = None,
+        member_id: str | None = None,
+        metadata: str | None = "",
+        node: int | None = None,
+    ) -> None:
+        """Commits as nobody, or as a member with its generation unless others are given."""
+        request = group_offsets.OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=(member.generation if member else -1) if generation is None else generation,
+            member_id=(member.id if member else "") if member_id is None else member_id,
+            group_instance_id=member.instance if member else None,
+            topics=[
+                group_offsets.OffsetCommitRequestTopic(
+                    name=topic.name if version < 10 else "",
+                    topic_id=topic.id,
+                    partitions=[
+                        group_offsets.OffsetCommitRequestPartition(
+                            partition_index=index, committed_offset=offset, committed_leader_epoch=0, committed_metadata=metadata
+                        )
+                        for index, offset in parts.items()
+                    ],
+                )
+                for topic, parts in offsets.items()
+            ],
+        )
+
+        def show(answer: group_offsets.OffsetCommitResponse) -> str:
+            return "; ".join(
+                sorted(
+                    f"{self.show_topic(topic.name, topic.topic_id)} p{each.partition_index} {error_name(each.error_code)}"
+                    for topic in answer.topics
+                    for each in topic.partitions
+                )
+            )
+
+        self.note_answer(label, request, version, group_offsets.OffsetCommitResponse, show, node=self._at([group], node))
+
+    def committed(
+        self,
+        group: str,
+        topics: Mapping[Topic, Sequence[int]] | None,
+        *,
+        label: str,
+        version: int = 9,
+        stable: bool = False,
+        node: int | None = None,
+    ) -> None:
+        """Notes what the group has committed, of some partitions or of all."""
+        named = None
+        if topics is not None:
+            named = [(topic.name if version < 10 else "", topic.id, list(parts)) for topic, parts in topics.items()]
+        if version < 8:
+            older = None
+            if named is not None:
+                older = [group_offsets.OffsetFetchRequestTopic(name=name, partition_indexes=parts) for name, _, parts in named]
+            request = group_offsets.OffsetFetchRequest(group_id=group, topics=older, require_stable=stable)
+        else:
+            request = group_offsets.OffsetFetchRequest(groups=[offset_fetch_group(group, named)], require_stable=stable)
+        self.note_answer(label, request, version, group_offsets.OffsetFetchResponse, self._show_committed, node=self._at([group], node))
+
+    def committed_by(self, *names: str, topic: Topic, label: str, version: int = 9) -> None:
+        """Several groups in one request."""
+        asked = [offset_fetch_group(name, [(topic.name if version < 10 else "", topic.id, [0])]) for name in names]
+        request = group_offsets.OffsetFetchRequest(groups=asked)
+        self.note_answer(label, request, version, group_offsets.OffsetFetchResponse, self._show_committed, node=self._at(names, None))
+
+    def until_uncommitted(self, group: str, topic: Topic) -> None:
+        """Waits until the coordinator has heard that the topic is gone."""
+        asked = group_offsets.OffsetFetchRequest(groups=[offset_fetch_group(group, [(topic.name, topic.id, [0])])])
+        node = self.coordinator_of(group)
+        until(
+            lambda: self.ask(asked, 9, group_offsets.OffsetFetchResponse, node=node).groups[0].topics[0].partitions[0].committed_offset,
+            "no offset",
+            good=lambda offset: offset == -1,
+            timeout_s=READY_TIMEOUT_S,
+        )
+
+    def delete_offsets(self, group: str, topics: Mapping[Topic, Sequence[int]], *, label: str, node: int | None = None) -> None:
+        request = group_offsets.OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                group_offsets.OffsetDeleteRequestTopic(
+                    name=topic.name, partitions=[group_offsets.OffsetDeleteRequestPartition(partition_index=each) for each in parts]
+                )
+                for topic, parts in topics.items()
+            ],
+        )
+
+        def show(answer: group_offsets.OffsetDeleteResponse) -> str:
+            shown = sorted(
+                f"{self.show_topic(topic.name)} p{each.partition_index} {error_name(each.error_code)}"
+                for topic in answer.topics
+                for each in topic.partitions
+            )
+            return f"{error_name(answer.error_code)} [{'; '.join(shown)}]"
+
+        self.note_answer(label, request, 0, group_offsets.OffsetDeleteResponse, show, node=self._at([group], node))
+
+    def _show_committed(self, answer: group_offsets.OffsetFetchResponse) -> str:
+        found: list[tuple[str, int, Any]] = [(self.show_group(group.group_id), group.error_code, group.topics) for group in answer.groups]
+        shown = []
+        for name, code, topics in found or [("the group", answer.error_code, answer.topics)]:
+            parts = sorted(
+                f"{self.show_topic(topic.name, getattr(topic, 'topic_id', wire.ZERO_UUID))} p{each.partition_index}"
+                f" {error_name(each.error_code)} offset={each.committed_offset} epoch={each.committed_leader_epoch} {each.metadata!r}"
+                for topic in topics
+                for each in topic.partitions
+            )
+            shown.append(f"{name} {error_name(code)} [{'; '.join(parts)}]")
+        return "; ".join(shown)
+
+    def _at(self, names: Sequence[str], node: int | None) -> int:
+        known = [name for name in names if name in self._groups]
+        return node if node is not None else self.coordinator_of(known[0]) if known else self.nodes[0]
+
+
+class Member:
+    """One member of a group, or somebody who would like to be. What it is told of itself it remembers: id and generation."""
+
+    def __init__(self, world: GroupAsks, group: str, *, instance: str | None, version: int, node: int | None) -> None:
+        self.group = group
+        self.instance = instance
+        self.version = version
+        self.id = ""
+        self.generation = -1
+        self.protocol: tuple[str | None, str | None] = (None, None)
+        self._world = world
+        known = world.coordinator_of(group) if group else world.nodes[0]
+        self._link: Link = world.open(known if node is None else node)
+        world.keep(self._link)
+        self._asked: wire.Message | None = None
+
+    # -- joining
+
+    def send_join(
+        self,
+        *,
+        member_id: str | None = None,
+        protocols: Sequence[Protocol] = (RANGE,),
+        protocol_type: str = "consumer",
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+    ) -> None:
+        self._asked = groups.JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=self.id if member_id is None else member_id,
+            group_instance_id=self.instance,
+            protocol_type=protocol_type,
+            protocols=[groups.JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
+        )
+        self._link.send(self._asked, self.version)
+
+    def receive_join(self) -> groups.JoinGroupResponse:
+        assert self._asked is not None
+        answer = self._link.receive(self._asked, self.version)
+        assert isinstance(answer, groups.JoinGroupResponse)
+        if answer.member_id:
+            self.id = answer.member_id
+            self._world.show_member(self.id)
+        if answer.error_code == 0:
+            self.generation = answer.generation_id
+            self.protocol = (answer.protocol_type, answer.protocol_name)
+        return answer
+
+    def invite(self) -> None:
+        """Gets its id, where one is given before it may join."""
+        if self.version >= 4 and self.instance is None and not self.id:
+            self.send_join()
+            assert self.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+    def join(self, *, label: str, **options: Any) -> None:
+        """Joins and notes the answer, which must come without anybody else's help."""
+        self.send_join(**options)
+        self.joined(label=label)
+
+    def joined(self, *, label: str) -> None:
+        """Notes the answer to a join that was sent."""
+        self._world.note(label, self._show(self.receive_join()))
+
+    def is_waiting(self, *, label: str) -> None:
+        self._world.note(label, "waits" if self._link.quiet(0.3) else "was answered")
+
+    def _show(self, answer: groups.JoinGroupResponse) -> str:
+        world = self._world
+        members = [
+            f"{world.show_member(each.member_id)} {each.group_instance_id} {world.show_data(each.metadata)}" for each in answer.members
+        ]
+        return (
+            f"{error_name(answer.error_code)} generation={answer.generation_id} type={answer.protocol_type}"
+            f" protocol={answer.protocol_name!r} leader={world.show_member(answer.leader)} skip={answer.skip_assignment}"
+            f" me={world.show_member(answer.member_id)} {sorted(members)}"
+        )
+
+    # -- the rest of its life
+
+    def sync(
+        self,
+        assigned: Mapping[str, bytes] | None = None,
+        *,
+        label: str | None = None,
+        version: int = 5,
+        generation: int | None = None,
+        member_id: str | None = None,
+        protocol: tuple[str | None, str | None] | None = None,
+    ) -> groups.SyncGroupResponse:
+        self.send_sync(assigned, version=version, generation=generation, member_id=member_id, protocol=protocol)
+        return self.receive_sync(label=label, version=version)
+
+    def send_sync(
+        self,
+        assigned: Mapping[str, bytes] | None = None,
+        *,
+        version: int = 5,
+        generation: int | None = None,
+        member_id: str | None = None,
+        protocol: tuple[str | None, str | None] | None = None,
+    ) -> None:
+        kind, name = protocol or (self.protocol if version >= 5 and self.version >= 7 else ("consumer", "range"))
+        self._asked = groups.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation if generation is None else generation,
+            member_id=self.id if member_id is None else member_id,
+            group_instance_id=self.instance,
+            protocol_type=kind,
+            protocol_name=name,
+            assignments=[groups.SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assigned or {}).items()],
+        )
+        self._link.send(self._asked, version)
+
+    def receive_sync(self, *, label: str | None = None, version: int = 5) -> groups.SyncGroupResponse:
+        assert self._asked is not None
+        answer = self._link.receive(self._asked, version)
+        assert isinstance(answer, groups.SyncGroupResponse)
+        if label is not None:
+            shown = f"{error_name(answer.error_code)} type={answer.protocol_type} protocol={answer.protocol_name} {answer.assignment!r}"
+            self._world.note(label, shown)
+        return answer
+
+    def heartbeat(self, *, label: str, version: int = 4, generation: int | None = None, member_id: str | None = None) -> None:
+        request = groups.HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.generation if generation is None else generation,
+            member_id=self.id if member_id is None else member_id,
+            group_instance_id=self.instance,
+        )
+        self._world.note(label, error_name(self._ask(request, version, groups.HeartbeatResponse).error_code))
+
+    def leave(self, *others: tuple[str, str | None], label: str, version: int = 5) -> None:
+        """Leaves, or has others leave: (member id, instance id)."""
+        leavers = [groups.MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in others]
+        if version < 3:
+            request = groups.LeaveGroupRequest(group_id=self.group, member_id=self.id)
+        else:
+            mine = [groups.MemberIdentity(member_id=self.id, group_instance_id=self.instance)]
+            request = groups.LeaveGroupRequest(group_id=self.group, members=leavers or mine)
+        answer = self._ask(request, version, groups.LeaveGroupResponse)
+        shown = [
+            f"{self._world.show_member(each.member_id)} {each.group_instance_id} {error_name(each.error_code)}" for each in answer.members
+        ]
+        self._world.note(label, f"{error_name(answer.error_code)} {shown}")
+
+    def hang_up(self) -> None:
+        self._link.close()
+
+    def _ask(self, request: wire.Message, version: int, kind: type[A]) -> A:
+        answer = self._link.ask(request, version)
+        assert isinstance(answer, kind)
+        return answer
+
+
+def offset_fetch_group(group: str, topics: Sequence[tuple[str, UUID, list[int]]] | None) -> group_offsets.OffsetFetchRequestGroup:
+    named = None
+    if topics is not None:
+        named = [
+            group_offsets.OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=parts)
+            for name, topic_id, parts in topics
+        ]
+    return group_offsets.OffsetFetchRequestGroup(group_id=group, topics=named)
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata, version 0."""
+    named = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + named + struct.pack(">i", -1)

@@ -1,0 +1,72 @@
+"""Kafka's own Java tools and every codec: they read what our producer packed, from Kafka and from the stub, and the stub takes what
+they pack."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer import Producer
+from producer.wire import Api
+from producer.wire.records import Codec, read_header
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin, read_topic
+
+pytestmark = pytest.mark.timeout(300)
+
+CODECS = [codec.name.lower() for codec in Codec]
+COUNT = 300
+WAIT_S = 60.0
+
+
+@pytest.mark.parametrize("where", ["kafka", "stub"])
+def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: str) -> None:
+    """One partition with batches of every codec, small ones and ones of several blocks: each record comes out, with its key, in order."""
+    topic = f"codecs-{secrets.token_hex(4)}"
+    with BrokerStub() as stub:
+        bootstrap = kafka.bootstrap if where == "kafka" else stub.bootstrap
+        Admin(bootstrap).create(topic)
+        expected = []
+        for codec in CODECS:
+            with Producer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=1_000, batch_size=200_000) as producer:
+                for number in range(COUNT):
+                    key, value = b"%s-%d" % (codec.encode(), number), b"a line of text, packed, %d " % number * (20 if number else 1)
+                    producer.send(topic, value, key=key)
+                    expected.append((key + b"\t" + value).decode())
+                    if number == 0:
+                        producer.flush(WAIT_S)
+        shown = kafka.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"),
+            *("--max-messages", str(len(expected)), "--timeout-ms", "30000", "--formatter-property", "print.key=true"),
+            timeout=90.0,
+        )
+    assert shown.splitlines() == expected
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_stub_takes_what_java_packs(kafka: KafkaCluster, codec: str) -> None:
+    """Kafka's ProducerPerformance writes to the stub with each codec; all of it is there, in the codec, and another client reads it."""
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=1)
+        kafka.tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--topic", "t", "--num-records", str(COUNT), "--record-size", "900", "--throughput", "-1"),
+            *("--producer-props", f"bootstrap.servers={stub.bootstrap}", f"compression.type={codec}", "batch.size=100000", "linger.ms=50"),
+            timeout=90.0,
+        )
+        requests = [exchange.request for exchange in stub.journal.requests(Api.PRODUCE)]
+        packed = {
+            read_header(data.records).codec.name.lower()
+            for request in requests
+            for topic in getattr(request, "topic_data", [])
+            for data in topic.partition_data
+        }
+        assert packed == {codec}
+        ours = Counter(record.value for record in stub.records("t", 0))
+        assert Counter(message.value() for message in read_topic(stub.bootstrap, "t")) == ours
+        assert sum(ours.values()) == COUNT
+        assert {len(value or b"") for value in ours} == {900}

@@ -1,0 +1,106 @@
+"""Kafka's own command-line tools take the stub for Kafka: topics, configs, groups, records, leaders, the console consumer in a group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer import Producer
+from tests.conformance.kafka import KafkaCluster
+
+pytestmark = pytest.mark.timeout(300)
+
+TOOLS = "org.apache.kafka.tools."
+GROUP = "java-group"
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=3) as running:
+        yield running
+
+
+class Shell:
+    """Runs tools against the stub; the Kafka cluster only lends its class path."""
+
+    def __init__(self, kafka: KafkaCluster, stub: BrokerStub) -> None:
+        self._kafka = kafka
+        self._bootstrap = stub.bootstrap
+
+    def __call__(self, tool: str, *arguments: str) -> str:
+        main_class = tool if tool.startswith("kafka.") else TOOLS + tool
+        return self._kafka.tool(main_class, "--bootstrap-server", self._bootstrap, *arguments, timeout=90.0)
+
+    def topics(self, *arguments: str) -> str:
+        return self("TopicCommand", *arguments)
+
+    def configs(self, *arguments: str) -> str:
+        return self("kafka.admin.ConfigCommand", *arguments)
+
+    def groups(self, *arguments: str) -> str:
+        return self("consumer.group.ConsumerGroupCommand", *arguments)
+
+
+@pytest.fixture
+def shell(kafka: KafkaCluster, stub: BrokerStub) -> Shell:
+    return Shell(kafka, stub)
+
+
+def test_topics_and_configs(stub: BrokerStub, shell: Shell) -> None:
+    """kafka-topics and kafka-configs: created, listed, described, grown, configured, deleted."""
+    shell.topics("--create", "--topic", "t", "--partitions", "2", "--replication-factor", "2", "--config", "retention.ms=1000")
+    assert shell.topics("--list").split() == ["t"]
+    described = shell.topics("--describe", "--topic", "t")
+    assert "PartitionCount: 2\tReplicationFactor: 2\tConfigs: min.insync.replicas=1,retention.ms=1000" in described
+    assert "Partition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3" in described
+    shell.topics("--alter", "--topic", "t", "--partitions", "3")
+    topic = ("--entity-type", "topics", "--entity-name", "t")
+    shell.configs("--alter", *topic, "--add-config", "segment.ms=5000,cleanup.policy=[compact,delete]", "--delete-config", "retention.ms")
+    told = shell.configs("--describe", *topic)
+    assert "segment.ms=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:segment.ms=5000}" in told
+    assert "cleanup.policy=compact,delete" in told
+    assert "retention.ms" not in told
+    known = stub.cluster.topics.named("t")
+    assert known is not None
+    assert len(known.partitions) == 3
+    assert known.overrides == {"segment.ms": "5000", "cleanup.policy": "compact,delete"}
+    shell.topics("--delete", "--topic", "t")
+    assert stub.cluster.topics.named("t") is None
+
+
+def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: Path) -> None:
+    """kafka-console-consumer reads as a member and commits; kafka-consumer-groups describes, resets, and deletes what it left; records are
+    deleted, leaders elected."""
+    stub.create_topic("t", partitions=2, replication_factor=3)
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number, partition=number % 2)
+    wanted = ("--topic", "t", "--group", GROUP, "--from-beginning", "--timeout-ms", "60000")
+    read = shell("consumer.ConsoleConsumer", *wanted, "--max-messages", "10").split()
+    assert sorted(map(int, read)) == list(range(10))
+
+    assert shell.groups("--list").split() == [GROUP]
+    group = ("--group", GROUP)
+    lines = [line.split() for line in shell.groups("--describe", *group).splitlines() if line.startswith(GROUP)]
+    # group, topic, partition, committed, end, lag
+    assert sorted(line[1:6] for line in lines) == [["t", "0", "5", "5", "0"], ["t", "1", "5", "5", "0"]]
+    assert "Empty" in shell.groups("--describe", *group, "--state")
+    shell.groups("--reset-offsets", *group, "--topic", "t:0", "--to-offset", "3", "--execute")
+    read = shell("consumer.ConsoleConsumer", *wanted, "--max-messages", "2").split()
+    assert sorted(map(int, read)) == [6, 8]
+    assert "Successful" in shell.groups("--delete-offsets", *group, "--topic", "t")
+    shell.groups("--delete", *group)
+    assert shell.groups("--list").split() == []
+
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 2}]}))
+    assert "partition: t-0\tlow_watermark: 2" in shell("DeleteRecordsCommand", "--offset-json-file", str(offsets))
+    assert shell("GetOffsetShell", "--topic", "t", "--time", "earliest").split() == ["t:0:2", "t:1:0"]
+    preferred = stub.leader("t", 0)
+    stub.move_leader("t", 0)
+    shell("LeaderElectionCommand", "--election-type", "preferred", "--topic", "t", "--partition", "0")
+    assert stub.leader("t", 0) == preferred

@@ -1,0 +1,234 @@
+"""TLS and SASL with Apache Kafka at the other end: our producer on its listeners, through sessions that end; and Kafka's own tools on the
+stub's."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import producer.auth
+import producer.dialer
+from broker_stub import BrokerStub, Tls
+from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture
+from tests.certificates import Authority, Certificate
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.secure import MODULES, SESSION_MS, secure_kafka
+from tests.conformance.survival.reader import Admin, read_topic
+from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
+from tests.producer.stage import until
+
+pytestmark = pytest.mark.timeout(300)
+
+WAIT_S = 60.0
+SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(Path(tmp_path_factory.mktemp("ca")))
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Certificate:
+    return authority.issue("alice", common_name="alice")
+
+
+@pytest.fixture(scope="module")
+def kafka(authority: Authority) -> Iterator[KafkaCluster]:
+    require_kafka()
+    with secure_kafka(authority) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(kafka: KafkaCluster) -> str:
+    name = f"secure-{secrets.token_hex(4)}"
+    Admin(kafka.bootstrap).create(name, partitions=1)
+    return name
+
+
+def settings_for(listener: str, authority: Authority) -> dict[str, Any]:
+    """What a producer needs for that listener, but for its mechanism."""
+    protocol = {"SASL": "SASL_PLAINTEXT", "BRIEF": "SASL_PLAINTEXT", "SASL_TLS": "SASL_SSL", "BRIEF_TLS": "SASL_SSL"}.get(listener, "SSL")
+    return {"security_protocol": protocol, **({"ssl_cafile": authority.cafile} if protocol.endswith("SSL") else {})}
+
+
+def stored(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
+    """What a stranger reads, at the listener without TLS and SASL."""
+    return [message.value() for message in read_topic(kafka.bootstrap, topic)]
+
+
+@pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str) -> None:
+    """With and without TLS: each record is there, once and in order."""
+    settings = {**settings_for(listener, authority), **ours(mechanism)}
+    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), **settings) as ours_:
+        futures = [ours_.send(topic, b"%d" % number) for number in range(2_000)]
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(2_000))
+    assert stored(kafka, topic) == [b"%d" % number for number in range(2_000)]
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "ELSEWHERE"])
+def test_tls(kafka: KafkaCluster, authority: Authority, client: Certificate, topic: str, listener: str) -> None:
+    """TLS, TLS with a client certificate, and a host name that is not checked; small records and large ones."""
+    settings = settings_for(listener, authority)
+    settings |= {"ssl_certfile": client.certfile, "ssl_keyfile": client.keyfile} if listener == "MUTUAL" else {}
+    settings |= {"ssl.endpoint.identification.algorithm": "none"} if listener == "ELSEWHERE" else {}
+    values = [b"%d" % number for number in range(1_000)] + [bytes([number]) * 600_000 for number in range(5)]
+    with Producer({"bootstrap.servers": kafka.bootstrap_at(listener), **settings}) as ours_:
+        futures = [ours_.send(topic, value) for value in values]
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(len(values)))
+    assert stored(kafka, topic) == values
+
+
+@pytest.mark.parametrize(("listener", "mechanism"), [("BRIEF", "OAUTHBEARER"), *(("BRIEF_TLS", each) for each in MECHANISMS)])
+def test_sessions_that_end(
+    kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send across several lifetimes of connections.max.reauth.ms: the connections that it began with are authenticated again and
+    again, none is lost, and every record is there, once and in order."""
+    counted: Counter[str] = Counter()
+    perform, open_ = producer.auth.Login.perform, producer.dialer.Dialer.open
+
+    async def performing(self: Any, ask: Any) -> float | None:
+        counted["logins"] += 1
+        lifetime = await perform(self, ask)
+        counted["sessions"] += lifetime is not None and 0 < lifetime <= SESSION_MS / 1000
+        return lifetime
+
+    async def opening(self: Any, host: str, port: int) -> Any:
+        counted["links"] += 1
+        return await open_(self, host, port)
+
+    monkeypatch.setattr(producer.auth.Login, "perform", performing)
+    monkeypatch.setattr(producer.dialer.Dialer, "open", opening)
+    settings = {**settings_for(listener, authority), **ours(mechanism)}
+    futures: list[RecordFuture] = []
+    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=1, **settings) as ours_:
+        deadline = time.monotonic() + 40
+        while counted["sessions"] < counted["links"] + 3:
+            assert time.monotonic() < deadline, counted
+            futures.append(ours_.send(topic, b"%d" % len(futures)))
+            if len(futures) > 100:
+                until(futures[-100].done, "an old record is acknowledged")
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(len(futures)))
+    assert counted["links"] == 2
+    assert counted["sessions"] == counted["logins"]
+    assert stored(kafka, topic) == [b"%d" % number for number in range(len(futures))]
+
+
+WRONG = {"sasl_password": "quite-wrong"}
+PLAIN = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": USERS["alice"]}
+OAUTH = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: jwt(life_s=-20)}
+
+
+@pytest.mark.parametrize(
+    ("listener", "more", "kind", "words"),
+    [
+        ("TLS", {"ssl_cafile": None}, AuthenticationFailed, ["not signed by a CA that is trusted", "set ssl_cafile"]),
+        ("EXPIRED", {}, AuthenticationFailed, ["out of its time", "has expired"]),
+        ("ELSEWHERE", {}, AuthenticationFailed, ["not one for '127.0.0.1'", "ssl_check_hostname"]),
+        ("MUTUAL", {}, AuthenticationFailed, ["the broker wants a client certificate", "ssl_certfile"]),
+        ("MUTUAL", {"ssl_certfile": "stranger"}, AuthenticationFailed, ["does not accept the client certificate in ssl_certfile="]),
+        *(
+            ("SASL_TLS", {**ours(mechanism), **WRONG}, AuthenticationFailed, [f"sasl_mechanism={mechanism}", "'alice'", "sasl_password"])
+            for mechanism in PASSWORD_MECHANISMS
+        ),
+        ("SASL", OAUTH, AuthenticationFailed, ["token of 'alice', which expired", "invalid_token", "sasl_oauth_token_provider"]),
+        ("SASL", {"security_protocol": "PLAINTEXT"}, AuthenticationFailed, ["the listener wants SASL", "sasl_mechanism"]),
+        ("SASL_TLS", {"security_protocol": "SSL"}, AuthenticationFailed, ["the listener wants SASL", "SASL_SSL"]),
+        ("TLS", {"security_protocol": "PLAINTEXT", "ssl_cafile": None}, NoUsableBroker, ["the port wants TLS", "set it to SSL"]),
+        ("PLAINTEXT", {}, NoUsableBroker, ["the port has no TLS: security_protocol=SSL", "set it to PLAINTEXT"]),
+        ("PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT", "ssl_cafile": None, **PLAIN}, NoUsableBroker, ["does without SASL"]),
+    ],
+)
+def test_what_does_not_fit_is_said_within_seconds(
+    kafka: KafkaCluster,
+    authority: Authority,
+    tmp_path: Path,
+    listener: str,
+    more: dict[str, Any],
+    kind: type[NoUsableBroker],
+    words: list[str],
+) -> None:
+    """In Kafka's own words and alerts, each with its cause and its setting."""
+    if "ssl_certfile" in more:
+        more = {"ssl_certfile": Authority(tmp_path).issue("mallory").both}
+    address = kafka.bootstrap if listener == "PLAINTEXT" else kafka.bootstrap_at(listener)
+    with Producer(bootstrap_servers=address, **{**settings_for(listener, authority), **more}) as ours_:
+        began = time.monotonic()
+        with pytest.raises(NoUsableBroker) as refused:
+            ours_.send("t", b"x")
+        assert time.monotonic() - began < SECONDS
+    said = str(refused.value)
+    assert type(refused.value) is kind, said
+    assert [word for word in words if word not in said] == [], said
+    assert "quite-wrong" not in said
+
+
+def test_kafka_does_not_prepare_passwords(kafka: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password that SASLprep would change is made with Kafka's own tool: it is good as it was given, and its prepared form is not.
+    That is why SCRAM takes passwords as they are here."""
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    password, prepared = "pªssⅨ wörd", "passIX wörd"
+    change = ("--alter", "--add-config", f"SCRAM-SHA-256=[password={password}]", "--entity-type", "users", "--entity-name", "odd")
+    kafka.tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *change)
+    settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "odd"}
+    with Producer(settings, bootstrap_servers=kafka.bootstrap_at("SASL"), sasl_password=password) as good:
+        assert good.send(topic, b"x").result(WAIT_S).offset == 0
+    refusing = Producer(settings, bootstrap_servers=kafka.bootstrap_at("SASL"), sasl_password=prepared)
+    with refusing as bad, pytest.raises(AuthenticationFailed):
+        bad.send(topic, b"x")
+
+
+# -- Kafka's tools on the stub -----------------------------------------------------------------------------------------------
+
+
+def java(authority: Authority, client: Certificate, mechanism: str | None, file: Path) -> str:
+    """A configuration file for Kafka's tools, for TLS and that mechanism, or for mutual TLS."""
+    lines = {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority.cafile}
+    if mechanism is None:
+        lines |= {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.keystore.location": client.both}
+    else:
+        module = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
+        known = f'username="alice" password="{USERS["alice"]}"'
+        login = 'unsecuredLoginStringClaim_sub="alice"' if mechanism == "OAUTHBEARER" else known
+        jaas = f"{MODULES}.{module.get(mechanism, 'scram.ScramLoginModule')} required {login};"
+        lines |= {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    return str(file)
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, None], ids=lambda each: each or "mutual TLS")
+def test_kafkas_tools_on_the_stub(
+    kafka: KafkaCluster, authority: Authority, client: Certificate, tmp_path: Path, mechanism: str | None
+) -> None:
+    """ProducerPerformance writes and the console consumer reads, over TLS, under each mechanism and with a client certificate."""
+    config = java(authority, client, mechanism, tmp_path / "client.properties")
+    server = authority.issue("localhost", "127.0.0.1")
+    tls = Tls(server.both, client_ca=authority.cafile if mechanism is None else None)
+    with BrokerStub(tls=tls, sasl=USERS if mechanism is not None else None) as stub:
+        stub.create_topic("t", partitions=1)
+        kafka.tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--topic", "t", "--num-records", "200", "--record-size", "40", "--throughput", "-1"),
+            *("--bootstrap-server", stub.bootstrap, "--command-config", config),
+            timeout=90.0,
+        )
+        sent = [(record.value or b"").decode() for record in stub.records("t", 0)]
+        assert len(sent) == 200
+        shown = kafka.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", stub.bootstrap, "--topic", "t", "--partition", "0", "--offset", "earliest"),
+            *("--max-messages", "200", "--timeout-ms", "30000", "--command-config", config),
+            timeout=90.0,
+        )
+        assert shown.splitlines() == sent
