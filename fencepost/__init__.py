@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from broker_stub import Journal as Journal
     from broker_stub import Point as Point
     from broker_stub import RealClock as RealClock
+    from broker_stub import Sasl as Sasl
+    from broker_stub import Tls as Tls
     from broker_stub import VirtualClock as VirtualClock
     from broker_stub.proxy import FaultProxy as FaultProxy
     from fencepost._build import BuildInfo as BuildInfo
     from fencepost._build import build_info as build_info
+    from producer import AsyncProducer as AsyncProducer
+    from producer import AuthenticationFailed as AuthenticationFailed
     from producer import BufferFull as BufferFull
+    from producer import BulkFuture as BulkFuture
     from producer import ConfigError as ConfigError
+    from producer import Deliveries as Deliveries
     from producer import DeliveryError as DeliveryError
     from producer import DeliveryFatal as DeliveryFatal
     from producer import DeliveryTimeout as DeliveryTimeout
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from producer import Fenced as Fenced
     from producer import FencepostError as FencepostError
     from producer import Misuse as Misuse
+    from producer import NoUsableBroker as NoUsableBroker
     from producer import Partitioner as Partitioner
     from producer import Persisted as Persisted
     from producer import Producer as Producer
@@ -47,6 +54,8 @@ if TYPE_CHECKING:
     from producer import RecordRefused as RecordRefused
     from producer import RecordTooLarge as RecordTooLarge
     from producer import Retriable as Retriable
+    from producer import SaslMechanism as SaslMechanism
+    from producer import SecurityProtocol as SecurityProtocol
     from producer import Settings as Settings
     from producer import TopicUnavailable as TopicUnavailable
     from producer import UndeliveredRecords as UndeliveredRecords
@@ -54,12 +63,29 @@ if TYPE_CHECKING:
     from producer.wire.codes import ErrorCode as ErrorCode
 
 _HOMES = {
-    "broker_stub": ("BrokerStub", "Clock", "Exchange", "Fault", "Faults", "Heard", "Journal", "Point", "RealClock", "VirtualClock"),
+    "broker_stub": (
+        "BrokerStub",
+        "Clock",
+        "Exchange",
+        "Fault",
+        "Faults",
+        "Heard",
+        "Journal",
+        "Point",
+        "RealClock",
+        "Sasl",
+        "Tls",
+        "VirtualClock",
+    ),
     "broker_stub.proxy": ("FaultProxy",),
     "fencepost._build": ("BuildInfo", "build_info"),
     "producer": (
+        "AsyncProducer",
+        "AuthenticationFailed",
         "BufferFull",
+        "BulkFuture",
         "ConfigError",
+        "Deliveries",
         "DeliveryError",
         "DeliveryFatal",
         "DeliveryTimeout",
@@ -68,6 +94,7 @@ _HOMES = {
         "Fenced",
         "FencepostError",
         "Misuse",
+        "NoUsableBroker",
         "Partitioner",
         "Persisted",
         "Producer",
@@ -78,6 +105,8 @@ _HOMES = {
         "RecordRefused",
         "RecordTooLarge",
         "Retriable",
+        "SaslMechanism",
+        "SecurityProtocol",
         "Settings",
         "TopicUnavailable",
         "UndeliveredRecords",

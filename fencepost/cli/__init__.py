@@ -1,4 +1,4 @@
-"""The command line: `fencepost demo`, `fencepost broker`, `fencepost proxy`, `fencepost --version`.
+"""The command line: one module a command or group of commands, put together in `app`.
 
 `main` looks at the arguments before it loads anything: a broker that is started by a script should listen at once, so typer and rich, which
 take longer to load than the cluster takes to start, are only loaded for commands, options and mistakes that need them.

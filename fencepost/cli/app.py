@@ -10,8 +10,12 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.broker import run as run_broker
+from fencepost.cli.consume import consume
 from fencepost.cli.demo import demo
+from fencepost.cli.doctor import doctor
+from fencepost.cli.produce import produce
 from fencepost.cli.proxy import proxy
+from fencepost.cli.topics import topics
 
 app = typer.Typer(
     help="Write to Kafka exactly once, and try it: a producer, a broker for tests and a proxy that loses replies.",
@@ -46,10 +50,34 @@ def broker(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The first broker's port, the others follow it; 0 takes free ones.")] = 9092,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is created by being asked for.")] = 1,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A broker config of Kafka; repeatable.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The brokers' certificate (PEM): clients must speak TLS.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, where that is a file of its own.")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Who signs the clients' certificates: they must have one.")
+    ] = None,
+    sasl_user: Annotated[
+        list[str] | None, typer.Option(metavar="NAME:PASSWORD", help="Who may connect, with any SASL mechanism; repeatable.")
+    ] = None,
 ) -> None:
     """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
-    raise typer.Exit(run_broker(brokers=brokers, host=host, port=port, partitions=partitions, config=config))
+    raise typer.Exit(
+        run_broker(
+            brokers=brokers,
+            host=host,
+            port=port,
+            partitions=partitions,
+            config=config,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            sasl_user=sasl_user,
+        )
+    )
 
 
+app.command()(produce)
+app.command()(consume)
+app.command()(doctor)
+app.add_typer(topics, name="topics")
 app.command()(demo)
 app.command()(proxy)

@@ -29,16 +29,44 @@ def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
     return options if in_range else None
 
 
-def run(*, brokers: int = 1, host: str = "127.0.0.1", port: int = 9092, partitions: int = 1, config: Sequence[str] | None = None) -> int:
+def run(
+    *,
+    brokers: int = 1,
+    host: str = "127.0.0.1",
+    port: int = 9092,
+    partitions: int = 1,
+    config: Sequence[str] | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    tls_client_ca: str | None = None,
+    sasl_user: Sequence[str] | None = None,
+) -> int:
     """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
     from broker_stub.command import serve
 
     try:
-        serve(brokers=brokers, host=host, port=port, default_partitions=partitions, config=dict(map(_pair, config or ())))
+        serve(
+            brokers=brokers,
+            host=host,
+            port=port,
+            default_partitions=partitions,
+            config=dict(map(_pair, config or ())),
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            sasl_users=dict(map(_user, sasl_user or ())),
+        )
     except (OSError, ValueError) as error:
         print(f"fencepost broker: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, colon, password = text.partition(":")
+    if not colon or not name or not password:
+        raise ValueError("--sasl-user takes NAME:PASSWORD")
+    return name, password
 
 
 def _pair(text: str) -> tuple[str, str]:

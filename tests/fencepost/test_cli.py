@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 import fencepost
-from fencepost import BrokerStub, Producer
+from fencepost import AuthenticationFailed, BrokerStub, Producer
 from fencepost.cli import app, broker
 from producer.wire import (
     Message,
@@ -27,6 +28,7 @@ from producer.wire import (
     encode_request,
 )
 from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+from tests.certificates import Authority
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
@@ -142,7 +144,8 @@ def test_the_version_says_what_runs() -> None:
 
 def test_help_names_every_command() -> None:
     """Without a command, and with --help, every command is listed."""
-    assert all(command in fencepost_runs("--help").stdout for command in ("broker", "demo", "proxy"))
+    shown = fencepost_runs("--help").stdout
+    assert all(command in shown for command in ("broker", "consume", "demo", "doctor", "produce", "proxy", "topics"))
     assert "broker" in fencepost_runs().stderr + fencepost_runs().stdout
 
 
@@ -197,6 +200,8 @@ def test_plain_options_are_read_without_typer(arguments: list[str], options: dic
         ["--partitions", "0"],
         ["--brokers", "1", "--brokers", "2"],
         ["--config", "min.insync.replicas=2"],
+        ["--tls-cert", "server.pem"],
+        ["--sasl-user", "alice:secret"],
         ["--unknown", "1"],
         ["extra"],
     ],
@@ -221,6 +226,50 @@ def test_a_broker_serves_until_it_is_told_to_stop() -> None:
                 assert producer.partitions_for("greetings") == [0, 1]
             code, errors = ended(process, number)
             assert (code, errors.strip()) == (0, "stopped")
+
+
+def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
+    """With a certificate `fencepost broker` takes TLS only, with a client CA only clients that have a certificate, and with users only
+    those."""
+    authority = Authority(tmp_path)
+    server, client = authority.issue("localhost", "127.0.0.1"), authority.issue("alice")
+    tls = ("--tls-cert", server.certfile, "--tls-key", server.keyfile)
+    users = ("--sasl-user", "alice:a:secret", "--sasl-user", "bob:b")
+    trust = {"ssl_cafile": authority.cafile}
+    sasl = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "alice", "sasl_password": "a:secret"}
+    own = {"ssl_certfile": client.both}
+    with serving("broker", "--port", "0", *tls, *users) as (_, address):
+        with Producer({"bootstrap.servers": address, "security_protocol": "SASL_SSL", **trust, **sasl}) as producer:
+            assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
+        wrong = {"bootstrap.servers": address, "security_protocol": "SASL_SSL", **trust, **sasl, "sasl_password": "b"}
+        with Producer(wrong) as producer, pytest.raises(AuthenticationFailed):
+            producer.send("greetings", b"hello")
+    with serving("broker", "--port", "0", "--tls-cert", server.both, "--tls-client-ca", authority.cafile) as (_, address):
+        for more in (own, {}):
+            with Producer({"bootstrap.servers": address, "security_protocol": "SSL", **trust, **more}) as producer:
+                if more:
+                    assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
+                else:
+                    with pytest.raises(AuthenticationFailed, match="client certificate"):
+                        producer.send("greetings", b"hello")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tls-cert", "/no/such/file"], "there is no file '/no/such/file'"),
+        (["--tls-key", "/no/such/file"], "of no use without the brokers' certificate (--tls-cert)"),
+        (["--sasl-user", "alice"], "--sasl-user takes NAME:PASSWORD"),
+        (["--sasl-user", ":secret"], "--sasl-user takes NAME:PASSWORD"),
+    ],
+)
+def test_a_broker_says_what_is_wrong_with_its_security(arguments: list[str], words: str) -> None:
+    """One line on standard error, an exit code, and no password in it."""
+    refused = fencepost_runs("broker", "--port", "0", *arguments)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
+    assert refused.stderr.startswith("fencepost broker: ")
+    assert words in refused.stderr
+    assert "secret" not in refused.stderr
 
 
 def test_a_broker_says_why_it_cannot_start() -> None:

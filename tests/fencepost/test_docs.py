@@ -31,8 +31,9 @@ def defined(path: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def make_errors() -> ModuleType:
-    spec = spec_from_file_location("make_errors", ROOT / "docs" / "make_errors.py")
+def generator(name: str) -> ModuleType:
+    """The script that writes a page."""
+    spec = spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -49,7 +50,13 @@ def rows(page: Path) -> list[list[str]]:
 
 def test_the_error_page_is_what_the_verdict_table_says() -> None:
     """docs/errors.md is what `python docs/make_errors.py` writes from the table and the exceptions."""
-    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == make_errors().page(), "run: python docs/make_errors.py"
+    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == generator("make_errors").page(), "run: python docs/make_errors.py"
+
+
+def test_the_protocol_page_is_what_the_handlers_say() -> None:
+    """docs/protocol.md is what `python docs/make_protocol.py` writes from the handlers and the messages."""
+    written = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    assert written == generator("make_protocol").page(), "run: python docs/make_protocol.py"
 
 
 def test_the_error_page_has_every_row_and_every_exception() -> None:

@@ -12,23 +12,29 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CODE_LINES_MAX = 12
 
 
-def program() -> str:
-    (code,) = re.finditer(r"```python\n(.*?)```", README, re.DOTALL)
-    return code[1]
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_program_runs_as_printed() -> None:
     """The README's program runs, loses a reply, and ends with each record once."""
-    ran = subprocess.run([sys.executable, "-c", program()], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([sys.executable, "-c", programs()[0]], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "RecordMetadata(topic='greetings', partition=0, offset=999" in ran.stdout
     assert "1 batch came twice and was refused" in ran.stdout
     assert ran.stderr == ""
 
 
+def test_the_asyncio_program_runs_as_printed() -> None:
+    """One record and ten thousand more, all acknowledged."""
+    ran = subprocess.run([sys.executable, "-c", programs()[1]], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
+
+
 def test_the_program_is_short() -> None:
     """Twelve lines are enough to write exactly once."""
-    assert len([line for line in program().splitlines() if line.strip()]) <= CODE_LINES_MAX
+    assert len([line for line in programs()[0].splitlines() if line.strip()]) <= CODE_LINES_MAX
 
 
 def test_the_commands_are_there() -> None:
@@ -44,10 +50,11 @@ def test_the_commands_are_there() -> None:
 def test_the_shell_lines_have_options_that_exist() -> None:
     """Every `fencepost` line of the README names commands and options that the command line has."""
     lines = re.findall(r"^    fencepost (\w+) (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
-    assert {command for command, _ in lines} >= {"broker", "proxy"}
+    assert {command for command, _ in lines} >= {"broker", "consume", "doctor", "produce", "proxy", "topics"}
     for command, arguments in lines:
+        group = arguments.split()[:1] if command == "topics" else []
         shown = subprocess.run(
-            [sys.executable, "-m", "fencepost", command, "--help"], capture_output=True, text=True, timeout=60, check=True
+            [sys.executable, "-m", "fencepost", command, *group, "--help"], capture_output=True, text=True, timeout=60, check=True
         )
         for option in re.findall(r"--[\w-]+", arguments):
             assert option in shown.stdout

@@ -1,0 +1,179 @@
+"""`fencepost consume`: a topic's records on standard output, read by confluent-kafka.
+
+It joins no group and commits nothing, so that looking at a topic changes nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+ASK_S: Final = 10.0
+POLL_S: Final = 0.2
+POLLED_MAX: Final = 1_000
+
+
+class Isolation(enum.StrEnum):
+    """Which records of transactions are shown."""
+
+    COMMITTED = "read_committed"
+    UNCOMMITTED = "read_uncommitted"
+
+
+def consume(
+    topic: Annotated[str, typer.Option(help="What to read.")],
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+    ] = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record instead of the next one.")] = False,
+    offset: Annotated[int | None, typer.Option(help="Begin with this offset; -N begins N before the end.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
+    max_messages: Annotated[int | None, typer.Option(min=1, help="End after so many; exit code 1 if fewer come.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="End when nothing has come for so long.")] = None,
+    exit_eof: Annotated[bool, typer.Option("--exit-eof", help="End at the end of every partition.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a record; bytes that are no text as {base64: ...}.")] = False,
+    isolation: Annotated[Isolation, typer.Option(help="Whether records of aborted and open transactions are shown.")] = Isolation.COMMITTED,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")] = None,
+) -> None:
+    """Print a topic's values, one a line, until Ctrl-C; what no terminal should see is escaped."""
+    with complaining("consume"):
+        if from_beginning and offset is not None:
+            raise Complaint("--from-beginning and --offset exclude each other")
+        reader = Reader(bootstrap_from(bootstrap), pairs("--config", config), isolation)
+        try:
+            begin = 0 if from_beginning else offset
+            reader.assign(topic, partition, begin, oldest=from_beginning)
+            came = reader.run(_as_json if json else _as_text, limit=max_messages, timeout_s=timeout, exit_eof=exit_eof)
+        finally:
+            reader.close()
+        if max_messages is not None and came < max_messages:
+            raise Complaint(f"only {came} of {max_messages} records came", code=1)
+
+
+class Reader:
+    """A consumer of fixed partitions."""
+
+    def __init__(self, bootstrap: str, settings: dict[str, str], isolation: Isolation) -> None:
+        from confluent_kafka import Consumer, KafkaException
+
+        from fencepost.cli.reaching import reach
+
+        reach(bootstrap, settings)
+        self._left: set[int] = set()
+        self._trouble = ""
+        fixed: dict[str, Any] = {
+            "group.id": "fencepost-consume",  # librdkafka wants one; it is never joined
+            "client.id": "fencepost-consume",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+        }
+        own = {"bootstrap.servers": bootstrap, "isolation.level": isolation.value, "error_cb": self._hear}
+        try:
+            self._consumer: Consumer = Consumer({**fixed, **settings, **own})
+        except KafkaException as error:
+            raise Complaint(f"--config: {error.args[0].str()}") from None
+
+    def assign(self, topic: str, chosen: list[int] | None, begin: int | None, *, oldest: bool) -> None:
+        """Begin at that offset of each partition, so many before its end if it is negative, at the end for None."""
+        from confluent_kafka import TopicPartition
+
+        known = self._ask(lambda: self._consumer.list_topics(topic, timeout=ASK_S)).topics[topic]
+        if known.error is not None:
+            raise Complaint(f"topic {topic!r}: {known.error.str()}")
+        for number in chosen or ():
+            if number not in known.partitions:
+                raise Complaint(f"--partition {number}: topic {topic!r} has partitions 0 to {len(known.partitions) - 1}")
+        places = []
+        for number in sorted(chosen or known.partitions):
+            at = TopicPartition(topic, number)
+            low, high = self._ask(partial(self._consumer.get_watermark_offsets, at, timeout=ASK_S))
+            at.offset = high if begin is None else low if oldest else begin if begin >= 0 else max(low, high + begin)
+            if not low <= at.offset <= high:
+                raise Complaint(f"--offset {begin}: partition {number} has offsets {low} to {high}")
+            places.append(at)
+        self._left = {at.partition for at in places}
+        self._consumer.assign(places)
+
+    def run(self, show: Callable[[Message], str], *, limit: int | None, timeout_s: float | None, exit_eof: bool) -> int:
+        """Print until the limit, the end or Ctrl-C; returns how many."""
+        came, came_at = 0, time.monotonic()
+        out = sys.stdout
+        try:
+            while limit is None or came < limit:
+                wanted = POLLED_MAX if limit is None else min(POLLED_MAX, limit - came)
+                # The ends of partitions are among what is polled.
+                for message in self._consumer.consume(wanted, timeout=POLL_S):
+                    error = message.error()
+                    if error is not None:
+                        self._note(message, error)
+                        continue
+                    self._left.add(message.partition() or 0)
+                    out.write(show(message) + "\n")
+                    came, came_at = came + 1, time.monotonic()
+                out.flush()
+                if (exit_eof and not self._left) or (timeout_s is not None and time.monotonic() - came_at > timeout_s):
+                    return came
+        except KeyboardInterrupt:
+            out.flush()
+        return came
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _note(self, message: Message, error: KafkaError) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._left.discard(message.partition() or 0)
+        elif not error.retriable():
+            raise Complaint(f"{message.topic()}-{message.partition()}: {error.str()}", code=1)
+
+    def _ask(self, ask: Callable[[], Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return ask()
+        except KafkaException as error:
+            raise Complaint(f"{error.args[0].str()}{f' ({self._trouble})' if self._trouble else ''}") from None
+
+    def _hear(self, error: Any) -> None:
+        self._trouble = error.str()
+
+
+def _as_text(message: Message) -> str:
+    from fencepost.cli.shown import shown
+
+    return shown(message.value())
+
+
+def _as_json(message: Message) -> str:
+    import msgspec
+
+    from fencepost.cli.shown import as_json
+
+    _, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or ()  # its declared type knows only a dictionary
+    told = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp_ms,
+        "key": as_json(message.key()),
+        "value": as_json(message.value()),
+        "headers": [[name, as_json(value)] for name, value in headers],
+    }
+    return msgspec.json.encode(told).decode()

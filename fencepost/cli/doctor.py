@@ -1,0 +1,57 @@
+"""`fencepost doctor`: what a cluster offers, and why a producer would fail there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli.complaints import complaining, pairs
+
+if TYPE_CHECKING:
+    from fencepost.cli.verdicts import Finding
+
+
+def doctor(
+    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="HOST:PORT of a broker; several with commas.")],
+    topic: Annotated[str | None, typer.Option(help="Look at this topic too.")] = None,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Try whether transactions are permitted; leaves a transactional id that expires.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")] = None,
+) -> None:
+    """Find out why a producer would fail: addresses, versions, permissions, and with --topic the topic.
+
+    Exit code 1 if any finding is FAIL. No record is written, and no topic created.
+    """
+    with complaining("doctor"):
+        import asyncio
+
+        from fencepost.cli.examining import examine
+        from fencepost.cli.reaching import settings_for
+        from fencepost.cli.verdicts import Verdict
+
+        settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **pairs("--config", config)})
+        findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
+        if json:
+            import msgspec
+
+            for finding in findings:
+                print(msgspec.json.encode(finding).decode())
+        else:
+            _show(findings)
+        raise typer.Exit(1 if any(each.verdict is Verdict.FAIL for each in findings) else 0)
+
+
+def _show(findings: list[Finding]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
+    table = Table("", "about", "finding", box=box.SIMPLE_HEAD, pad_edge=False)
+    for each in findings:
+        table.add_row(Text(each.verdict.value, style=colours.get(each.verdict.value, "")), Text(each.subject), Text(each.words))
+    Console(highlight=False).print(table)

@@ -1,0 +1,269 @@
+"""Lines, JSON lines and CSV as chunks of rows for `send_many`, each row with its line number and its bytes as they were.
+
+What has come is handed on at once; nothing waits for a chunk to be full. A line that makes no record is named in its chunk and holds up no
+other. It keeps no more of its input than the chunk that it makes: a longer line than LINE_BYTES_MAX is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import select
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.cli.complaints import Complaint
+from fencepost.cli.sending import InputBroken
+from fencepost.cli.stopping import Stop
+from producer import BulkFuture, Producer
+
+BLOCK_BYTES: Final = 256 * 1024
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+CSV_ROWS_MAX: Final = 4_096
+TICK_S: Final = 0.2
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+Row = Any
+Convert = Callable[[bytes], Row]
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """Which fields of a record become its key, its value (None: the whole record) and its headers."""
+
+    key: str | None = None
+    value: str | None = None
+    headers: tuple[str, ...] = ()
+
+    @property
+    def none(self) -> bool:
+        return self.key is None and self.value is None and not self.headers
+
+
+class RowChunk:
+    """Rows that can be sent, and those lines that make none."""
+
+    unit = "line"
+
+    def __init__(self, rows: list[Row], numbers: Sequence[int], raws: list[bytes], bad: list[tuple[int, bytes, str]]) -> None:
+        self.rows = rows
+        self.numbers = numbers
+        self.raws = raws
+        self.bad = bad
+        self.size = sum(map(len, raws))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def send(self, producer: Producer, topic: str, begin: int, end: int) -> BulkFuture:
+        return producer.send_many(topic, self.rows[begin:end] if begin or end < len(self.rows) else self.rows)
+
+
+class Lines:
+    """The lines of a file or a pipe without their newlines. It stops when it is told to, and then forgets the line that was not ended."""
+
+    def __init__(self, fd: int, stop: Stop, tick: Callable[[], None]) -> None:
+        self._fd = fd
+        self._stop = stop
+        self._tick = tick
+        self._parts: list[bytes] = []
+        self._held = 0
+        self.ready: deque[bytes] = deque()
+        self.bytes_read = 0
+        self.number = 0  # of the line that was taken last
+        self.over = False
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it ended because it was told to: the record that was begun is none."""
+        return self.over and bool(self._stop.signal)
+
+    def batch(self) -> list[bytes]:
+        """All that has come, at least one line; none at the end."""
+        while not self.ready and not self.over:
+            self._more()
+        lines = list(self.ready)
+        self.ready.clear()
+        self.number += len(lines)
+        return lines
+
+    def take(self) -> bytes | None:
+        """The next line, None at the end."""
+        while not self.ready and not self.over:
+            self._more()
+        if not self.ready:
+            return None
+        self.number += 1
+        return self.ready.popleft()
+
+    def _more(self) -> None:
+        block = self._read()
+        self.bytes_read += len(block)
+        if not block:
+            self.over = True
+            if self._parts and not self._stop.signal:
+                self.ready.append(b"".join(self._parts))
+            return
+        first, newline, rest = block.partition(b"\n")
+        self._parts.append(first)
+        self._held += len(first)
+        if self._held > LINE_BYTES_MAX:
+            raise InputBroken(
+                f"line {self.number + len(self.ready) + 1} is longer than {LINE_BYTES_MAX >> 20} MiB: is this a file of lines?"
+            )
+        if newline:
+            lines = [b"".join(self._parts), *rest.split(b"\n")]
+            self._parts = [lines.pop()]
+            self._held = len(self._parts[0])
+            self.ready.extend(lines)
+            if not self._held:
+                self._parts = []
+
+    def _read(self) -> bytes:
+        while not self._stop.signal:
+            able, _, _ = select.select([self._fd, self._stop.fd], [], [], TICK_S)
+            if self._fd in able and not self._stop.signal:
+                return os.read(self._fd, BLOCK_BYTES)
+            self._tick()
+        return b""
+
+
+def line_chunks(lines: Lines) -> Iterator[RowChunk]:
+    """Every line is a value."""
+    while batch := lines.batch():
+        yield RowChunk(list(batch), range(lines.number - len(batch) + 1, lines.number + 1), batch, [])
+
+
+def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
+    """Every line is a JSON value; with fields, an object. Blank lines are passed over."""
+    convert = json_converter(fields)
+    while batch := lines.batch():
+        rows, numbers, raws, bad = [], [], [], []
+        for number, raw in enumerate(batch, lines.number - len(batch) + 1):
+            if not raw.strip():
+                continue
+            try:
+                rows.append(convert(raw))
+            except ValueError as error:  # msgspec's errors are some
+                bad.append((number, raw, str(error)))
+            else:
+                numbers.append(number)
+                raws.append(raw)
+        yield RowChunk(rows, numbers, raws, bad)
+
+
+def json_converter(fields: Fields) -> Convert:
+    """How a line becomes a row. It raises ValueError."""
+    if fields.none:
+        check = msgspec.json.Decoder(msgspec.Raw)
+        return lambda raw: check.decode(raw) and raw.strip()
+    decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+    def convert(raw: bytes) -> Row:
+        found = decoder.decode(raw)
+        key = as_bytes(found, fields.key) if fields.key is not None else None
+        value = as_bytes(found, fields.value) if fields.value is not None else raw.strip()
+        return (key, value, [(name, as_bytes(found, name)) for name in fields.headers]) if fields.headers else (key, value)
+
+    return convert
+
+
+def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
+    """A string's text, None for null, and of everything else the JSON as it stands there."""
+    raw = found.get(name)
+    if raw is None:
+        raise ValueError(f"there is no field {name!r}; the fields are {', '.join(found) or 'none'}")
+    text = bytes(raw)
+    if text.startswith(b'"'):
+        return msgspec.json.decode(text, type=str).encode()
+    return None if text == b"null" else text
+
+
+class CsvLines:
+    """Lines as the csv module wants them, and the bytes that it took for a row."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.taken: list[bytes] = []
+
+    def __iter__(self) -> CsvLines:
+        return self
+
+    def __next__(self) -> str:
+        raw = self._lines.take()
+        if raw is None:
+            raise StopIteration
+        self.taken.append(raw)
+        if self._lines.number == 1:
+            raw = raw.removeprefix(BYTE_ORDER_MARK)
+        return raw.decode("utf-8", "surrogateescape") + "\n"
+
+
+def csv_header(source: CsvLines, fields: Fields) -> list[str]:
+    """The names of the columns, which must be those that are asked for."""
+    header = next(csv.reader(source, strict=True), [])
+    for option, name in [
+        ("--key-field", fields.key),
+        ("--value-field", fields.value),
+        *(("--header-field", each) for each in fields.headers),
+    ]:
+        if name is not None and name not in header:
+            raise Complaint(f"{option} {name}: the first line has no such column, but {', '.join(header) or 'nothing'}")
+    doubled = next((name for name in header if header.count(name) > 1), None)
+    if doubled is not None:
+        raise Complaint(f"the first line names the column {doubled!r} twice")
+    return header
+
+
+def csv_chunks(lines: Lines, source: CsvLines, header: list[str], fields: Fields) -> Iterator[RowChunk]:
+    """Every row is a record; its value is one column, or the whole row as a JSON object."""
+    csv.field_size_limit(LINE_BYTES_MAX)
+    reader = csv.reader(source, strict=True)
+    convert = csv_converter(header, fields)
+    rows: list[Row] = []
+    numbers: list[int] = []
+    raws: list[bytes] = []
+    bad: list[tuple[int, bytes, str]] = []
+    while True:
+        source.taken = []
+        begin = lines.number + 1
+        try:
+            cells = next(reader, None)
+            if cells is None:
+                break
+            row = convert(cells) if cells else None
+        except (csv.Error, ValueError) as error:
+            if not lines.cut_short:
+                bad.append((begin, b"\n".join(source.taken), str(error)))
+        else:
+            if cells:
+                rows.append(row)
+                numbers.append(begin)
+                raws.append(b"\n".join(source.taken))
+        if not lines.ready or len(rows) + len(bad) >= CSV_ROWS_MAX:
+            yield RowChunk(rows, numbers, raws, bad)
+            rows, numbers, raws, bad = [], [], [], []
+    if rows or bad:
+        yield RowChunk(rows, numbers, raws, bad)
+
+
+def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Row]:
+    """How a row of cells becomes a row to send. It raises ValueError."""
+    place = {name: number for number, name in enumerate(header)}
+
+    def cell(cells: list[str], name: str) -> bytes:
+        return cells[place[name]].encode("utf-8", "surrogateescape")
+
+    def convert(cells: list[str]) -> Row:
+        if len(cells) != len(header):
+            raise ValueError(f"{len(cells)} cells where the first line names {len(header)} columns")
+        key = cell(cells, fields.key) if fields.key is not None else None
+        if fields.value is not None:
+            value = cell(cells, fields.value)
+        else:
+            value = msgspec.json.encode(dict(zip(header, cells, strict=True)))
+        return (key, value, [(name, cell(cells, name)) for name in fields.headers]) if fields.headers else (key, value)
+
+    return convert

@@ -1,0 +1,93 @@
+"""The files of `fencepost produce --failed-to`: the failed records as they came, and for each of them why it failed.
+
+A run without failures makes none of them. What they hold can be given to `fencepost produce` again as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fencepost.cli.complaints import Complaint
+from fencepost.cli.sending import Failure
+
+
+class Kept:
+    """The files of --failed-to, made when the first record fails: a run without failures leaves none behind."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.reasons = path.with_name(f"{path.name}.reasons") if path is not None else None
+        self._stack = ExitStack()
+        self._told: Any = None
+        if path is not None and not path.parent.is_dir():
+            raise Complaint(f"--failed-to {path}: there is no directory {path.parent}")
+
+    def lines(self, header: bytes | None = None) -> Late | None:
+        return self.make(lambda path: LineSink(path, header))
+
+    def make(self, make: Callable[[Path], Any]) -> Late | None:
+        path = self._path
+        return Late(lambda: self._stack.enter_context(_closing(make(path)))) if path is not None else None
+
+    def tell(self, failure: Failure) -> None:
+        """One JSON object a failed record, in the order of the other file."""
+        if self.reasons is None:
+            return
+        if self._told is None:
+            self._told = self._stack.enter_context(self.reasons.open("wb"))
+        told = {"number": failure.number, "persisted": failure.persisted.name, "reason": failure.reason}
+        self._told.write(msgspec.json.encode(told) + b"\n")
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class Late:
+    """A sink that is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._sink: Any = None
+
+    @property
+    def sink(self) -> Any:
+        if self._sink is None:
+            self._sink = self._make()
+        return self._sink
+
+    def keep(self, chunk: Any, indexes: list[int]) -> None:
+        self.sink.keep(chunk, indexes)
+
+    def keep_raw(self, raw: bytes) -> None:
+        self.sink.keep_raw(raw)
+
+
+class LineSink:
+    """Failed lines as they came, below the header of a CSV file."""
+
+    def __init__(self, path: Path, header: bytes | None) -> None:
+        self._file = path.open("wb")
+        if header is not None:
+            self.keep_raw(header)
+
+    def keep(self, chunk: Any, indexes: list[int]) -> None:
+        self._file.writelines(chunk.raws[index] + b"\n" for index in indexes)
+
+    def keep_raw(self, raw: bytes) -> None:
+        self._file.write(raw + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def _closing(sink: Any) -> Iterator[Any]:
+    try:
+        yield sink
+    finally:
+        sink.close()

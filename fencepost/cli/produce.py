@@ -1,0 +1,283 @@
+"""`fencepost produce`: a file or a pipe into a topic, and which of its records did not get there.
+
+It guesses the format from the file's name and no types from its content: what is no string or binary is sent as the JSON that it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fencepost.cli.inputs import Fields
+    from fencepost.cli.kept import Kept
+    from fencepost.cli.sending import Failure, Outcome, Sending
+    from fencepost.cli.stopping import Stop
+    from producer import Producer
+
+TOPIC_WAIT_S: Final = 15.0
+FULL_WAIT_S: Final = 60.0
+ACCEPT_MS: Final = 500
+SHOWN_MAX: Final = 20
+
+
+class Format(enum.StrEnum):
+    """How the input is to be read."""
+
+    LINES = "lines"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+SUFFIXES: Final = {
+    ".json": Format.JSON,
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+    ".pq": Format.PARQUET,
+}
+
+
+def produce(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What to send; - is standard input.")],
+    topic: Annotated[str, typer.Option(help="Where to.")],
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+    ] = None,
+    format: Annotated[Format | None, typer.Option(help="How to read it; otherwise by the file's suffix, lines for others.")] = None,
+    key_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field or column that is the key.")] = None,
+    value_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The field or column that is the value; the whole record if left out.")
+    ] = None,
+    header_field: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A field or column that becomes the header of that name; repeatable.")
+    ] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")] = None,
+    failed_to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the failed records here as they came, and why each failed in FILE.reasons.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, and a report only of failures.")] = False,
+) -> None:
+    """Send lines, JSON lines, CSV or Parquet to a topic, exactly once each.
+
+    Exit code 0 if all were acknowledged, 1 if some were not, 2 if nothing was sent because of the options, the input or the address, 130
+    after Ctrl-C.
+    """
+    with complaining("produce"):
+        raise typer.Exit(
+            _run(file, topic, bootstrap_from(bootstrap), format, (key_field, value_field, header_field), config, failed_to, quiet)
+        )
+
+
+def _run(
+    name: str,
+    topic: str,
+    bootstrap: str,
+    format: Format | None,
+    named: tuple[str | None, str | None, list[str] | None],
+    config: list[str] | None,
+    failed_to: Path | None,
+    quiet: bool,
+) -> int:
+    from rich.console import Console
+
+    from fencepost.cli.inputs import Fields
+    from fencepost.cli.kept import Kept
+    from fencepost.cli.sending import Sending
+    from fencepost.cli.stopping import Stop
+
+    fields = Fields(named[0], named[1], tuple(named[2] or ()))
+    kind = format or SUFFIXES.get(Path(name).suffix.lower(), Format.LINES)
+    if kind is Format.LINES and not fields.none:
+        raise Complaint("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
+    console = Console(stderr=True, highlight=False)
+    with ExitStack() as stack:
+        fd = _opened(name, stack)
+        producer, patience_s, leave_s = _producer(bootstrap, topic, pairs("--config", config))
+        stack.callback(_closed, producer)
+        begun = time.monotonic()
+        with Stop() as stop:
+            kept = Kept(failed_to)
+            sending = Sending(producer, topic, stop=stop, patience_s=patience_s, leave_s=leave_s, told=kept.tell)
+            stack.callback(kept.close)
+            sending.notice = lambda words: console.print(words, markup=False, soft_wrap=True)
+            total = os.fstat(fd).st_size if name != "-" else 0
+            with _bar(console, sending, total=total, quiet=quiet) as tick:
+                outcome = _sent(sending, kept, kind, fd, name, fields, stop, tick)
+        _report(console, name, outcome, time.monotonic() - begun, unit="row" if kind is Format.PARQUET else "line", quiet=quiet)
+        if outcome.failed and failed_to is not None:
+            console.print(f"they are kept in {failed_to}, and why each failed in {kept.reasons}", markup=False, soft_wrap=True)
+    if stop.signal:
+        return 128 + stop.signal
+    return 1 if outcome.failed or outcome.stopped else 0
+
+
+# -- the input ---------------------------------------------------------------------------------------------------------------
+
+
+def _opened(name: str, stack: ExitStack) -> int:
+    if name == "-":
+        return sys.stdin.fileno()
+    try:
+        fd = os.open(name, os.O_RDONLY)
+    except OSError as error:
+        raise Complaint(f"{name} cannot be read: {error.strerror}") from None
+    stack.callback(os.close, fd)
+    if os.path.isdir(name):
+        raise Complaint(f"{name} is a directory")
+    return fd
+
+
+def _sent(
+    sending: Sending, kept: Kept, kind: Format, fd: int, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]
+) -> Outcome:
+    """Read it as what it is, and send it."""
+    if kind is Format.PARQUET:
+        return _sent_parquet(sending, kept, name, fields, stop, tick)
+    from fencepost.cli.inputs import CsvLines, Lines, csv_chunks, csv_header, json_chunks, line_chunks
+
+    lines = Lines(fd, stop, lambda: sending.tick())
+    sending.tick = lambda: tick(lines.bytes_read)
+    if kind is Format.LINES:
+        sending.keep_in(kept.lines())
+        return sending.run(line_chunks(lines))
+    if kind is Format.JSON:
+        sending.keep_in(kept.lines())
+        return sending.run(json_chunks(lines, fields))
+    source = CsvLines(lines)
+    header = csv_header(source, fields)
+    sending.keep_in(kept.lines(b"\n".join(source.taken)))
+    return sending.run(csv_chunks(lines, source, header, fields))
+
+
+def _sent_parquet(sending: Sending, kept: Kept, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]) -> Outcome:
+    if name == "-":
+        raise Complaint("a Parquet file is read from its end, which standard input does not have: name a file")
+    try:
+        from fencepost.cli.parquet import ParquetSink, arrow_chunks, columns_of, open_parquet
+    except ImportError:
+        raise Complaint("Parquet needs pyarrow: pip install 'fencepost[arrow]'") from None
+    with open_parquet(Path(name)) as file:
+        columns = columns_of(file, fields)
+        size, rows = os.stat(name).st_size, max(1, file.metadata.num_rows)
+        sending.tick = lambda: tick(size * sending.outcome.read // rows)
+        sending.keep_in(kept.make(lambda path: ParquetSink(path, file.schema_arrow)))
+        try:
+            return sending.run(arrow_chunks(file, columns, stop))
+        except (TypeError, ValueError) as error:
+            raise Complaint(str(error)) from None
+
+
+# -- the producer ------------------------------------------------------------------------------------------------------------
+
+
+def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, float, float]:
+    """One that knows the topic; how long to wait for room, and how long for deliveries after a signal."""
+    from producer import ConfigError, FencepostError, Misuse, Producer
+    from producer.config import read_settings
+
+    given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
+    for name in ("bootstrap.servers", "bootstrap_servers"):
+        if name in settings:
+            raise Complaint(f"--config {name}: give --bootstrap instead")
+    for name in ("client.id",):
+        if name in settings:
+            del given["client_id"]
+    try:
+        read = read_settings({"bootstrap_servers": bootstrap, **given})
+        chosen = given.keys() & {"max_block_ms", "max.block.ms"}
+        given = {name: value for name, value in given.items() if name not in chosen}
+        # Waiting for room is cut into pieces, between which a signal is looked at.
+        producer = Producer(bootstrap_servers=bootstrap, **given, max_block_ms=ACCEPT_MS)
+    except ConfigError as error:
+        raise Complaint(str(error)) from None
+    wait_s = read.max_block_ms / 1000 if chosen else TOPIC_WAIT_S
+    try:
+        producer.partitions_for(topic, wait_s)
+    except (FencepostError, Misuse, ValueError) as error:
+        _closed(producer)
+        raise Complaint(str(error)) from None
+    except BaseException:
+        _closed(producer)
+        raise
+    return producer, read.max_block_ms / 1000 if chosen else FULL_WAIT_S, read.exit_flush_ms / 1000
+
+
+def _closed(producer: Producer) -> None:
+    from producer import UndeliveredRecords
+
+    try:
+        producer.close(0)
+    except UndeliveredRecords:
+        return  # only where something else went wrong, and that is being told
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _bar(console: Console, sending: Sending, *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """How much of the input has been read, and how many records are acknowledged, how fast. Nothing where nobody looks."""
+    if quiet or not console.is_terminal:
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.fields[acknowledged]:,} acknowledged"), TextColumn("{task.fields[speed]:,.0f} records/s"))
+    begun = time.monotonic()
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("", total=total or None, acknowledged=0, speed=0.0)
+
+        def tick(done: int) -> None:
+            acknowledged = sending.outcome.acknowledged
+            speed = acknowledged / max(0.001, time.monotonic() - begun)
+            progress.update(task, completed=done, acknowledged=acknowledged, speed=speed)
+
+        yield tick
+
+
+def _report(console: Console, name: str, outcome: Outcome, seconds: float, *, unit: str, quiet: bool) -> None:
+    def say(words: str) -> None:
+        console.print(words, markup=False, soft_wrap=True)
+
+    source = "standard input" if name == "-" else name
+    if not quiet or outcome.failed or outcome.stopped:
+        speed = outcome.acknowledged / max(0.001, seconds)
+        failed = f", {outcome.failed:,} failed" if outcome.failed else ""
+        say(f"{source}: {outcome.acknowledged:,} records acknowledged{failed}, in {seconds:.1f} s ({speed:,.0f} records/s)")
+    runs = _runs(outcome.failures)
+    for first, last, failure in runs[:SHOWN_MAX]:
+        where = f"{unit} {first}" if first == last else f"{unit}s {first} to {last}"
+        may = {"NO": "not in the log", "MAYBE": "may be in the log", "YES": "in the log"}[failure.persisted.name]
+        say(f"  {where}: {failure.reason} ({may})")
+    if len(runs) > SHOWN_MAX or len(outcome.failures) < outcome.failed:
+        say("  and others; --failed-to FILE names them all")
+    if outcome.maybe:
+        say(f"  {outcome.maybe:,} of the failed records may be in the log: sending them again may double them")
+    if outcome.stopped:
+        say(f"stopped: {outcome.stopped}; nothing from {unit} {outcome.next} on was read")
+
+
+def _runs(failures: list[Failure]) -> list[tuple[int, int, Failure]]:
+    """Neighbours that failed for one reason, as one."""
+    runs: list[tuple[int, int, Failure]] = []
+    for failure in sorted(failures, key=lambda each: each.number):
+        if runs and runs[-1][1] + 1 == failure.number and runs[-1][2].reason == failure.reason:
+            runs[-1] = (runs[-1][0], failure.number, failure)
+        else:
+            runs.append((failure.number, failure.number, failure))
+    return runs

@@ -1,0 +1,54 @@
+"""Whether a broker can be reached at an address, found out before librdkafka tries: it goes on trying where the reason will not go away.
+
+The answer is a sentence that names what was found there and the setting that does not fit it. It only opens a connection and hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fencepost.cli.complaints import Complaint
+from producer.config import DOTTED, addresses, read_settings
+from producer.core.errors import ConfigError
+from producer.core.settings import Settings
+from producer.dialer import Dialer
+
+REACH_MS: Final = 5_000
+SHARED: Final = ("security.", "ssl.", "sasl.")
+
+
+def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Settings:
+    """The producer's settings for links; a Complaint where they contradict themselves."""
+    try:
+        return read_settings({"bootstrap_servers": bootstrap, "socket_connection_setup_timeout_ms": REACH_MS, **more, **given})
+    except ConfigError as error:
+        raise Complaint(str(error)) from None
+
+
+def reach(bootstrap: str, given: Mapping[str, str]) -> None:
+    """Return once one of the addresses answers as a broker; a Complaint says for each why it does not. `given`: librdkafka's settings."""
+    shared = {name: value for name, value in given.items() if name.startswith(SHARED)}
+    # What only librdkafka understands it has to try by itself; an address can be read all the same.
+    foreign = shared.keys() - DOTTED.keys()
+    settings = settings_for(bootstrap, {} if foreign else shared)
+    if not foreign:
+        reasons = asyncio.run(_try_each(settings))
+        if reasons:
+            raise Complaint("; ".join(reasons))
+
+
+async def _try_each(settings: Settings) -> list[str]:
+    reasons = []
+    dialer = Dialer(settings)
+    for host, port in ((each.host, each.port) for each in addresses(settings)):
+        try:
+            link, _ = await dialer.open(host, port)
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error}")
+        else:
+            link.silence()
+            await asyncio.sleep(0)  # the transport is closed in the loop's next turn
+            return []
+    return reasons

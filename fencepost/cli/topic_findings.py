@@ -1,0 +1,85 @@
+"""What `fencepost doctor --topic` finds out about a topic: whether it is there and led, and which of its configs a producer would run into.
+
+It reads configs and changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fencepost.cli.verdicts import Finding, Verdict
+from producer.core.settings import Settings
+from producer.wire import ErrorCode, Message, MetadataResponse, MetadataResponseTopic, error_name
+from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+
+TOPIC_RESOURCE = 2
+CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type", "cleanup.policy")
+REASONS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist, or this client may not see it (DESCRIBE); fencepost topics create makes it",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not see it: grant DESCRIBE and WRITE on it",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "that cannot be a topic's name",
+}
+
+Ask = Callable[[Message], Awaitable[Message]]
+
+
+async def topic_findings(ask: Ask, metadata: MetadataResponse, name: str, settings: Settings) -> list[Finding]:
+    """Its rows."""
+    subject = f"topic {name}"
+    [topic] = metadata.topics
+    if topic.error_code:
+        reason = REASONS.get(ErrorCode(topic.error_code)) if topic.error_code in list(ErrorCode) else None
+        return [Finding(Verdict.FAIL, subject, f"{error_name(topic.error_code)}{f': {reason}' if reason else ''}")]
+    return [_leaders(subject, topic), *await _configs(ask, subject, topic, settings)]
+
+
+def _leaders(subject: str, topic: MetadataResponseTopic) -> Finding:
+    leaderless = [each.partition_index for each in topic.partitions if each.leader_id < 0]
+    if leaderless:
+        return Finding(Verdict.FAIL, subject, f"partitions {', '.join(map(str, sorted(leaderless)))} have no leader: writes to them wait")
+    return Finding(Verdict.OK, subject, f"{len(topic.partitions)} partitions, each with a leader")
+
+
+async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, settings: Settings) -> list[Finding]:
+    wanted = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic.name or "", configuration_keys=list(CONFIGS))
+    answer = await ask(DescribeConfigsRequest(resources=[wanted]))
+    assert isinstance(answer, DescribeConfigsResponse)
+    [found] = answer.results
+    if found.error_code:
+        return [Finding(Verdict.WARN, subject, f"its configs cannot be read: {error_name(found.error_code)}; grant DESCRIBE_CONFIGS on it")]
+    configs = {each.name: each.value or "" for each in found.configs}
+    findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]))]
+    largest, batch = int(configs["max.message.bytes"]), settings.batch_size
+    if largest < batch:
+        words = (
+            f"max.message.bytes={largest} is below batch_size={batch}: full batches are refused, split and sent again; set batch_size lower"
+        )
+        findings.append(Finding(Verdict.WARN, subject, words))
+    else:
+        findings.append(Finding(Verdict.OK, subject, f"max.message.bytes={largest} takes batches of batch_size={batch}"))
+    kind = configs["message.timestamp.type"]
+    meaning = (
+        "the broker replaces the records' timestamps" if kind == "LogAppendTime" else "records keep the timestamps that they are sent with"
+    )
+    findings.append(Finding(Verdict.OK, subject, f"message.timestamp.type={kind}: {meaning}"))
+    if "compact" in configs["cleanup.policy"]:
+        findings.append(Finding(Verdict.WARN, subject, f"cleanup.policy={configs['cleanup.policy']}: records without a key are refused"))
+    return findings
+
+
+def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Finding:
+    """Whether acks=all can be had, now and with one broker fewer."""
+    fewest = min(len(each.replica_nodes) for each in topic.partitions)
+    in_sync = min(len(each.isr_nodes) for each in topic.partitions)
+    stands = f"min.insync.replicas={needed}, {fewest} replicas, at least {in_sync} in sync"
+    if fewest < needed:
+        return Finding(Verdict.FAIL, subject, f"{stands}: acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)")
+    if in_sync < needed:
+        return Finding(Verdict.FAIL, subject, f"{stands}: writes with acks=all wait until replicas have caught up (NOT_ENOUGH_REPLICAS)")
+    if fewest == 1:
+        return Finding(Verdict.WARN, subject, f"{stands}: what its one broker loses is lost")
+    if fewest == needed:
+        return Finding(Verdict.WARN, subject, f"{stands}: while one of these brokers is down, nothing can be written")
+    if needed == 1:
+        return Finding(Verdict.WARN, subject, f"{stands}: acknowledged records may be on one broker alone; 2 is safer")
+    return Finding(Verdict.OK, subject, f"{stands}")

@@ -1,0 +1,215 @@
+"""`fencepost topics`: list, create, delete and describe, through confluent-kafka's AdminClient.
+
+Every call has a deadline. Deleting asks no questions, as Kafka's own tool asks none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ASK_S: Final = 15.0
+
+topics = typer.Typer(help="List, create, delete and describe topics.", no_args_is_help=True)
+
+Bootstrap = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+]
+Client = Annotated[list[str] | None, typer.Option("--client-config", metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@topics.command("list")
+def list_topics(
+    bootstrap: Bootstrap = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Also those that Kafka keeps for itself.")] = False,
+    json: Json = False,
+    client_config: Client = None,
+) -> None:
+    """The topics, and what there is of each."""
+    with complaining("topics list"):
+        admin = _admin(bootstrap, client_config)
+        known = _ask(lambda: admin.list_topics(timeout=ASK_S))
+        found = [
+            {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
+            for name, topic in sorted(known.topics.items())
+            if internal or not name.startswith("__")
+        ]
+        _show(found, json=json, columns=("topic", "partitions", "replicas", "leaderless"))
+
+
+@topics.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Its name.")],
+    partitions: Annotated[int | None, typer.Option(min=1, help="How many; the cluster's default if left out.")] = None,
+    replicas: Annotated[int | None, typer.Option(min=1, help="Of each partition; the cluster's default if left out.")] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A config of the topic; repeatable.")] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Say nothing where it is there already.")] = False,
+    bootstrap: Bootstrap = None,
+    client_config: Client = None,
+) -> None:
+    """Create a topic."""
+    with complaining("topics create"):
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.cimpl import NewTopic
+
+        admin = _admin(bootstrap, client_config)
+        new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
+        try:
+            admin.create_topics([new], operation_timeout=ASK_S, request_timeout=ASK_S)[name].result(ASK_S + 1)
+        except KafkaException as error:
+            if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+                raise _complaint(error, name) from None
+        except TimeoutError:
+            raise _late(name) from None
+
+
+@topics.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Their names.")],
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Say nothing of those that are not there.")] = False,
+    bootstrap: Bootstrap = None,
+    client_config: Client = None,
+) -> None:
+    """Delete topics and all their records."""
+    with complaining("topics delete"):
+        from confluent_kafka import KafkaError, KafkaException
+
+        admin = _admin(bootstrap, client_config)
+        wrong = []
+        for name, deleted in admin.delete_topics(names, operation_timeout=ASK_S, request_timeout=ASK_S).items():
+            try:
+                deleted.result(ASK_S + 1)
+            except KafkaException as error:
+                if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+                    wrong.append(str(_complaint(error, name)))
+            except TimeoutError:
+                wrong.append(str(_late(name)))
+        if wrong:
+            raise Complaint("; ".join(wrong))
+
+
+@topics.command()
+def describe(
+    name: Annotated[str, typer.Argument(help="Its name.")],
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    client_config: Client = None,
+) -> None:
+    """A topic's partitions, with leaders, replicas and offsets, and the configs that somebody set."""
+    with complaining("topics describe"):
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them, and its types do not say so
+            ConfigResource,
+            OffsetSpec,
+            ResourceType,
+        )
+
+        admin = _admin(bootstrap, client_config)
+        # Asked for by its name, a topic might come into being.
+        topic = _ask(lambda: admin.list_topics(timeout=ASK_S)).topics.get(name)
+        if topic is None:
+            raise Complaint(f"there is no topic {name!r}")
+        led = [number for number, partition in sorted(topic.partitions.items()) if partition.leader >= 0]
+        ends: dict[str, dict[int, int]] = {}
+        specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
+        for end, spec in specs.items():
+            asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=ASK_S) if led else {}
+            ends[end] = {at.partition: _ask(partial(found.result, ASK_S + 1)).offset for at, found in asked.items()}
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        configs = _ask(lambda: admin.describe_configs([resource], request_timeout=ASK_S)[resource].result(ASK_S + 1))
+        own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
+        partitions = [
+            {
+                "partition": number,
+                "leader": partition.leader if partition.leader >= 0 else None,
+                "replicas": partition.replicas,
+                "in sync": partition.isrs,
+                "first": ends["first"].get(number),
+                "next": ends["next"].get(number),
+            }
+            for number, partition in sorted(topic.partitions.items())
+        ]
+        if json:
+            _show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
+        else:
+            _show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
+            _show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
+
+
+DYNAMIC_TOPIC_CONFIG: Final = 1
+
+
+def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from fencepost.cli.reaching import reach
+
+    servers, settings = bootstrap_from(bootstrap), pairs("--client-config", given)
+    reach(servers, settings)
+    try:
+        return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})
+    except KafkaException as error:
+        raise Complaint(f"--client-config: {error.args[0].str()}") from None
+
+
+def _ask(ask: Callable[[], Any]) -> Any:
+    from confluent_kafka import KafkaException
+
+    try:
+        return ask()
+    except KafkaException as error:
+        raise Complaint(error.args[0].str()) from None
+    except TimeoutError:
+        raise Complaint(f"no answer within {ASK_S:g} s") from None
+
+
+def _complaint(error: Exception, name: str) -> Complaint:
+    return Complaint(f"topic {name!r}: {error.args[0].str()}")
+
+
+def _late(name: str) -> Complaint:
+    return Complaint(f"topic {name!r}: no answer within {ASK_S:g} s; it may be done all the same")
+
+
+def _replicas(topic: Any) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+
+
+def _leaderless(topic: Any) -> int:
+    return sum(partition.leader < 0 for partition in topic.partitions.values())
+
+
+def _show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) -> None:
+    """A table, or one JSON object a line."""
+    if json:
+        import msgspec
+
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+        return
+    if not rows:
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    Console(highlight=False, markup=False).print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value)

@@ -1,0 +1,29 @@
+"""Users, tokens, and how each client is told of them: what the tests of TLS and SASL share."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+USERS = {"alice": "alice's secret: 100%=", "bob": "bob's"}
+"""For PLAIN and SCRAM. The password has what a parser would trip over."""
+
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER")
+
+
+def jwt(subject: str = "alice", *, life_s: float = 600, header: dict[str, Any] | None = None, **claims: Any) -> str:
+    """An unsecured token, as Kafka's default validator takes it; a negative life has it expire in the past."""
+    now = time.time()
+    said = {"sub": subject, "iat": int(now) - 7200, "exp": now + life_s, **claims}
+    parts = [header or {"alg": "none"}, {name: value for name, value in said.items() if value is not None}]
+    return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") + "." for part in parts)
+
+
+def ours(mechanism: str, user: str = "alice", password: str | None = None) -> dict[str, Any]:
+    """SASL settings of our producer."""
+    if mechanism == "OAUTHBEARER":
+        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": lambda: jwt(user)}
+    return {"sasl_mechanism": mechanism, "sasl_username": user, "sasl_password": USERS.get(user, "") if password is None else password}

@@ -1,0 +1,73 @@
+"""Running `fencepost` as a shell does: a process of its own, a wide terminal without colours, and a deadline."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DEADLINE_S = 60.0
+
+
+def surroundings(**more: str) -> dict[str, str]:
+    """Wide and without colours, so that no message is wrapped, and without an address that a test did not give."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("FENCEPOST_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")}
+    return {**inherited, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", **more}
+
+
+def run(*arguments: object, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Its exit code, standard output and standard error. `given`: its standard input."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "fencepost", *map(str, arguments)],
+        input=given,
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env=surroundings(**environment),
+    )
+    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """The process while it runs, with pipes to it; it does not outlive the block."""
+    command = [sys.executable, "-m", "fencepost", *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, env=surroundings(), **pipes)  # type: ignore[call-overload]  # mypy does not see into the dictionary
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=DEADLINE_S)
+
+
+def complaint(ran: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a command ended with; it had exit code 2 and wrote nothing else."""
+    assert (ran.returncode, ran.stdout) == (2, ""), ran
+    [line] = ran.stderr.splitlines()
+    return line
+
+
+@contextmanager
+def answer_once(answer: bytes) -> Iterator[int]:
+    """The port of a server that says this to the first who says anything, hangs up and is gone after the block."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(DEADLINE_S)
+
+        def serve() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.settimeout(DEADLINE_S)
+                accepted.recv(1024)
+                accepted.sendall(answer)
+
+        answering = threading.Thread(target=serve)
+        answering.start()
+        yield int(listener.getsockname()[1])
+        answering.join(DEADLINE_S)

@@ -1,0 +1,31 @@
+"""docs/testing.md is true: its tests run as printed, and pass."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from broker_stub.faults import Fault, Faults, Rule
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+
+
+def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
+    """Each of them, with nothing but pytest and fencepost."""
+    [program] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "test_page.py").write_text(program)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path), "test_page.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert f"{program.count('def test_')} passed" in ran.stdout
+
+
+def test_the_words_of_the_table_are_methods() -> None:
+    """What the page says of faults exists."""
+    table = PAGE.split("## Faults")[1].split("## Time")[0]
+    names = set(re.findall(r"`(?:faults\.)?(\w+)(?:\(|`)", "\n".join(line for line in table.splitlines() if line.startswith("|"))))
+    assert {"on", "where", "drop_reply", "hits"} <= names
+    assert [name for name in names if not any(hasattr(kind, name) for kind in (Faults, Rule, Fault))] == []
