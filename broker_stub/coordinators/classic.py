@@ -7,21 +7,17 @@ It does no I/O and reads no clock but the one it is given.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 from broker_stub.coordinators.answers import NOBODY, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
 from broker_stub.coordinators.group import Group, Member
+from broker_stub.coordinators.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer, cancel
 from broker_stub.coordinators.states import Event, State
 from broker_stub.coordinators.store import Store
-from broker_stub.timers import Timer, Timers
 from producer.wire import ErrorCode
 from producer.wire.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
-    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -33,19 +29,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
 
-JoinAnswer = Callable[[JoinGroupResponse], None]
-SyncAnswer = Callable[[SyncGroupResponse], None]
-
-
-class Surroundings(NamedTuple):
-    """What the groups need of their cluster."""
-
-    timers: Timers
-    now_ms: Callable[[], int]
-    new_id: Callable[[], object]
-    initial_delay_ms: int
-    members_max: int
-
 
 class ClassicGroups:
     """The groups of one shard, as they were left in its store."""
@@ -53,44 +36,44 @@ class ClassicGroups:
     def __init__(self, store: Store, around: Surroundings) -> None:
         self._store = store
         self._around = around
-        self._outbox: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._rebalances = Rebalances(store, around)
         self.groups = {group.id: group for group in store.load(around.now_ms())}
         for group in self.groups.values():
             for member in group.members.values():
-                self._expect(group, member)
+                self._rebalances.expect(group, member)
 
     # Requests
 
     def join(self, request: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
         group = self.groups.get(request.group_id)
         if group is None and request.member_id != NOBODY:
-            self._tell(answer, no_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            self._rebalances.tell(answer, no_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         else:
             if group is None:
                 group = self.create(request.group_id)
                 self._store.save(group)
             if not self._has_room(group, request.member_id):
                 group.remove(request.member_id)
-                self._tell(answer, no_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
+                self._rebalances.tell(answer, no_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
             elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
-                self._tell(answer, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+                self._rebalances.tell(answer, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
             elif request.member_id == NOBODY:
                 self._join_new(group, request, caller, answer)
             else:
                 self._join_known(group, request, caller, answer)
-        self._send()
+        self._rebalances.send()
 
     def sync(self, request: SyncGroupRequest, answer: SyncAnswer) -> None:
         group = self.groups.get(request.group_id)
         if group is None or group.state is State.EMPTY:
-            self._tell(answer, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            self._rebalances.tell(answer, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         else:
             code = sync_error(group, request)
             if code:
-                self._tell(answer, SyncGroupResponse(error_code=code))
+                self._rebalances.tell(answer, SyncGroupResponse(error_code=code))
             else:
                 self._sync(group, request, answer)
-        self._send()
+        self._rebalances.send()
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
         """The code of the answer."""
@@ -102,7 +85,7 @@ class ClassicGroups:
             return code
         if request.generation_id != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        self._expect(group, group.members[request.member_id])
+        self._rebalances.expect(group, group.members[request.member_id])
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
     def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
@@ -112,8 +95,8 @@ class ClassicGroups:
         else:
             answers = [left(each, self._leave(group, each)) for each in request.members]
             if not all(answer.error_code for answer in answers):
-                self._rebalance_if_running(group, "members have left")
-        self._send()
+                self._rebalances.rebalance_if_running(group, "members have left")
+        self._rebalances.send()
         return LeaveGroupResponse(members=answers)
 
     # What offsets and administrators need
@@ -125,22 +108,22 @@ class ClassicGroups:
 
     def delete(self, group_id: str) -> None:
         """The group must have no members."""
-        self._unload(self.groups.pop(group_id), "deleted")
+        self._rebalances.unload(self.groups.pop(group_id), "deleted")
         self._store.delete(group_id)
-        self._send()
+        self._rebalances.send()
 
     def seen(self, group: Group, member_id: str) -> None:
         """The member did something: that counts as a heartbeat while the group is stable or prepares a rebalance."""
         member = group.members.get(member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-            self._expect(group, member)
+            self._rebalances.expect(group, member)
 
     def unload(self) -> None:
         """This broker coordinates these groups no more: whoever waits has to ask the next one."""
         for group in self.groups.values():
-            self._unload(group, "its coordinator moved")
+            self._rebalances.unload(group, "its coordinator moved")
         self.groups.clear()
-        self._send()
+        self._rebalances.send()
 
     # Joining
 
@@ -158,8 +141,8 @@ class ClassicGroups:
         if instance_id is not None and instance_id in group.static:
             self._come_back(group, request, new_id, caller, answer)
         elif instance_id is None and caller.version >= MEMBER_ID_REQUIRED_SINCE:
-            group.invited[new_id] = self._in(request.session_timeout_ms, partial(self._uninvite, group, new_id))
-            self._tell(answer, no_join(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+            group.invited[new_id] = self._rebalances.run_in(request.session_timeout_ms, partial(self._rebalances.uninvite, group, new_id))
+            self._rebalances.tell(answer, no_join(ErrorCode.MEMBER_ID_REQUIRED, new_id))
         else:
             self._add(group, request, new_id, caller, answer)
 
@@ -170,16 +153,16 @@ class ClassicGroups:
             return
         code = group.member_error(member_id, request.group_instance_id)
         if code or group.state is State.EMPTY:
-            self._tell(answer, no_join(code or ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+            self._rebalances.tell(answer, no_join(code or ErrorCode.UNKNOWN_MEMBER_ID, member_id))
             return
         member = group.members[member_id]
         settled = group.state in (State.COMPLETING_REBALANCE, State.STABLE) and member.protocols == protocols_of(request)
         if settled and not (group.state is State.STABLE and group.leader == member_id):
             # It did not get its answer, or has nothing new to say. A leader may have seen that partitions were added.
-            self._tell(answer, joined(group, member_id, with_members=group.state is State.COMPLETING_REBALANCE))
+            self._rebalances.tell(answer, joined(group, member_id, with_members=group.state is State.COMPLETING_REBALANCE))
         else:
             self._update(member, request, answer)
-            self._rebalance_or_complete(group, f"member {member_id} joins again")
+            self._rebalances.rebalance_or_complete(group, f"member {member_id} joins again")
 
     def _add(self, group: Group, request: JoinGroupRequest, member_id: str, caller: Caller, answer: JoinAnswer) -> None:
         member = member_of(request, member_id, caller)
@@ -189,8 +172,8 @@ class ClassicGroups:
             group.newcomers = True
         group.add(member)
         # It does not know its id and cannot send heartbeats; should it be gone, nobody would see.
-        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance_or_complete(group, f"member {member_id} is new")
+        self._rebalances.expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.rebalance_or_complete(group, f"member {member_id} is new")
 
     def _update(self, member: Member, request: JoinGroupRequest, answer: JoinAnswer) -> None:
         member.protocols = protocols_of(request)
@@ -203,107 +186,39 @@ class ClassicGroups:
         assert request.group_instance_id is not None
         leader_before = group.leader or NOBODY
         old = group.members[group.static[request.group_instance_id]]
-        self._answer_join(old, no_join(ErrorCode.FENCED_INSTANCE_ID, old.id))
-        self._answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+        self._rebalances.answer_join(old, no_join(ErrorCode.FENCED_INSTANCE_ID, old.id))
+        self._rebalances.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         member = member_of(request, new_id, Caller(old.client_id, old.client_host, caller.version))
         member.assignment = old.assignment
         member.joining.append(answer)
         group.replace(request.group_instance_id, member)
-        self._expect(group, member, old.session_timeout_ms)
+        self._rebalances.expect(group, member, old.session_timeout_ms)
         why = f"static member {request.group_instance_id} is back"
         if group.state is State.STABLE and group.choose_protocol() == group.protocol:
             self._store.save(group)
             if caller.version >= SKIP_ASSIGNMENT_SINCE:
                 leads = group.leader == new_id
-                self._answer_join(member, joined(group, new_id, with_members=True, skip_assignment=leads))
+                self._rebalances.answer_join(member, joined(group, new_id, with_members=True, skip_assignment=leads))
             else:
                 # Told that another one leads, it assigns nothing; nobody would hear of it.
-                self._answer_join(member, joined(group, new_id, with_members=False, leader=leader_before))
+                self._rebalances.answer_join(member, joined(group, new_id, with_members=False, leader=leader_before))
         elif group.state is State.PREPARING_REBALANCE:
-            self._complete_if_joined(group)
+            self._rebalances.complete_if_joined(group)
         else:
-            self._prepare(group, why)
-
-    # Rebalances
-
-    def _rebalance_or_complete(self, group: Group, why: str) -> None:
-        if group.state is State.PREPARING_REBALANCE:
-            self._complete_if_joined(group)
-        else:
-            self._prepare(group, why)
-
-    def _rebalance_if_running(self, group: Group, why: str) -> None:
-        if group.state is not State.EMPTY:
-            self._rebalance_or_complete(group, why)
-
-    def _prepare(self, group: Group, why: str) -> None:
-        """Everybody has to join again."""
-        now_ms = self._around.now_ms()
-        if group.state is State.COMPLETING_REBALANCE:
-            for member in group.members.values():
-                member.assignment = b""
-                if member.syncing:
-                    self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-                    self._expect(group, member)
-        group.unsynced.clear()
-        _cancel(group.sync_timer)
-        if group.state is State.EMPTY:
-            delay_ms = self._around.initial_delay_ms
-            left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._join_by(group, delay_ms, partial(self._initial_delay_over, group, delay_ms, left_ms))
-            group.happened(Event.REBALANCED, now_ms, why)
-            return
-        group.happened(Event.REBALANCED, now_ms, why)
-        if group.all_joined:
-            self._complete(group)
-        else:
-            self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
-
-    def _initial_delay_over(self, group: Group, delay_ms: int, left_ms: int) -> None:
-        """As long as new members come, more may be on their way."""
-        if group.newcomers and left_ms > 0:
-            group.newcomers = False
-            next_ms = min(self._around.initial_delay_ms, left_ms)
-            self._join_by(group, next_ms, partial(self._initial_delay_over, group, next_ms, max(left_ms - delay_ms, 0)))
-        else:
-            self._complete(group)
-
-    def _complete_if_joined(self, group: Group) -> None:
-        if group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY and group.all_joined:
-            self._complete(group)
-
-    def _complete(self, group: Group) -> None:
-        """Those who joined are the next generation; dynamic members who did not are out."""
-        _cancel(group.join_timer)
-        for member in [each for each in group.members.values() if not each.joining and each.instance_id is None]:
-            group.remove(member.id)
-        if not group.elect_joined() and group.members:
-            self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
-            return
-        group.newcomers = False
-        group.begin_generation(self._around.now_ms())
-        if group.state is State.EMPTY:
-            self._store.save(group)
-            return
-        for member in group.members.values():
-            self._answer_join(member, joined(group, member.id, with_members=True))
-            self._expect(group, member)
-            member.is_new = False
-            group.unsynced.add(member.id)
-        group.sync_timer = self._in(group.rebalance_timeout_ms, partial(self._sync_over, group, group.generation))
+            self._rebalances.prepare(group, why)
 
     # Syncing
 
     def _sync(self, group: Group, request: SyncGroupRequest, answer: SyncAnswer) -> None:
         member = group.members[request.member_id]
         if group.state is State.PREPARING_REBALANCE:
-            self._tell(answer, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            self._rebalances.tell(answer, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             return
         group.unsynced.discard(member.id)
         if not group.unsynced:
-            _cancel(group.sync_timer)
+            cancel(group.sync_timer)
         if group.state is State.STABLE:
-            self._tell(answer, synced(group, member))
+            self._rebalances.tell(answer, synced(group, member))
             return
         member.syncing.append(answer)
         if group.leader != member.id:
@@ -312,17 +227,10 @@ class ClassicGroups:
         for each in group.members.values():
             each.assignment = assigned.get(each.id, b"")
             if each.syncing:
-                self._answer_sync(each, synced(group, each))
-                self._expect(group, each)
+                self._rebalances.answer_sync(each, synced(group, each))
+                self._rebalances.expect(group, each)
         group.happened(Event.ASSIGNED, self._around.now_ms(), f"leader {member.id}")
         self._store.save(group)
-
-    def _sync_over(self, group: Group, generation: int) -> None:
-        """Members that never asked for their assignment are out."""
-        if group.generation == generation and group.unsynced and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
-            for member_id in tuple(group.unsynced):
-                group.remove(member_id)
-            self._prepare(group, "members did not ask for their assignment")
 
     # Leaving and failing
 
@@ -337,74 +245,5 @@ class ClassicGroups:
         else:
             code = ErrorCode(group.member_error(member_id, instance_id))
         if not code:
-            self._remove(group, group.members[member_id])
+            self._rebalances.remove(group, group.members[member_id])
         return code
-
-    def _remove(self, group: Group, member: Member) -> None:
-        """One that waits to join is told to come again without its id."""
-        self._answer_join(member, no_join(ErrorCode.UNKNOWN_MEMBER_ID))
-        group.remove(member.id)
-
-    def _expect(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
-        """The next sign of life within so long."""
-        _cancel(member.session)
-        member.session = self._in(member.session_timeout_ms if timeout_ms is None else timeout_ms, partial(self._missed, group, member))
-
-    def _missed(self, group: Group, member: Member) -> None:
-        if group.members.get(member.id) is member and not member.is_excused:
-            self._remove(group, member)
-            if group.state is State.PREPARING_REBALANCE and group.all_joined:
-                self._complete(group)
-            elif group.state is not State.PREPARING_REBALANCE:
-                self._rebalance_if_running(group, f"no heartbeat of member {member.id}")
-
-    def _uninvite(self, group: Group, member_id: str) -> None:
-        group.revoke(member_id)
-        if group.state is State.PREPARING_REBALANCE and group.all_joined:
-            self._complete(group)
-
-    def _unload(self, group: Group, why: str) -> None:
-        for member in group.members.values():
-            self._answer_join(member, no_join(ErrorCode.NOT_COORDINATOR, member.id))
-            self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
-            _cancel(member.session)
-        for timer in (group.join_timer, group.sync_timer, *group.invited.values()):
-            _cancel(timer)
-        group.happened(Event.UNLOADED, self._around.now_ms(), why)
-
-    # Time and answers
-
-    def _in(self, ms: int, run: Callable[[], None]) -> Timer:
-        def then() -> None:
-            run()
-            self._send()
-
-        return self._around.timers.at(self._around.now_ms() + ms, then)
-
-    def _join_by(self, group: Group, ms: int, run: Callable[[], None]) -> None:
-        _cancel(group.join_timer)
-        group.join_timer = self._in(ms, run)
-
-    def _tell(self, answer: Callable[[Any], None], response: JoinGroupResponse | SyncGroupResponse) -> None:
-        self._outbox.append((answer, response))
-
-    def _answer_join(self, member: Member, response: JoinGroupResponse) -> None:
-        for answer in member.joining:
-            self._tell(answer, response)
-        member.joining.clear()
-
-    def _answer_sync(self, member: Member, response: SyncGroupResponse) -> None:
-        for answer in member.syncing:
-            self._tell(answer, response)
-        member.syncing.clear()
-
-    def _send(self) -> None:
-        """What is told here may bring the next request at once."""
-        while self._outbox:
-            answer, response = self._outbox.popleft()
-            answer(response)
-
-
-def _cancel(timer: Timer | None) -> None:
-    if timer is not None:
-        timer.cancel()

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker_stub.coordinators.classic import ClassicGroups, Surroundings
+from broker_stub.coordinators.classic import ClassicGroups
 from broker_stub.coordinators.offsets import GroupOffsets
 from broker_stub.coordinators.placement import partition_for
+from broker_stub.coordinators.rebalances import Surroundings
 from broker_stub.coordinators.store import Store
 from broker_stub.partitions import NO_LEADER, Partition
 from producer.wire import ErrorCode

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
 DEFAULT = -1
-DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
+SET_BY_CONTROLLER = "min.insync.replicas"  # for the whole cluster when it is formatted, as part of KIP-966
 
 
 class Refusal(NamedTuple):
@@ -157,6 +158,8 @@ def _in_force(cluster: Cluster, overrides: dict[str, str]) -> list[CreatableTopi
     def source(name: str, value: str) -> int:
         if name in overrides:
             return DYNAMIC_TOPIC_CONFIG
+        if name == SET_BY_CONTROLLER:
+            return DYNAMIC_DEFAULT_BROKER_CONFIG
         return DEFAULT_CONFIG if value == cluster.config.kafka_default(name) else STATIC_BROKER_CONFIG
 
     return [

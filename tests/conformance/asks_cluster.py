@@ -127,6 +127,22 @@ class ClusterAsks(Stage):
         )
         self._note_created(label, wire.CreateTopicsRequest(topics=[wanted], validate_only=validate_only), version)
 
+    def created_configs(self, name: str, config: Mapping[str, str], *, label: str, version: int = 7) -> None:
+        """Creates a topic and notes every config that the answer tells of."""
+        configs = [wire.CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
+        wanted = wire.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
+
+        def show(answer: wire.CreateTopicsResponse) -> str:
+            told = answer.topics[0].configs or []
+            shown = sorted(
+                f"{each.name}={each.value} from {each.config_source}{' read-only' if each.read_only else ''}"
+                f"{' sensitive' if each.is_sensitive else ''}"
+                for each in told
+            )
+            return f"{error_name(answer.topics[0].error_code)} [{'; '.join(shown)}]"
+
+        self.note_answer(label, wire.CreateTopicsRequest(topics=[wanted]), version, wire.CreateTopicsResponse, show)
+
     def create_many(self, names: Sequence[str], *, label: str, version: int = 7) -> None:
         wanted = [wire.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
         self._note_created(label, wire.CreateTopicsRequest(topics=wanted), version)

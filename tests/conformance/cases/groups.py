@@ -1,6 +1,6 @@
 """Classic groups: joining, syncing, heartbeats, leaving, and what is refused."""
 
-from tests.conformance.asks_groups import RANGE, subscription
+from tests.conformance.group_member import RANGE, subscription
 from tests.conformance.world import World, case
 
 # Metadata that is no subscription stays below six bytes: Kafka trips over longer ones, depending on whose it looks at first.

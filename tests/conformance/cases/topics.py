@@ -86,6 +86,15 @@ def configs(w: World) -> None:
 
 
 @case()
+def told_configs(w: World) -> None:
+    """From version 5 on the answer names every config, its value and where it comes from."""
+    chosen = {"retention.ms": "1000", "cleanup.policy": "compact, delete", "preallocate": "TRUE"}
+    for version in (5, 7):
+        w.created_configs(w.fresh_name(), {}, version=version, label=f"v{version} defaults")
+        w.created_configs(w.fresh_name(), chosen, version=version, label=f"v{version} chosen")
+
+
+@case()
 def duplicates_in_one_request(w: World) -> None:
     """The same name twice is refused, the others are created."""
     name = w.fresh_name()

@@ -1,0 +1,127 @@
+"""Which broker coordinates which group, what the next coordinator knows, and what goes with a topic or a group."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_stub.coordinators.group import subscription
+from broker_stub.coordinators.states import State
+from producer.wire import ErrorCode
+from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
+
+
+def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
+    """Who waits is told NOT_COORDINATOR; the next one knows the last assignment, the sessions begin anew, and the offsets are there."""
+    world = Groups(brokers=3)
+    world.topic()
+    first, second = world.stable("a", "b")
+    assert world.commit("t", 7, member=first) == ErrorCode.NONE
+    waiting = second.join(protocols={"range": b"new"})
+    assert waiting.waits
+    old = world.coordinator()
+    world.move_coordinator()
+    assert waiting.answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert world.coordinator() != old
+    world.pass_time(SESSION_MS - 1)
+    assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert second.sync().answer.assignment == b"b"
+    assert world.committed("t") == 7
+    world.pass_time(SESSION_MS)
+    assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_waits_for_an_assignment_hears_of_a_move() -> None:
+    """A SyncGroup that waits is told NOT_COORDINATOR; the generation that was never assigned is forgotten."""
+    world = Groups(brokers=3)
+    first, second = world.stable("a", "b")
+    generation = first.generation
+    joined = [first.join(), second.join()]
+    for member, pending in zip((first, second), joined, strict=True):
+        member.heard(pending.answer)
+    waiting = second.sync()
+    world.move_coordinator()
+    assert waiting.answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert (world.group().state, world.group().generation) == (State.STABLE, generation)
+    assert second.heartbeat() == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_coordinator_that_stops_keeps_what_was_assigned() -> None:
+    """Alone it comes back with its groups; nobody coordinates them meanwhile, and what waited there is gone."""
+    world = Groups()
+    (first,) = world.stable("a")
+    second = world.member("b").join()
+    assert second.waits
+    world.cluster.stop_broker(1)
+    assert world.coordinator() == -1
+    world.cluster.start_broker(1)
+    assert second.waits
+    assert first.heartbeat() == ErrorCode.NONE
+    assert list(world.group().members) == [first.id]
+
+
+def test_a_group_that_was_deleted_is_gone() -> None:
+    """Neither its timers nor a new coordinator bring it back."""
+    world = Groups(brokers=3)
+    (first,) = world.stable("a")
+    assert first.leave() == ErrorCode.NONE
+    shard = world.cluster.groups.shard_for("g", world.coordinator())
+    shard.groups.delete("g")
+    world.move_coordinator()
+    world.pass_time(10 * REBALANCE_MS)
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+def test_offsets_of_a_deleted_topic_are_gone() -> None:
+    """A topic of the same name begins without offsets; those of other topics stay."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    topic = world.cluster.topics.named("t")
+    assert topic is not None
+    world.cluster.delete_topic(topic)
+    world.topic("t")
+    assert (world.committed("t"), world.committed("other")) == (-1, 3)
+
+
+def test_groups_of_different_partitions_are_apart() -> None:
+    """Each group lives with the leader of its own partition, and only there."""
+    world = Groups(brokers=3)
+    names = [f"g{number}" for number in range(30)]
+    for name in names:
+        member = world.member("a", group=name)
+        pending = world.start(
+            JoinGroupRequest(
+                group_id=name,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name="range")],
+            ),
+            3,
+            node=world.coordinator(name),
+        )
+        world.now()
+        member.heard(pending.answer)
+    found = {
+        node: sorted(group for shard in world.cluster.groups.shards_of(node) for group in shard.groups.groups)
+        for node in world.cluster.brokers
+    }
+    assert found == {node: sorted(name for name in names if world.coordinator(name) == node) for node in world.cluster.brokers}
+    assert all(found.values())
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x01\x00\x09t", b"\x00\x00\x00\x00\x00\x01\xff\xfft"]
+)
+def test_a_subscription_that_is_none(data: bytes) -> None:
+    """Metadata that no consumer wrote is refused, and a group with such a member counts as subscribed to everything."""
+    with pytest.raises(Exception, match="bytes"):
+        subscription(data)
+    world = Groups()
+    member = world.member("a")
+    pending = member.join(protocols={"range": data})
+    world.now()
+    assert pending.answer.error_code == 0
+    assert world.group().is_subscribed("anything")
