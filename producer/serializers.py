@@ -19,7 +19,8 @@ import msgspec
 from producer.core.batch import Headers
 from producer.core.errors import ConfigError
 
-Serialize = Callable[[str, Any, Headers | None], bytes | None]
+Serialize = Callable[[str, Any, Headers | None], object]
+"""What it returns should be bytes or None; `send` looks, and says so."""
 
 
 def text(value: object) -> bytes:

@@ -27,7 +27,7 @@ def test_a_quick_run_measures_every_contender_in_every_scenario(tmp_path: Path) 
     scenarios = {one["scenario"] for one in measured}
     contenders = {one["contender"] for one in measured}
     assert len(scenarios) == 3
-    assert len(contenders) == 4
+    assert len(contenders) == 7
     assert len(measured) == len(scenarios) * len(contenders)
     for one in measured:
         figures = one["figures"]
@@ -49,4 +49,4 @@ def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
         [sys.executable, "-P", str(BENCH), "--contenders", "pigeons"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "'pigeons' is not one of futures, callbacks, confluent, ceiling" in done.stderr
+    assert "'pigeons' is not one of futures, callbacks, many, arrow, confluent, confluent-batch, ceiling" in done.stderr
