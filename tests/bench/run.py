@@ -160,7 +160,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument("--scenarios", type=names(SCENARIOS), default=list(SCENARIOS), metavar="NAMES", help="of one,four,burner")
     parser.add_argument(
-        "--contenders", type=names(CONTENDERS), default=list(CONTENDERS), metavar="NAMES", help="of futures,callbacks,confluent,ceiling"
+        "--contenders", type=names(CONTENDERS), default=list(CONTENDERS), metavar="NAMES", help=f"of {','.join(CONTENDERS)}"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=2_000_000, help="sent in the long run of each measurement")
