@@ -153,7 +153,10 @@ class Rule(_Scheduled):
     def where(
         self, *, topic: str | None = None, partition: int | None = None, node: int | None = None, client_id: str | None = None
     ) -> Self:
-        """Only exchanges like this; what is not given matches anything."""
+        """Only exchanges like this; what is not given matches anything. TypeError for what could never match."""
+        for name, given, kind in (("topic", topic, str), ("partition", partition, int), ("node", node, int), ("client_id", client_id, str)):
+            if given is not None and not isinstance(given, kind):
+                raise TypeError(f"where({name}={given!r}): a {kind.__name__}, or it would never match")
         self.topic, self.partition, self.node, self.client_id = topic, partition, node, client_id
         return self
 
@@ -170,6 +173,9 @@ class Rule(_Scheduled):
         return self
 
     def error(self, code: int) -> "Fault":
+        """Answer with that error code, and do not do it. ValueError for a number that is no 16 bit one."""
+        if not -(1 << 15) <= int(code) < 1 << 15:
+            raise ValueError(f"error({code}): error codes are from -32768 to 32767")
         return self._engine._install(Fault(self, Kind.ERROR, code=int(code)))
 
     def drop(self) -> "Fault":
@@ -274,7 +280,11 @@ class Faults:
         self._faults: tuple[Fault, ...] = ()
 
     def on(self, *apis: int) -> Rule:
-        """Begins a rule about these APIs; none named means every API."""
+        """Begins a rule about these APIs, `Api.PRODUCE` or its number; none named means every API."""
+        given: tuple[object, ...] = apis
+        for api in given:
+            if not (isinstance(api, int) and 0 <= api < 1 << 15):
+                raise TypeError(f"faults.on({api!r}): an Api, or the number of one")
         return Rule(self, frozenset(apis))
 
     def match(self, subject: Subject, point: Point) -> list[Action]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from broker_stub.tls import Path, Tls
 
 CALL_TIMEOUT_S = 10.0
+PORT_MAX = 65_535
 CLOSE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
@@ -64,6 +65,8 @@ class BrokerStub:
         tls: Tls | ssl.SSLContext | tuple[Path, Path] | None = None,
         sasl: Sasl | Mapping[str, str] | None = None,
     ) -> None:
+        if not 0 <= port <= PORT_MAX - (brokers - 1):
+            raise ValueError(f"port={port}: from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones")
         self.clock: Clock = clock or RealClock()
         self._tls = _context(tls) if tls is not None else None
         self.cluster = Cluster(

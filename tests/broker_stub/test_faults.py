@@ -361,3 +361,32 @@ def test_faults_of_one_call_add_up(still: tuple[BrokerStub, VirtualClock]) -> No
         answer: Any = talker.receive(produce_request("t", b""), 12)
         assert only(answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert stub.end_offset("t", 0) == 0
+
+
+@pytest.mark.parametrize("api", ["produce", 1.5, -1, 1 << 15])
+def test_a_rule_about_no_api_is_refused(api: Any) -> None:
+    """It would never fire, and the test that it is for would pass for nothing."""
+    with BrokerStub() as stub, pytest.raises(TypeError, match="an Api, or the number of one"):
+        stub.faults.on(api)
+
+
+@pytest.mark.parametrize(("name", "value"), [("topic", 1), ("partition", "0"), ("node", "x"), ("client_id", b"x")])
+def test_a_filter_that_could_never_match_is_refused(name: str, value: Any) -> None:
+    """With the name of the filter and what was given."""
+    with BrokerStub() as stub, pytest.raises(TypeError, match=rf"where\({name}={value!r}\)"):
+        stub.faults.on(Api.PRODUCE).where(**{name: value})
+
+
+def test_an_error_code_that_does_not_fit_is_refused() -> None:
+    """The format has 16 bits for it; any code within them may be injected, known or not."""
+    with BrokerStub() as stub:
+        with pytest.raises(ValueError, match="error\\(99999\\): error codes are from -32768 to 32767"):
+            stub.faults.on(Api.PRODUCE).error(99_999)
+        stub.faults.on(Api.PRODUCE).error(4711).remove()
+
+
+@pytest.mark.parametrize(("brokers", "port"), [(1, 65_536), (3, 65_534), (1, -1)])
+def test_ports_that_are_none(brokers: int, port: int) -> None:
+    """Refused with the highest port that leaves room for every broker."""
+    with pytest.raises(ValueError, match=rf"port={port}: from 1 to {65_535 - brokers + 1}"):
+        BrokerStub(brokers=brokers, port=port)
