@@ -165,6 +165,24 @@ def test_a_leader_that_does_not_know_the_question() -> None:
         bench.VERSIONS[Api.DESCRIBE_PRODUCERS] = kept
 
 
+def test_a_question_that_is_refused() -> None:
+    """A producer that may write and not read is told nothing of its batches: MAYBE, at once, and the producer goes on."""
+    desk = Desk().introduce()
+    (future,) = desk.send(b"0")
+    desk.lose(1)
+    desk.advance(50)
+    desk.refuse(desk.produces()[0], E45)
+    (question,) = desk.questions()
+    desk.tell(question, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.MAYBE
+    assert not desk.questions()
+    (later,) = desk.send(b"1")
+    desk.ack(desk.produces()[0])
+    assert later.result(0).partition == 0
+
+
 def test_a_question_that_fails_is_asked_again() -> None:
     """A leader that moved, or a link that dies under the question, decides nothing: it is asked again, of whoever leads then."""
     desk = Desk().introduce()
