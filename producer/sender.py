@@ -119,6 +119,7 @@ class Sender:
         finally:
             self.engine.end(ProducerClosed("the producer is closed"))
             self._loop.close()
+            self._shared.sender_ident = 0  # The system gives the number to the next thread.
 
     def _finish(self, reason: FencepostError) -> None:
         self.engine.end(reason)

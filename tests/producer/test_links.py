@@ -144,11 +144,16 @@ def test_versions_are_agreed_on_with_an_older_broker() -> None:
         return framed(ApiVersionsResponse(api_keys=keys), header.api_version, header)
 
     with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
-        with pytest.raises(TimeoutError):
-            producer.partitions_for("t", timeout=0.1)
-        until(lambda: len(fake.seen) >= 3, "three requests")
+        until(lambda: len(fake.seen) >= 3 or asked(producer), "three requests")
         seen = [(header.api_key, header.api_version) for header in fake.seen[:3]]
     assert seen == [(Api.API_VERSIONS, 4), (Api.API_VERSIONS, 2), (Api.METADATA, 5)]
+
+
+def asked(producer: Producer) -> bool:
+    """Has the producer want a topic once more: a wait that ended before the handshake did would leave nothing to ask for."""
+    with pytest.raises(TimeoutError):
+        producer.partitions_for("t", timeout=0.1)
+    return False
 
 
 def test_idle_links_are_closed_and_made_again() -> None:

@@ -207,3 +207,25 @@ def test_ctrl_c_in_the_middle_of_send(stub: BrokerStub) -> None:
         [sys.executable, "-c", INTERRUPTED.format(bootstrap=stub.bootstrap)], capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S
     )
     assert ran.stdout == "True 0\n", (ran.stdout, ran.stderr[-2000:])
+
+
+def test_a_new_thread_is_not_taken_for_the_sender_that_was(stub: BrokerStub) -> None:
+    """After the end of the sender thread the system gives its number to others; closing again from one of them does nothing, as ever."""
+    raised: list[FencepostError] = []
+
+    def close_again(producer: Producer) -> None:
+        try:
+            producer.close(1)
+            producer.flush(1)
+        except FencepostError as error:
+            raised.append(error)
+
+    for _ in range(20):
+        producer = quick(stub)
+        producer.send("t", b"x").result(20)
+        producer.close()
+        for _ in range(5):
+            thread = threading.Thread(target=close_again, args=(producer,))
+            thread.start()
+            thread.join(20)
+    assert raised == []
