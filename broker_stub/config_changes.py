@@ -5,12 +5,13 @@ Only topics can be changed. Brokers, loggers, client metrics and groups are refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker_stub.topic_configs import InvalidConfig, check_topic_config
 from broker_stub.topics import illegal_name
 from producer.wire import ErrorCode
+from producer.wire.messages.configs import AlterConfigsResourceResponse
 
 if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
@@ -24,6 +25,24 @@ class Refusal(NamedTuple):
 
     code: int
     message: str | None
+
+
+def request_refusal(kind: int, names: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
+    """Why a resource cannot be looked at. `names`: its configs; `nulls`: those without a value that need one; `twice`: the request names
+    the resource more than once."""
+    if twice:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len(set(names)) < len(names):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return resource_refusal(kind)
+
+
+def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
+    """What became of a resource."""
+    code, message = refusal or (ErrorCode.NONE, None)
+    return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
 def resource_refusal(kind: int) -> Refusal | None:

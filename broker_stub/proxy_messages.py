@@ -6,7 +6,7 @@ Pure functions over messages; what they return is new. Messages that are not spo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Final
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -34,11 +34,10 @@ from producer.wire import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
-    WireStruct,
     decode,
     decode_response,
 )
-from producer.wire.fields import i8, i16, i32, ignorable, since
+from producer.wire.messages.cluster import DescribeClusterResponse
 
 AddressOf = Callable[[int, str, int], tuple[str, int]]
 """Where clients find a node; it is told where the node itself says to be."""
@@ -56,34 +55,6 @@ _READ_FROM: Final = {
     Api.FETCH: 16,
     Api.CREATE_TOPICS: 7,
 }
-
-
-class DescribeClusterBroker(WireStruct):
-    """A broker in the answer to DescribeCluster."""
-
-    broker_id: i32 = 0
-    host: str = ""
-    port: i32 = 0
-    rack: str | None = None
-    is_fenced: Annotated[bool, since(2)] = False
-
-
-class DescribeClusterResponse(Message):
-    """Spoken for its addresses alone."""
-
-    api = Api.DESCRIBE_CLUSTER
-    versions = range(3)
-    flexible = 0
-    is_request = False
-
-    throttle_time_ms: i32 = 0
-    error_code: i16 = 0
-    error_message: str | None = None
-    endpoint_type: Annotated[i8, since(1), ignorable] = BROKERS
-    cluster_id: str = ""
-    controller_id: i32 = -1
-    brokers: list[DescribeClusterBroker] = []
-    cluster_authorized_operations: i32 = -2147483648
 
 
 def must_read(api: int, version: int) -> bool:
@@ -106,8 +77,6 @@ def read_request(frame: bytes, api: int, version: int, *, start: int) -> Message
 
 def read_answer(frame: bytes, api: int, version: int) -> Message | None:
     """The answer, or None when it is not spoken here and has to pass as it is."""
-    if api == Api.DESCRIBE_CLUSTER and version in DescribeClusterResponse.versions and frame[4:5] == b"\0":
-        return decode(DescribeClusterResponse, version, frame, start=5)
     spoken = RESPONSES.get(api)
     if spoken is None or version not in spoken.versions:
         return None

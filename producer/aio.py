@@ -16,8 +16,8 @@ from producer.chunks import Chunk
 from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
-from producer.core.errors import Misuse, ProducerClosed, TopicUnavailable, UndeliveredRecords, plain
-from producer.core.events import TopicWanted
+from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
+from producer.core.events import Event
 from producer.front import Front, check_topic, wall_ms
 from producer.lifecycle import Lease
 from producer.loop_side import LoopSide
@@ -93,11 +93,7 @@ class AsyncProducer(Front):
             future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
             if future is not None:
                 return future
-        if not self._known(topic, partition):
-            self._refuse_what_cannot_wait(topic)
-            self._ask_for(topic, partition)
-            raise TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
-        raise self._full("now")
+        raise self._why_not_now(topic, partition)
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
@@ -115,18 +111,7 @@ class AsyncProducer(Front):
         timestamp: str | None = None,
     ) -> BulkFuture:
         """`Producer.send_arrow`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
-        from producer.arrow import arrow_chunks
-
-        chunks = arrow_chunks(
-            data,
-            value=value,
-            key=key,
-            partition=partition,
-            headers=headers,
-            timestamp=timestamp,
-            largest=self._largest,
-            setting=self._size_setting,
-        )
+        chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return await self._send_bulk(topic, chunks, None)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -151,8 +136,7 @@ class AsyncProducer(Front):
             return
         side = self._running()
         self._closed = True
-        if self._accumulator.refusal is None:
-            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+        self._refuse_records()
         try:
             await self._drain(self._patience_s if timeout is None else timeout)
         except TimeoutError:
@@ -168,9 +152,8 @@ class AsyncProducer(Front):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        leaving = error is not None and not isinstance(error, Exception)
         try:
-            await self.close(self._settings.exit_flush_ms / 1000.0 if leaving else None)
+            await self.close(self._time_to_leave(error))
         except UndeliveredRecords as undelivered:
             if error is None:
                 raise
@@ -249,9 +232,8 @@ class AsyncProducer(Front):
         finally:
             self._accumulator.waiting -= 1
 
-    def _ask_for(self, topic: str, partition: int | None) -> None:
-        self._directory.forget_refusal(topic)
-        self._running().post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
+    def _post(self, event: Event) -> None:
+        self._running().post(event)
 
     async def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""

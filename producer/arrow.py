@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from producer.chunks import Chunk
 from producer.core.bulk_append import Column, Columns
 from producer.core.errors import RecordTooLarge
+from producer.core.rows import RECORD_BOUND, is_header
 
 CHUNK_ROWS = 65_536
 PADDING = bytes(8)
-RECORD_BOUND = 61 + 21
 
 
 def arrow_chunks(
@@ -132,7 +132,7 @@ def headers_column(batch: pa.RecordBatch, name: str) -> list[Any]:
             continue
         pairs = [(each["key"], each["value"]) if isinstance(each, dict) else (each[0], each[1]) for each in row]
         for pair in pairs:
-            if not (isinstance(pair[0], str) and (pair[1] is None or isinstance(pair[1], bytes))):
+            if not is_header(pair):
                 raise TypeError(f"headers={name!r} must hold string names with binary values, not {pair!r}")
         headers.append(pairs)
     return headers

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from librt.time import time as wall_time
 from mypy_extensions import mypyc_attr
@@ -21,17 +21,15 @@ from producer.core.accumulator import Accumulator, TopicQueues
 from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
-from producer.core.errors import BufferFull, ConfigError, RecordTooLarge, again
+from producer.core.errors import BufferFull, ConfigError, FencepostError, ProducerClosed, RecordTooLarge, TopicUnavailable, again
+from producer.core.events import Event, TopicWanted
+from producer.core.rows import RECORD_BOUND, TIMESTAMP_MAX, headers_room, is_header
 from producer.core.settings import Partitioner, Settings
 from producer.directory import Directory
 from producer.engine import now_ms
 from producer.placing import chooser, chosen
 from producer.serializers import bind
 
-RECORD_BOUND: Final = 61 + 21
-"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
-
-TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -82,12 +80,12 @@ class Front:
         size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
         if headers is not None:
             headers = checked_headers(headers)
-            size += sum(20 + len(name) * 4 + (len(content) if content is not None else 0) for name, content in headers)
+            size += int(headers_room(headers))
         if size > self._largest:
             raise RecordTooLarge(self._why_too_large(size))
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        stamp = int(wall_time() * 1000.0) if timestamp is None else checked_timestamp(timestamp)
+        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = -1
         if partition is not None:
             self._check_partition(partition)
@@ -153,8 +151,7 @@ class Front:
     def _refuse_what_cannot_wait(self, topic: str) -> None:
         """Raise what speaks against waiting for a topic."""
         check_topic(topic)
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
+        self._refuse_after_fork()
         refusal = self._accumulator.refusal
         if refusal is not None:
             raise again(refusal)
@@ -163,6 +160,50 @@ class Front:
         """The error of a buffer that is full, and for how long we waited."""
         used = f"buffer_memory={self._settings.buffer_memory} bytes is full ({self._accumulator.used} used)"
         return BufferFull(f"{used} {limit}; the record was not accepted")
+
+    def _post(self, event: Event) -> None:
+        """Hand the core an event, soon."""
+        raise NotImplementedError
+
+    def _ask_for(self, topic: str, partition: int | None) -> None:
+        """Have the core find out about the topic, and about the partition that is about to appear."""
+        self._directory.forget_refusal(topic)
+        self._post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
+
+    def _why_not_now(self, topic: str, partition: int | None) -> FencepostError:
+        """Why a record could not be accepted without waiting; a topic that is not known is asked for."""
+        if self._known(topic, partition):
+            return self._full("now")
+        self._refuse_what_cannot_wait(topic)
+        self._ask_for(topic, partition)
+        return TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
+
+    def _refuse_records(self) -> None:
+        """The producer is being closed."""
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+
+    def _time_to_leave(self, error: BaseException | None) -> float | None:
+        """Seconds for deliveries where a block is left with this error. Whoever pressed Ctrl-C, or was cancelled, wants to leave."""
+        leaving = error is not None and not isinstance(error, Exception)
+        return self._settings.exit_flush_ms / 1000.0 if leaving else None
+
+    def _arrow_chunks(
+        self, data: Any, *, value: str, key: str | None, partition: str | None, headers: str | None, timestamp: str | None
+    ) -> Iterator[Chunk]:
+        """The chunks of a `send_arrow`."""
+        from producer.arrow import arrow_chunks  # nobody who does not use it needs pyarrow
+
+        return arrow_chunks(
+            data,
+            value=value,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp=timestamp,
+            largest=self._largest,
+            setting=self._size_setting,
+        )
 
     def _refuse_after_fork(self) -> None:
         if self._shared.forked is not None:
@@ -202,8 +243,6 @@ def checked_headers(headers: object) -> Headers:
     if not isinstance(headers, (list, tuple)):
         raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
     for pair in headers:
-        if not (
-            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and (pair[1] is None or isinstance(pair[1], bytes))
-        ):
+        if not is_header(pair):
             raise TypeError(f"headers must be (str, bytes or None) pairs, not {pair!r}")
     return headers

@@ -25,7 +25,7 @@ from producer.core.errors import (
     UndeliveredRecords,
     plain,
 )
-from producer.core.events import TopicWanted
+from producer.core.events import Event, TopicWanted
 from producer.front import Front, check_topic, wall_ms
 from producer.lifecycle import Lease
 from producer.sender import Sender
@@ -100,11 +100,7 @@ class Producer(Front):
         future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         if future is not None:
             return future
-        if not self._known(topic, partition):
-            self._refuse_what_cannot_wait(topic)
-            self._ask_for(topic, partition)
-            raise TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
-        raise self._full("now")
+        raise self._why_not_now(topic, partition)
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """Accept many records without an object for each, and return one future of all their deliveries.
@@ -135,18 +131,7 @@ class Producer(Front):
         of integers (ms), `headers` of lists of structs (key, value) or of maps; a null partition is chosen, a null timestamp is now.
         Needs pyarrow: `pip install fencepost[arrow]`.
         """
-        from producer.arrow import arrow_chunks
-
-        chunks = arrow_chunks(
-            data,
-            value=value,
-            key=key,
-            partition=partition,
-            headers=headers,
-            timestamp=timestamp,
-            largest=self._largest,
-            setting=self._size_setting,
-        )
+        chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return self._send_bulk(topic, chunks, None)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -185,8 +170,7 @@ class Producer(Front):
         if self._closed:
             return
         self._closed = True
-        if self._accumulator.refusal is None:
-            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+        self._refuse_records()
         try:
             self._drain(self._shared.patience_s if timeout is None else timeout)
         except TimeoutError:
@@ -203,10 +187,8 @@ class Producer(Front):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Whoever pressed Ctrl-C wants to leave: what cannot be delivered within the time of an exit fails.
-        leaving = error is not None and not isinstance(error, Exception)
         try:
-            self.close(self._settings.exit_flush_ms / 1000.0 if leaving else None)
+            self.close(self._time_to_leave(error))
         except UndeliveredRecords as undelivered:
             if error is None:
                 raise
@@ -276,10 +258,8 @@ class Producer(Front):
             raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
         self._directory.wait(topic, partition, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
 
-    def _ask_for(self, topic: str, partition: int | None) -> None:
-        """Have the sender find out about the topic, and about the partition that is about to appear."""
-        self._directory.forget_refusal(topic)
-        self._sender.post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
+    def _post(self, event: Event) -> None:
+        self._sender.post(event)
 
     def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections import Counter
 
 from broker_stub.call import Call
-from broker_stub.config_changes import Refusal, resource_refusal, topic_refusal
+from broker_stub.config_changes import Refusal, answer_about, request_refusal, topic_refusal
 from broker_stub.faults import ANY_PARTITION
 from broker_stub.router import handles
-from producer.wire import ErrorCode
 from producer.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
@@ -30,24 +28,13 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     for each in request.resources:
         twice = named[each.resource_type, each.resource_name] > 1
         refusal = _request_refusal(each, twice=twice) or _alter(call, each, validate_only=request.validate_only)
-        code, message = refusal or (ErrorCode.NONE, None)
-        answers.append(
-            AlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=each.resource_type, resource_name=each.resource_name
-            )
-        )
+        answers.append(answer_about(each.resource_type, each.resource_name, refusal))
     return AlterConfigsResponse(responses=answers)
 
 
 def _request_refusal(resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
-    if twice:
-        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    if len({config.name for config in resource.configs}) < len(resource.configs):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [config.name for config in resource.configs if config.value is None]
-    if nulls:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    return resource_refusal(resource.resource_type)
+    return request_refusal(resource.resource_type, [config.name for config in resource.configs], nulls, twice=twice)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:

@@ -28,7 +28,7 @@ class Agenda:
     def add(self, lane: Lane) -> None:
         """There is something in the lane now."""
         self.active[lane.topic, lane.partition] = lane
-        self._due[lane] = None
+        self.mark(lane)
 
     def mark(self, lane: Lane) -> None:
         """Something happened to the lane."""
@@ -48,7 +48,7 @@ class Agenda:
             at_ms, _, lane = heapq.heappop(self._turns)
             if lane.turn_ms == at_ms:
                 lane.turn_ms = NEVER
-                self._due[lane] = None
+                self.mark(lane)
         if self._everything or now_ms >= self._deadline_ms:
             self._everything = False
             self._deadline_ms = NEVER

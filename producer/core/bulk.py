@@ -3,7 +3,7 @@
 A bulk's records lie in batches together with other callers' records. For each batch it keeps which of its rows lie at which index, eight
 bytes a row, until the batch has its outcome; afterwards the offsets, or the rows that failed. Rows count from 0 in the order of the call.
 
-Compiled by mypyc. It takes the accumulator's lock for `SLICE_ROWS` rows at most; whoever drives it lets other threads in between.
+Compiled by mypyc.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from producer.core.record import Deliveries
 
 log = logging.getLogger("fencepost.producer")
 
-SLICE_ROWS: Final = 512
 ROW_MASK: Final[i64] = 0xFFFFFFFF
-ROWS_MAX: Final = 0xFFFFFFFF
 
 
 class BulkFuture:

@@ -10,14 +10,12 @@ from typing import Final
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
-from producer.core.accumulator import Accumulator, PartitionQueue, TopicQueues, headers_bound
+from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, Accumulator, PartitionQueue, TopicQueues, headers_bound
 from producer.core.batch import Batch, Headers
 from producer.core.bulk import BulkFuture, Part
 from producer.core.partition import murmur2_range
 from producer.core.rows import Row
 
-RECORD_OVERHEAD_MAX: Final[i64] = 21
-BATCH_OVERHEAD: Final[i64] = 61
 NOTHING: Final = b""
 
 

@@ -119,10 +119,8 @@ class Delivery:
             if node is None or node.ready(now_ms):
                 for lane in waiting:
                     self.agenda.mark(lane)
-            elif node.state is LinkState.DOWN:
-                if node.failures:
-                    self._scout.refresh()
-                commands += self._nodes.connect(node, now_ms)
+            else:
+                commands += self._reach(node, now_ms)
         return commands
 
     def _visit(self, lane: Lane, now_ms: float) -> list[Command]:
@@ -164,11 +162,17 @@ class Delivery:
             lane.wait_in(None)
             self._scout.want(lane.topic, until_ms=now_ms + self._settings.max_block_ms)
             self._scout.refresh()
-        elif node.state is LinkState.DOWN:
-            if node.failures:
-                self._scout.refresh()
-            commands += self._nodes.connect(node, now_ms)
+        else:
+            commands += self._reach(node, now_ms)
         return node
+
+    def _reach(self, node: Node, now_ms: float) -> list[Command]:
+        """Begin a link to the node if it has none; where that has failed before, also ask whether it still leads."""
+        if node.state is not LinkState.DOWN:
+            return []
+        if node.failures:
+            self._scout.refresh()
+        return self._nodes.connect(node, now_ms)
 
     def _why_blocked(self, lane: Lane) -> str:
         """What keeps the lane from being sent, for an error message."""

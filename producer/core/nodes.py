@@ -72,7 +72,6 @@ class Node(Struct):
     produce_least: int = PRODUCE_VERSIONS[0]
     requests: dict[int, Request] = field(default_factory=dict)
     produces: int = 0
-    turn: int = 0
 
     def version(self, api: Api, most: int, *, least: int = 0) -> int | None:
         """The version to use for an api: the highest up to `most`, or None when the broker has none from `least` on."""

@@ -7,7 +7,7 @@ names. Values and pairs are left as they are; everything else becomes a `Row`. W
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeGuard
 
 from mypy_extensions import i64
 
@@ -15,6 +15,8 @@ from producer.core.batch import Headers
 from producer.core.errors import RecordTooLarge
 
 RECORD_BOUND: Final = 61 + 21
+"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
+
 TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
 NAMES: Final = ("key", "value", "headers", "timestamp", "partition")
 
@@ -63,13 +65,25 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Ch
             if row.value is not None:
                 size += len(row.value)
             if row.headers is not None:
-                for name, content in row.headers:
-                    size += 20 + len(name) * 4 + (len(content) if content is not None else 0)
+                size += headers_room(row.headers)
             if row.partition > partition_max:
                 partition_max = row.partition
         if size > largest:
             raise RecordTooLarge(f"row {first + place}: a record of up to {size} bytes exceeds {setting}")
     return Checked(checked, int(partition_max))
+
+
+def headers_room(headers: Headers) -> i64:
+    """Bytes that checked headers can take in a record."""
+    size: i64 = 0
+    for name, content in headers:
+        size += 20 + len(name) * 4 + (len(content) if content is not None else 0)
+    return size
+
+
+def is_header(pair: object) -> TypeGuard[tuple[str, bytes | None]]:
+    """Whether it is a (str, bytes or None) pair."""
+    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])
 
 
 def is_data(value: object) -> bool:
@@ -117,7 +131,7 @@ def read_headers(given: object, number: i64) -> Headers | None:
     pairs = list(given.items()) if isinstance(given, Mapping) else list(given) if isinstance(given, (list, tuple)) else [given]
     headers: list[tuple[str, bytes | None]] = []
     for pair in pairs:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])):
+        if not is_header(pair):
             raise TypeError(f"row {number}: headers must be (str, bytes or None) pairs, not {pair!r}")
         headers.append((pair[0], pair[1]))
     return headers

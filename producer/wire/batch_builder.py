@@ -53,6 +53,14 @@ def write_sized(writer: BytesWriter, content: bytes | None) -> None:
         writer.write(content)
 
 
+def write_headers(writer: BytesWriter, headers: Headers) -> None:
+    """Append the headers, their count in front."""
+    write_signed(writer, len(headers))
+    for name, content in headers:
+        write_sized(writer, name.encode())
+        write_sized(writer, content)
+
+
 def write_record(
     writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> i64:
@@ -128,10 +136,7 @@ def write_record(
         if headers is None:
             writer.append(0)
         else:
-            write_signed(writer, len(headers))
-            for name, header in headers:
-                write_sized(writer, name.encode())
-                write_sized(writer, header)
+            write_headers(writer, headers)
         size: i64 = len(writer)
     except BaseException:
         writer.truncate(start)
@@ -219,10 +224,7 @@ class BatchBuilder:
         if headers is None:
             writer.append(0)
         else:
-            write_signed(writer, len(headers))
-            for name, header in headers:
-                write_sized(writer, name.encode())
-                write_sized(writer, header)
+            write_headers(writer, headers)
         self.size += len(writer) - begun
         self.count = count + 1
         self.base_timestamp = base

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i8, i16, i32
+from producer.wire.fields import WireStruct, i8, i32
 from producer.wire.message import Message
+from producer.wire.messages.configs import AlterConfigsResourceResponse
 
 
 class AlterableConfig(WireStruct):
@@ -33,15 +34,6 @@ class IncrementalAlterConfigsRequest(Message):
 
     resources: list[AlterConfigsResource] = []
     validate_only: bool = False
-
-
-class AlterConfigsResourceResponse(WireStruct):
-    """What became of one resource."""
-
-    error_code: i16 = 0
-    error_message: str | None = ""
-    resource_type: i8 = 0
-    resource_name: str = ""
 
 
 class IncrementalAlterConfigsResponse(Message):
