@@ -30,7 +30,7 @@ from broker_stub.principal import ANONYMOUS
 from broker_stub.router import route_to
 from broker_stub.subjects import partitions_of
 from broker_stub.timers import Timers
-from broker_stub.topic_configs import BrokerConfig
+from broker_stub.topic_configs import BrokerConfig, Value
 from broker_stub.topics import INTERNAL_PARTITIONS, Topic, Topics
 from producer.wire import Api, Message, RequestHeader
 
@@ -55,7 +55,7 @@ class Cluster:
         auto_create_topics: bool = True,
         default_partitions: int = 1,
         default_replication_factor: int | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Value] | None = None,
         journal: int = 1000,
         seed: int = 0,
         cluster_id: str | None = None,
@@ -64,6 +64,10 @@ class Cluster:
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        if default_partitions < 1:
+            raise ValueError(f"default_partitions={default_partitions}: a topic has at least one")
+        if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
+            raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
         self.now_ms = clock.now_ms
         self.config = BrokerConfig(config)
         self.auto_create_topics = auto_create_topics and self.config["auto.create.topics.enable"].lower() == "true"

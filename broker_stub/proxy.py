@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -21,6 +22,7 @@ from typing import Self, TypeVar
 
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.listening import PORT_MAX
 from broker_stub.proxy_discovery import discover
 from broker_stub.proxy_hub import Hub
 
@@ -46,18 +48,19 @@ class FaultProxy:
     """
 
     def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, journal: int = 1000) -> None:
+        self._hub: Hub | None = None
+        self._thread: threading.Thread | None = None
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [_address(each) for each in upstream_bootstrap.split(",")]
         self._host = host
         self._port = port
-        self._hub: Hub | None = None
-        self._thread: threading.Thread | None = None
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Where clients find each broker that is known by now."""
-        return self._call(lambda: dict(self._running().addresses))
+        """Where clients find each broker that is known by now. Raises RuntimeError unless the proxy runs."""
+        hub = self._running()
+        return self._call(lambda: dict(hub.addresses))
 
     @property
     def bootstrap(self) -> str:
@@ -99,13 +102,21 @@ class FaultProxy:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        thread = self._thread
+        if self._hub is not None and thread is not None and thread.is_alive():
+            warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
+            self._hub.post(self._hub.loop.stop)
+
     def cut_links(self, node: int | None = None) -> int:
         """Ends every client connection now, of one broker or of all; returns how many."""
-        return self._call(lambda: self._running().cut_links(node))
+        hub = self._running()
+        return self._call(lambda: hub.cut_links(node))
 
     def stats(self) -> dict[str, int]:
         """What has been counted, and the connections open now."""
-        return self._call(lambda: self._running().stats())
+        hub = self._running()
+        return self._call(hub.stats)
 
     async def _begin(self, hub: Hub) -> None:
         await discover(hub, self._upstream)
@@ -118,10 +129,12 @@ class FaultProxy:
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread."""
 
+        loop = self._running().loop
+
         async def on_loop() -> T:
             return run()
 
-        return asyncio.run_coroutine_threadsafe(on_loop(), self._running().loop).result(CALL_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(on_loop(), loop).result(CALL_TIMEOUT_S)
 
 
 def _run(hub: Hub) -> None:
@@ -135,6 +148,6 @@ def _run(hub: Hub) -> None:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.strip().rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{text!r} is not HOST:PORT")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
+        raise ValueError(f"{text!r} is not HOST:PORT, with a port from 1 to {PORT_MAX}")
     return host.strip("[]"), int(port)

@@ -16,6 +16,8 @@ from broker_stub.proxy_messages import names_in
 from producer.wire import Malformed, MetadataRequest, MetadataResponse, decode_response, encode_request
 
 DISCOVER_TIMEOUT_S = 12.0
+ADDRESS_TIMEOUT_S = 3.0
+"""Then the next address is asked: one that is silent keeps nobody from being found."""
 PAUSE_MIN_S = 0.05
 PAUSE_MAX_S = 1.0
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
@@ -42,7 +44,10 @@ async def _first_answer(upstream: list[Address], reasons: dict[Address, str]) ->
     for address in upstream:
         reasons[address] = "it does not answer"
         try:
-            answer = await _metadata(address)
+            async with asyncio.timeout(ADDRESS_TIMEOUT_S):
+                answer = await _metadata(address)
+        except TimeoutError:
+            continue
         except (OSError, asyncio.IncompleteReadError, Malformed) as error:
             reasons[address] = str(error) or type(error).__name__
             continue

@@ -18,6 +18,7 @@ import msgspec
 from broker_stub.clock import RealClock
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.listening import bound, naming
 from broker_stub.proxy_link import ProxyLink
 
 CONNECT_TIMEOUT_S = 10.0
@@ -132,16 +133,10 @@ class Hub:
 
     def _listen(self, node: int) -> None:
         number = len(self.addresses)
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self._host, self._port + number if self._port else 0))
+        port = self._port + number if self._port else 0
+        self._listeners[node] = listener = bound(self._host, port)
+        with naming(self._host, port):
             listener.listen(ACCEPT_BACKLOG)
-        except OSError:
-            listener.close()
-            raise
-        self._listeners[node] = listener
         self.addresses[node] = (self._host, listener.getsockname()[1])
         self._spawn(self._serve(node, listener))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from broker_stub.clock import Clock
 from broker_stub.cluster import Cluster
 from broker_stub.link import Link
+from broker_stub.listening import bound, deaf, naming
 from broker_stub.principal import ANONYMOUS, of_certificate
 from producer.wire import Buffer, FrameSplitter, FrameTooLarge
 
@@ -53,9 +54,10 @@ class Server:
         """Every broker gets its socket, listening: clients may connect before the loop runs. Ports are consecutive, or free ones for 0."""
         try:
             for number, broker in enumerate(self.cluster.brokers.values()):
-                listener = _bound(host, port + number if port else 0)
+                listener = bound(host, port + number if port else 0)
                 self._sockets[broker.node_id] = listener
-                listener.listen(ACCEPT_BACKLOG)
+                with naming(host, port + number):
+                    listener.listen(ACCEPT_BACKLOG)
                 broker.host, broker.port = host, listener.getsockname()[1]
         except OSError:
             self._close_sockets()
@@ -70,7 +72,7 @@ class Server:
         broker = self.cluster.brokers[node_id]
         if broker.alive:
             self.loop.remove_reader(self._sockets[node_id])
-            self._sockets[node_id] = _deaf(self._sockets[node_id])
+            self._sockets[node_id] = deaf(self._sockets[node_id])
             self.cluster.stop_broker(node_id, clean=clean)
         self.arm()
 
@@ -290,38 +292,6 @@ class _Connection(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has the port, a free one for 0, and refuses connections until it listens."""
-    bound = _socket(host)
-    try:
-        bound.bind((host, port))
-        if port:
-            return bound
-        # Only a port that was asked for by number survives `_deaf`: another socket asks for it before this one lets go.
-        with bound:
-            return _bound(host, bound.getsockname()[1])
-    except OSError:
-        bound.close()
-        raise
-
-
-def _socket(host: str) -> socket.socket:
-    new = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return new
-
-
-def _deaf(listener: socket.socket) -> socket.socket:
-    """A socket that has the listener's port and does not listen; what waited to be accepted is reset."""
-    try:
-        listener.shutdown(socket.SHUT_RDWR)  # Linux takes that as the end of listening, and the port stays bound
-        return listener
-    except OSError:
-        host, port, *_ = listener.getsockname()
-        listener.close()
-        return _bound(host, port)
 
 
 def _nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -17,8 +18,10 @@ from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.listening import PORT_MAX
 from broker_stub.partitions import Partition
 from broker_stub.server import Server
+from broker_stub.topic_configs import Value, as_text
 from broker_stub.topics import Topic
 from producer.wire.records import Record, iter_batches, read_records
 
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from broker_stub.tls import Path, Tls
 
 CALL_TIMEOUT_S = 10.0
-PORT_MAX = 65_535
 CLOSE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ class BrokerStub:
         auto_create_topics: bool = True,
         default_partitions: int = 1,
         default_replication_factor: int | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Value] | None = None,
         journal: int = 1000,
         seed: int = 0,
         cluster_id: str | None = None,
@@ -65,6 +67,9 @@ class BrokerStub:
         tls: Tls | ssl.SSLContext | tuple[Path, Path] | None = None,
         sasl: Sasl | Mapping[str, str] | None = None,
     ) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
         if not 0 <= port <= PORT_MAX - (brokers - 1):
             raise ValueError(f"port={port}: from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones")
         self.clock: Clock = clock or RealClock()
@@ -83,9 +88,6 @@ class BrokerStub:
         )
         self._host = host
         self._port = port
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: Server | None = None
-        self._thread: threading.Thread | None = None
 
     @property
     def faults(self) -> Faults:
@@ -139,6 +141,13 @@ class BrokerStub:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None and thread.is_alive():
+            warnings.warn("a BrokerStub was dropped without close()", ResourceWarning, stacklevel=2)
+            with suppress(RuntimeError):  # the loop has just ended by itself
+                loop.call_soon_threadsafe(loop.stop)
+
     async def __aenter__(self) -> Self:
         """`start`, while the loop goes on."""
         try:
@@ -167,7 +176,7 @@ class BrokerStub:
     # Topics
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, replication_factor: int | None = None, config: Mapping[str, str] | None = None
+        self, name: str, *, partitions: int = 1, replication_factor: int | None = None, config: Mapping[str, Value] | None = None
     ) -> None:
         """Creates the topic, or raises ValueError with the reason that a client would get."""
         self._call(lambda: self._create(name, partitions, replication_factor, config))
@@ -226,11 +235,11 @@ class BrokerStub:
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.links) for each in self.cluster.brokers.values())}
         )
 
-    def _create(self, name: str, partitions: int, replication_factor: int | None, config: Mapping[str, str] | None) -> None:
+    def _create(self, name: str, partitions: int, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:
         from broker_stub.handlers.create_topics import why_not
 
         factor = self.cluster.default_replication_factor if replication_factor is None else replication_factor
-        overrides = dict(config or {})
+        overrides = as_text(config or {})
         refusal = why_not(self.cluster, name, partitions=partitions, replication_factor=factor, configs=dict(overrides))
         if refusal is not None:
             raise ValueError(f"{refusal.code.name}: {refusal.message}")

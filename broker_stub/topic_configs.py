@@ -24,7 +24,8 @@ class Definition(NamedTuple):
 
 def _whole(low: int, high: int) -> Callable[[str], bool]:
     def check(value: str) -> bool:
-        digits = value.strip().removeprefix("-")
+        text = value.strip()
+        digits = text[1:] if text[:1] in ("-", "+") else text
         return digits.isascii() and digits.isdigit() and low <= int(value) <= high
 
     return check
@@ -112,6 +113,23 @@ BROKER_CONFIGS: dict[str, Definition] = {
 }
 
 
+Value = str | int | float | bool
+"""What tests give for a config; Kafka writes and reads text."""
+
+
+def as_text(configs: Mapping[str, Value]) -> dict[str, str]:
+    """The configs as Kafka writes them. Raises TypeError for what is no single value."""
+    return {name: _text(name, value) for name, value in configs.items()}
+
+
+def _text(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(f"config {name!r} must be text, a number or a bool, not {type(value).__name__}")
+    return str(value)
+
+
 def check_topic_config(name: str, value: str | None) -> None:
     """Raises InvalidConfig with Kafka's reason."""
     definition = TOPIC_CONFIGS.get(name)
@@ -121,16 +139,18 @@ def check_topic_config(name: str, value: str | None) -> None:
         raise InvalidConfig(f"Null value not supported for topic configs: {name}")
     if not definition.check(value):
         raise InvalidConfig(f"Invalid value {value} for configuration {name}")
+    if name == "remote.storage.enable" and value.lower() == "true":
+        raise InvalidConfig("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
 
 
 class BrokerConfig:
     """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused."""
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+    def __init__(self, given: Mapping[str, Value] | None = None) -> None:
         by_broker_name = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
         self.given: dict[str, str] = {}
         self.topic_defaults = {name: definition.default for name, definition in TOPIC_CONFIGS.items()}
-        for name, value in (given or {}).items():
+        for name, value in as_text(given or {}).items():
             topic_name = by_broker_name.get(name, name)
             if topic_name in TOPIC_CONFIGS:
                 check_topic_config(topic_name, value)

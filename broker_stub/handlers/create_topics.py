@@ -1,8 +1,8 @@
 """CreateTopics (19), versions 2 to 7.
 
-Kafka's checks in Kafka's order: duplicates within the request, names (illegal, colliding, existing), configs, then either a manual
-assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From version 5 on the answer carries the counts
-and every config in force. Any broker takes the request, as a KRaft broker forwards it.
+Kafka's checks in Kafka's order: duplicates within the request, the partitions of all of it, names (illegal, colliding, existing), configs,
+then either a manual assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From version 5 on the answer
+carries the counts and every config in force. Any broker takes the request, as a KRaft broker forwards it.
 
 Leaves out: policies, quotas, authorization, and waiting: a topic has its leaders at once, so `timeout_ms` has nothing to bound.
 """
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
 DEFAULT = -1
+PARTITIONS_MAX = 10_000  # that one request may ask for
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
 SET_BY_CONTROLLER = "min.insync.replicas"  # for the whole cluster when it is formatted, as part of KIP-966
 
@@ -45,6 +46,7 @@ class Refusal(NamedTuple):
 @handles(CreateTopicsRequest, range(2, 8))
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
+    too_many = _request_refusal(call.cluster, [topic for topic in request.topics if names[topic.name] == 1])
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         injected = call.error_for(topic.name, ANY_PARTITION)
@@ -52,6 +54,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
             results.append(CreatableTopicResult(name=topic.name, error_code=injected, error_message="Injected fault."))
         elif names[topic.name] > 1:
             results.append(_refused(topic.name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        elif too_many is not None:
+            results.append(_refused(topic.name, too_many))
         else:
             results.append(_create(call.cluster, topic, validate_only=request.validate_only))
     return CreateTopicsResponse(topics=results)
@@ -62,6 +66,20 @@ def why_not(
 ) -> Refusal | None:
     """What is wrong with a topic of these parameters, None if nothing is."""
     return _name_refusal(cluster, name) or _config_refusal(configs or {}) or _count_refusal(cluster, partitions, replication_factor)
+
+
+def _request_refusal(cluster: Cluster, topics: list[CreatableTopic]) -> Refusal | None:
+    """Why none of the request's topics can be."""
+    if sum(_partitions(cluster, topic) for topic in topics) > PARTITIONS_MAX:
+        return Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    return None
+
+
+def _partitions(cluster: Cluster, topic: CreatableTopic) -> int:
+    """How many are asked for."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return cluster.default_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
 
 
 def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:

@@ -26,7 +26,8 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 def fetch(call: Call, request: FetchRequest) -> Result:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refused(call, request)
-    asked = [each for topic in request.topics for each in _asked(topic)]
+    named = {each.key: each for topic in request.topics for each in _asked(topic)}
+    asked = list(named.values())  # a partition that is named twice is read once, as it was named last
     session, code = _session(call, request, asked)
     if code:
         return FetchResponse(error_code=code)

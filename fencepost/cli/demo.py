@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fencepost.cli.complaints import Complaint, complaining
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
 from producer import FencepostError
 
@@ -18,9 +19,7 @@ ROWS_MIN = 2_000  # fewer are too few batches for every trouble to hit one
 
 
 def demo(
-    rows: Annotated[
-        int, typer.Option(min=ROWS_MIN, max=FLIGHTS_TOTAL, clamp=True, help="Send only the first so many flights.")
-    ] = FLIGHTS_TOTAL,
+    rows: Annotated[int, typer.Option(min=ROWS_MIN, max=FLIGHTS_TOTAL, help="Send only the first so many flights.")] = FLIGHTS_TOTAL,
     bootstrap: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Play on this Kafka, through a fault proxy, instead of on the stub.")
     ] = None,
@@ -33,12 +32,12 @@ def demo(
     """
     begun = time.monotonic()
     errors = Console(stderr=True)
-    try:
-        with Bars(errors) as bars:
-            report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
-    except (FlightsMissing, FencepostError, KafkaException, OSError, ValueError) as error:
-        errors.print(f"fencepost demo: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from None
+    with complaining("demo"):
+        try:
+            with Bars(errors) as bars:
+                report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
+        except (FlightsMissing, FencepostError, KafkaException, OSError, ValueError) as error:
+            raise Complaint(str(error), code=1) from None
     found = problems(report)
     if json:
         print(as_json(report))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
+from contextlib import ExitStack
+from select import select
 from typing import Annotated
 
 import typer
@@ -12,6 +12,8 @@ import typer
 from broker_stub import Fault
 from broker_stub.faults import Rule
 from broker_stub.proxy import FaultProxy
+from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.stopping import Stop
 from producer.wire import Api
 
 
@@ -31,24 +33,20 @@ def proxy(
     seed: Annotated[int, typer.Option(help="Where the chances are drawn from: the same seed, the same draws.")] = 0,
 ) -> None:
     """Stand between clients and a Kafka, and lose replies: point the clients at the printed address. Ends with Ctrl-C."""
-    stopped = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with FaultProxy(upstream, host=host, port=port, journal=0) as running:
-            faults = {
-                "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),
-                "cut": _produce(running, topic).reply().probability(cut_replies, seed + 1).disconnect(),
-                "delayed": _produce(running, topic).after_append().probability(delay_replies, seed + 2).delay(delay_ms),
-            }
-            print(f"proxy for {upstream} listening on {running.bootstrap}", flush=True)
-            stopped.wait()
-            print(_summary(faults, running.stats()), file=sys.stderr)
-    except (OSError, ValueError) as error:
-        print(f"fencepost proxy: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with complaining("proxy"), ExitStack() as stack:
+        try:
+            running = stack.enter_context(FaultProxy(upstream, host=host, port=port, journal=0))
+        except (OSError, ValueError) as error:
+            raise Complaint(str(error), code=1) from None
+        stop = stack.enter_context(Stop())
+        faults = {
+            "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),
+            "cut": _produce(running, topic).reply().probability(cut_replies, seed + 1).disconnect(),
+            "delayed": _produce(running, topic).after_append().probability(delay_replies, seed + 2).delay(delay_ms),
+        }
+        print(f"proxy for {upstream} listening on {running.bootstrap}", flush=True)
+        select([stop.fd], [], [])
+        print(_summary(faults, running.stats()), file=sys.stderr)
 
 
 def _produce(running: FaultProxy, topic: str | None) -> Rule:

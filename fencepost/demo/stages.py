@@ -25,7 +25,7 @@ from producer.wire import Api
 PARTITIONS: Final = 6
 _BROKERS: Final = 3
 _STOPPED: Final = 2  # the broker that is restarted; as good as any
-_ADMIN_TIMEOUT_S: Final = 30.0
+_ADMIN_TIMEOUT_S: Final = 15.0
 _log = logging.getLogger("fencepost.demo")
 
 
@@ -136,7 +136,6 @@ class KafkaStage:
         self._proxy = FaultProxy(upstream, journal=0)
         self._traffic = Traffic()
         self._proxy.journal.follow(self._traffic)
-        self._admin = AdminClient({"bootstrap.servers": upstream})
         self._drops: list[Fault] = []
         self._cuts: list[Fault] = []
         self._exit = ExitStack()
@@ -167,21 +166,22 @@ class KafkaStage:
 
     def __enter__(self) -> Self:
         with ExitStack() as exit_stack:
-            brokers = len(self._admin.list_topics(timeout=_ADMIN_TIMEOUT_S).brokers)
-            exit_stack.enter_context(self._proxy)
-            topic = NewTopic(self.topic, num_partitions=PARTITIONS, replication_factor=min(_BROKERS, brokers))
-            for done in self._admin.create_topics([topic], request_timeout=_ADMIN_TIMEOUT_S).values():
+            exit_stack.enter_context(self._proxy)  # first, for it says soon and in one line why nobody is there
+            admin = AdminClient({"bootstrap.servers": self.plain_bootstrap})
+            replicas = min(_BROKERS, len(self._proxy.addresses))
+            topic = NewTopic(self.topic, num_partitions=PARTITIONS, replication_factor=replicas)
+            for done in admin.create_topics([topic], request_timeout=_ADMIN_TIMEOUT_S).values():
                 done.result(_ADMIN_TIMEOUT_S)
-            exit_stack.callback(self._delete_topic)
+            exit_stack.callback(self._delete_topic, admin)
             self._exit = exit_stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._exit.close()
 
-    def _delete_topic(self) -> None:
+    def _delete_topic(self, admin: AdminClient) -> None:
         try:
-            for done in self._admin.delete_topics([self.topic], request_timeout=_ADMIN_TIMEOUT_S).values():
+            for done in admin.delete_topics([self.topic], request_timeout=_ADMIN_TIMEOUT_S).values():
                 done.result(_ADMIN_TIMEOUT_S)
         except KafkaException as error:
             _log.warning("the topic %s could not be deleted: %s", self.topic, error)

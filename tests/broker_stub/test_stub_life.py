@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from broker_stub import BrokerStub, VirtualClock
+from broker_stub import BrokerStub, FaultProxy, VirtualClock
 from producer import AsyncProducer, Producer
 from producer.wire import Api
 
@@ -112,3 +112,62 @@ def test_real_time_cannot_be_advanced() -> None:
         stub.advance(1)
     with BrokerStub(clock=VirtualClock()) as still, pytest.raises(ValueError, match="never runs backwards"):
         still.advance(-1)
+
+
+def test_configs_may_be_numbers() -> None:
+    """What Kafka writes as text may be given as what it is; a list is refused by name."""
+    config = {"num.partitions": 3, "auto.create.topics.enable": False, "log.retention.ms": 10**9}
+    with BrokerStub(config=config) as stub:
+        stub.create_topic("t", config={"retention.ms": 1000, "preallocate": True})
+        topic = stub.cluster.topics.named("t")
+        assert topic is not None
+        assert topic.overrides == {"retention.ms": "1000", "preallocate": "true"}
+        assert not stub.cluster.auto_create_topics
+        assert stub.cluster.default_partitions == 3
+    with pytest.raises(TypeError, match=r"config 'num.partitions' must be text, a number or a bool, not list"):
+        BrokerStub(config={"num.partitions": [3]})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"default_partitions": 0}, "default_partitions=0: a topic has at least one"),
+        ({"default_replication_factor": 9, "brokers": 3}, "default_replication_factor=9: from 1 to brokers=3"),
+        ({"default_replication_factor": 0}, "default_replication_factor=0: from 1 to brokers=1"),
+    ],
+)
+def test_defaults_that_no_topic_could_have_are_refused(settings: dict[str, int], reason: str) -> None:
+    """Otherwise topics would never appear, and nobody would say why."""
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        BrokerStub(**settings)  # type: ignore[arg-type]
+
+
+def test_a_stub_that_is_dropped_says_so_and_ends() -> None:
+    """Nobody closed it: a ResourceWarning, and its thread and its ports go."""
+    stub = BrokerStub().start()
+    thread, (address,) = stub._thread, stub.addresses.values()
+    assert thread is not None
+    with pytest.warns(ResourceWarning, match="a BrokerStub was dropped without close"):
+        del stub
+    thread.join(20)
+    assert not thread.is_alive()
+    with socket.socket() as probe:
+        assert probe.connect_ex(address) != 0
+
+
+def test_a_proxy_that_is_dropped_says_so_and_ends() -> None:
+    """As a stub does."""
+    with BrokerStub() as stub:
+        proxy = FaultProxy(stub.bootstrap).start()
+        thread = proxy._thread
+        assert thread is not None
+        with pytest.warns(ResourceWarning, match="a FaultProxy was dropped without close"):
+            del proxy
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_proxy_that_does_not_run_has_no_address() -> None:
+    """Before `start` nobody listens."""
+    with pytest.raises(RuntimeError, match="the proxy does not run"):
+        FaultProxy("localhost:9092").bootstrap  # noqa: B018

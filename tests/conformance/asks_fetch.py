@@ -67,10 +67,18 @@ class FetchAsks(Stage):
         max_bytes: int = 1 << 20,
         partition_max_bytes: int = 1 << 20,
         max_wait_ms: int = 0,
+        isolation: int = 0,
         timed: bool = False,
     ) -> None:
         """Reads several partitions with one request."""
-        request = fetch_request(places, version, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes, max_wait_ms=max_wait_ms)
+        request = fetch_request(
+            places,
+            version,
+            max_bytes=max_bytes,
+            partition_max_bytes=partition_max_bytes,
+            max_wait_ms=max_wait_ms,
+            isolation=isolation,
+        )
         began = time.monotonic()
 
         def show(answer: wire.FetchResponse) -> str:

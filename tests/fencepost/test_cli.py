@@ -307,7 +307,12 @@ def test_a_proxy_loses_replies_on_demand() -> None:
 def test_a_proxy_says_why_it_cannot_start() -> None:
     """An upstream that is no address ends with one line and an exit code."""
     wrong = fencepost_runs("proxy", "nowhere")
-    assert (wrong.returncode, wrong.stderr.strip()) == (1, "fencepost proxy: 'nowhere' is not HOST:PORT")
+    assert (wrong.returncode, wrong.stderr.strip()) == (1, "fencepost proxy: 'nowhere' is not HOST:PORT, with a port from 1 to 65535")
+    wrong = fencepost_runs("proxy", "localhost:99999")
+    assert (wrong.returncode, wrong.stderr.strip()) == (
+        1,
+        "fencepost proxy: 'localhost:99999' is not HOST:PORT, with a port from 1 to 65535",
+    )
 
 
 def test_every_public_name_is_behind_the_door() -> None:
@@ -327,3 +332,37 @@ def test_the_door_and_the_packages_export_the_same_names() -> None:
 
     assert set(producer.__all__) <= set(fencepost.__all__)
     assert set(broker_stub.__all__) <= set(fencepost.__all__)
+
+
+@pytest.mark.parametrize("command", [("proxy",), ("demo", "--rows", "2000", "--bootstrap")], ids=["proxy", "demo"])
+def test_ctrl_c_is_heard_while_nobody_answers(command: tuple[str, ...]) -> None:
+    """In front of an address that accepts and says nothing, Ctrl-C ends the command at once, with one line."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fencepost", *command, address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=plain_terminal(),
+        )
+        watchdog = threading.Timer(DEADLINE_S, process.kill)
+        watchdog.start()
+        try:
+            asking, _ = silent.accept()
+            with asking:
+                code, errors = ended(process, signal.SIGINT)
+        finally:
+            process.kill()
+            watchdog.cancel()
+    assert (code, errors.splitlines()[-1]) == (130, f"fencepost {command[0]}: interrupted")
+
+
+@pytest.mark.parametrize("command", ["broker", "proxy"])
+def test_a_port_that_is_taken_is_named(command: str) -> None:
+    """Who cannot listen says where."""
+    with BrokerStub() as stub, socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        ran = fencepost_runs(command, *([stub.bootstrap] if command == "proxy" else []), "--port", port)
+    assert ran.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.stderr

@@ -327,6 +327,13 @@ def test_the_demo_shows_it_on_apache_kafka(kafka: KafkaCluster) -> None:
 
 def test_a_broker_that_is_not_there_is_an_error() -> None:
     """The demo says so in a line and ends with an exit code."""
-    ran = demo("--rows", "1000", "--bootstrap", "nowhere")
+    ran = demo("--rows", "2000", "--bootstrap", "nowhere")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr.splitlines()[-1].startswith("fencepost demo: ")
+    assert ran.stderr.splitlines()[-1].startswith("fencepost demo: 'nowhere' is not HOST:PORT")
+
+
+def test_too_few_rows_are_refused() -> None:
+    """A number that cannot show anything is not silently another one."""
+    ran = demo("--rows", "5")
+    assert ran.returncode == 2
+    assert "5 is not in the range 2000<=x<=336776" in ran.stderr

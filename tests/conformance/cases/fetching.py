@@ -24,6 +24,31 @@ def offsets_out_of_range(w: World) -> None:
 
 
 @case()
+def one_partition_twice(w: World) -> None:
+    """A partition that a request names twice is read once, as it was named last."""
+    topic = w.topic(partitions=2)
+    for count in (2, 1):
+        w.produce(plain(*[Rec()] * count), topic, label=f"{count} records")
+    for version in (12, 13):
+        w.fetch_many([(topic, 0, 0), (topic, 0, 2)], version=version, label=f"v{version} another offset")
+        w.fetch_many([(topic, 0, 2), (topic, 0, 0)], version=version, label=f"v{version} the first offset last")
+        w.fetch_many([(topic, 0, 0), (topic, 1, 0), (topic, 0, 99)], version=version, label=f"v{version} with another between")
+        w.fetch_many([(topic, 7, 0), (topic, 7, 0)], version=version, label=f"v{version} one that is not there")
+
+
+@case()
+def a_partition_that_is_not_there(w: World) -> None:
+    """What it is answered, by name and by id, with a topic and without."""
+    topic = w.topic()
+    for version in (4, 12, 13, 18):
+        w.fetch(topic, 0, partition=9, version=version, label=f"v{version} of a topic")
+        for isolation in (0, 1):
+            w.fetch_many(
+                [(w.missing_topic(), 0, 0), (topic, 9, 0)], version=version, isolation=isolation, label=f"v{version} isolation {isolation}"
+            )
+
+
+@case()
 def from_the_middle_of_a_batch(w: World) -> None:
     """The whole batch is returned; the reader skips."""
     topic = w.topic()

@@ -57,6 +57,22 @@ def counts(w: World) -> None:
 
 
 @case()
+def too_many_partitions(w: World) -> None:
+    """A request asks for 10,000 partitions at most, all its topics together; that is looked at before anything else."""
+    w.create(w.fresh_name(), partitions=10_000, validate_only=True, label="10,000")
+    for version in (2, 7):
+        w.create(w.fresh_name(), partitions=10_001, version=version, label=f"v{version} 10,001")
+    w.create(w.fresh_name(), partitions=10_001, validate_only=True, label="10,001, only validated")
+    w.create("a b", partitions=10_001, label="and an illegal name")
+    w.create(w.topic().name, partitions=10_001, replicas=0, label="and a topic that exists")
+    w.create_many([w.fresh_name(), w.fresh_name()], partitions=5_001, label="5,001 twice")
+    w.create_many([w.fresh_name(), w.fresh_name()], partitions=10_001, label="10,001 twice")
+    name = w.fresh_name()
+    w.create_many([name, name, w.fresh_name()], partitions=5_001, label="5,001, one name twice")
+    w.create(w.fresh_name(), partitions=2**31 - 1, label="as many as there are numbers")
+
+
+@case()
 def configs(w: World) -> None:
     """Unknown names and values that do not fit."""
     for name, value in (
@@ -69,6 +85,13 @@ def configs(w: World) -> None:
         ("retention.ms", "-1"),
         ("retention.ms", "-2"),
         ("retention.ms", None),
+        ("retention.ms", "+5"),
+        ("retention.ms", " 5 "),
+        ("retention.ms", "--5"),
+        ("retention.ms", "5.0"),
+        ("min.insync.replicas", "+1"),
+        ("remote.storage.enable", "false"),
+        ("remote.storage.enable", "true"),
         ("min.insync.replicas", "0"),
         ("min.insync.replicas", "2"),
         ("segment.bytes", "100"),
