@@ -67,11 +67,12 @@ class Core:
         """Take one event, then do everything that can be done now."""
         commands: list[Command] = []
         self._on(event, now_ms, commands)
-        if self.dead is None:
-            commands += self.delivery.advance(now_ms)
-            commands += self.registrar.advance(now_ms)
-            commands += self.scout.advance(now_ms)
-            commands += self.nodes.upkeep(now_ms)
+        if self.dead is not None:
+            return commands
+        for advance in (self.delivery.advance, self.registrar.advance, self.scout.advance, self.nodes.upkeep):
+            if death_in(commands) is not None:
+                break  # before anything is sent that would have to be called doubtful
+            commands += advance(now_ms)
         return self._until_death(commands)
 
     def next_wake_ms(self, now_ms: float) -> float:
@@ -169,7 +170,12 @@ class Core:
 
     def _until_death(self, commands: list[Command]) -> list[Command]:
         """A fatal error ends the machine: nothing is sent after it, and every record gets its outcome."""
-        death = next((command for command in commands if isinstance(command, Die)), None)
-        if death is None or self.dead is not None:
+        death = death_in(commands)
+        if death is None:
             return commands
         return [death, *(command for command in commands if isinstance(command, Settle)), *self.abandon(death.error)]
+
+
+def death_in(commands: list[Command]) -> Die | None:
+    """The command that ends the producer, if it is among them."""
+    return next((command for command in commands if isinstance(command, Die)), None)

@@ -38,6 +38,22 @@ def test_a_fatal_code_ends_the_producer(code: ErrorCode) -> None:
         desk.send(b"x")
 
 
+def test_a_dead_producer_sends_nothing_more() -> None:
+    """Not even what could have been sent in the same moment: another partition's batch has just lingered enough."""
+    desk = Desk(partitions=2, batch_size=4_096, linger_ms=5.0).introduce()
+    desk.send(b"first")
+    desk.advance(5)
+    (first,) = desk.produces()
+    (other,) = desk.send(b"other", partition=1)
+    desk.now += 5
+    desk.refuse(first, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert desk.dead is not None
+    assert desk.open == []
+    failure = other.exception(0)
+    assert isinstance(failure, DeliveryFatal)
+    assert failure.persisted is Persisted.NO
+
+
 def test_only_the_fatal_ones_are_fatal() -> None:
     """Fatal are cluster and transactional-id authorization, versions, fencing and a lost id mapping: what Kafka's clients cannot go on
     after, and nothing else."""

@@ -107,6 +107,20 @@ def test_a_server_that_is_no_broker(nonsense: bytes | None, caplog: pytest.LogCa
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
+def test_an_answer_to_another_request_is_not_taken() -> None:
+    """A whole answer under a correlation id that is not due costs the link, and the reason names both numbers: taken as this request's
+    it could acknowledge what nobody has."""
+
+    def answer(header: RequestHeader) -> bytes:
+        other = RequestHeader(header.api_key, header.api_version, header.correlation_id + 1, header.client_id)
+        return framed(ApiVersionsResponse(api_keys=[ApiVersion(api_key=Api.METADATA, max_version=5)]), header.api_version, other)
+
+    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
+        until(producer._sender.engine.trouble, "a reason", good=lambda said: "correlation id" in said and "was due" in said)
+        assert isinstance(waiting.exception(20), TopicUnavailable)
+
+
 def test_an_address_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why no broker answers is said with each broker's address once; where a name has other addresses, with each of them."""
     names(monkeypatch, kafka=["127.0.0.1", "127.0.0.2"], nowhere=[])

@@ -161,3 +161,36 @@ def test_asking_while_it_is_being_split() -> None:
             polling.result(20)
         assert [future.result(0).offset for future in futures] == list(range(24))
         assert produced.hits > 5
+
+
+def test_the_pieces_keep_the_deadline() -> None:
+    """Splitting gives no time: what is left of the batch expires when the batch would have."""
+    desk = Desk(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900).introduce()
+    futures = desk.send(*[b"%d" % i for i in range(4)])
+    desk.advance(900)
+    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    desk.advance(90)
+    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    desk.advance(20)
+    assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.NO] * 4
+
+
+def test_a_batch_whose_failure_is_decided_is_not_split() -> None:
+    """Its records have failed: that the broker finds them too large changes nothing, and none of them is sent again."""
+    desk = Desk(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900_000).introduce()
+    futures = desk.send(*[b"%d" % i for i in range(4)])
+    desk.advance(5)
+    (whole,) = desk.produces()
+    desk.advance(60_000)
+    (question,) = desk.questions()
+    assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
+    desk.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
+    desk.tell(question, (PID, 0, 0))
+    desk.advance(60_000)
+    assert desk.produces() == []
+    (later,) = desk.send(b"later")
+    desk.advance(5)
+    (produce,) = desk.produces()
+    assert produce.values == [b"later"]
+    desk.ack(produce)
+    assert later.exception(0) is None

@@ -358,3 +358,101 @@ def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
     of.acknowledged(later, 1, -1)
     assert of.take_finished() == [later]
     assert not of.slots
+
+
+def behind_two(*deadlines_ms: float) -> tuple[Window, list[Slot]]:
+    """A window that has had two batches acknowledged, sequences 0 and 1, and these in flight behind them."""
+    of = window()
+    for place, each in enumerate(fly(of, 1, 1)):
+        of.acknowledged(each, place, -1)
+    of.take_finished()
+    slots = [slot(deadline_ms=each) for each in deadlines_ms]
+    for each in slots:
+        of.enter(each)
+        of.launched(each)
+    return of, slots
+
+
+FAR = 1e9
+BEFORE_THE_SECOND = Known(0, 0)
+"""The log ends before what has been acknowledged: it was cut (an unclean election)."""
+
+
+def test_a_cut_log_says_nothing_about_a_batch_in_doubt() -> None:
+    """The log ends before the predecessor that was acknowledged: the doubtful batch may have been in what was cut. It is neither sent again
+    nor rewritten, but reported as MAYBE."""
+    of, (a,) = behind_two(FAR)
+    of.lost(a, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(BEFORE_THE_SECOND)
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert of.wants_bump()
+    of.bump()
+    assert of.take_finished() == [a]
+
+
+def test_what_is_behind_a_hole_cannot_be_in_the_log() -> None:
+    """A batch that the broker refused for good leaves a hole in the sequence that nothing fills: the doubtful one behind it is not in the
+    log, whatever became of its request, and is rewritten under the next epoch."""
+    of, (a, b) = behind_two(FAR, FAR)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    of.lost(b, 0.0, 0.0)
+    assert of.wants_answer()
+    of.described(Known(0, 1))
+    assert of.wants_bump()
+    of.bump()
+    assert not b.decided
+    assert stamps([b]) == [(1, 0)]
+
+
+def test_an_expiry_that_is_sure_leaves_a_hole() -> None:
+    """A batch that was only ever refused and then expires is not in the log: what is behind it is rewritten, doubt or not."""
+    of, (a, b) = behind_two(50.0, FAR)
+    refuse(of, a, ErrorCode.NOT_ENOUGH_REPLICAS)
+    of.lost(b, 0.0, 0.0)
+    of.expire(60.0)
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.NO
+    of.described(Known(0, 1))
+    of.bump()
+    assert stamps([b]) == [(1, 0)]
+
+
+def test_an_expiry_in_doubt_leaves_none() -> None:
+    """A batch that expires in doubt may be in the log and make its successor fit: after a cut of the log nothing is known of either."""
+    of, (a, b) = behind_two(50.0, FAR)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.expire(60.0)
+    of.expire(200.0)
+    assert a.decided
+    of.described(BEFORE_THE_SECOND)
+    assert b.failure is not None
+    assert b.failure.persisted is Persisted.MAYBE
+
+
+def test_an_acknowledgement_takes_back_a_failure_that_nobody_was_told() -> None:
+    """An expired batch waits for its elder before its futures are told. Acknowledged meanwhile, it has not failed."""
+    of, (a, b) = behind_two(FAR, 50.0)
+    of.expire(60.0)
+    of.expire(200.0)
+    assert b.decided
+    assert of.take_finished() == []
+    of.acknowledged(b, 3, -1)
+    of.acknowledged(a, 2, -1)
+    assert of.take_finished() == [a, b]
+    assert b.failure is None
+
+
+def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
+    """The broker cannot tell, but the request that it is about has not been answered: its answer decides."""
+    of, (a,) = behind_two(50.0)
+    of.expire(60.0)
+    of.described(None)
+    assert not a.decided
+    of.acknowledged(a, 2, -1)
+    assert of.take_finished() == [a]
+    assert a.failure is None
+    assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
