@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT = -1
 PARTITIONS_MAX = 10_000  # that one request may ask for
+RECORDS_MAX = 10_000  # of metadata that it may lead to
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
 SET_BY_CONTROLLER = "min.insync.replicas"  # for the whole cluster when it is formatted, as part of KIP-966
 
@@ -69,9 +70,15 @@ def why_not(
 
 
 def _request_refusal(cluster: Cluster, topics: list[CreatableTopic]) -> Refusal | None:
-    """Why none of the request's topics can be."""
+    """Why none of the request's topics can be. One that is refused for itself leads to no records."""
     if sum(_partitions(cluster, topic) for topic in topics) > PARTITIONS_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    records = {topic.name: 1 + _partitions(cluster, topic) + len(topic.configs) for topic in topics}
+    if (
+        sum(records.values()) > RECORDS_MAX
+        and sum(records[topic.name] for topic in topics if _planned(cluster, topic)[0] is None) > RECORDS_MAX
+    ):
+        return Refusal(ErrorCode.POLICY_VIOLATION, f"Request to create topics exceeds the limit of {RECORDS_MAX} metadata records.")
     return None
 
 
@@ -83,21 +90,10 @@ def _partitions(cluster: Cluster, topic: CreatableTopic) -> int:
 
 
 def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    configs = {config.name: config.value for config in topic.configs}
-    refusal = _name_refusal(cluster, topic.name) or _config_refusal(configs)
+    refusal, assigned = _planned(cluster, topic)
     if refusal is not None:
         return _refused(topic.name, refusal)
-    if topic.assignments:
-        refusal = _assignment_refusal(cluster, topic)
-        assigned = [tuple(each.broker_ids) for each in sorted(topic.assignments, key=_index)]
-    else:
-        partitions = cluster.default_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
-        factor = cluster.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-        refusal = _count_refusal(cluster, partitions, factor)
-        assigned = cluster.assign(partitions, factor) if refusal is None else []
-    if refusal is not None:
-        return _refused(topic.name, refusal)
-    overrides = {name: value for name, value in configs.items() if value is not None}
+    overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     # Kafka answers with an id that nothing has when it only validates.
     topic_id = cluster.new_id() if validate_only else cluster.create_assigned(topic.name, assigned, overrides=overrides).id
     return CreatableTopicResult(
@@ -108,6 +104,19 @@ def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> 
         replication_factor=len(assigned[0]),
         configs=_in_force(cluster, overrides),
     )
+
+
+def _planned(cluster: Cluster, topic: CreatableTopic) -> tuple[Refusal | None, list[tuple[int, ...]]]:
+    """Why the topic cannot be, or the replicas of its partitions."""
+    refusal = _name_refusal(cluster, topic.name) or _config_refusal({config.name: config.value for config in topic.configs})
+    if refusal is not None:
+        return refusal, []
+    if topic.assignments:
+        return _assignment_refusal(cluster, topic), [tuple(each.broker_ids) for each in sorted(topic.assignments, key=_index)]
+    partitions = cluster.default_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    factor = cluster.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    refusal = _count_refusal(cluster, partitions, factor)
+    return refusal, [] if refusal is not None else cluster.assign(partitions, factor)
 
 
 def _index(assignment: CreatableReplicaAssignment) -> int:

@@ -143,9 +143,9 @@ class ClusterAsks(Stage):
 
         self.note_answer(label, wire.CreateTopicsRequest(topics=[wanted]), version, wire.CreateTopicsResponse, show)
 
-    def create_many(self, names: Sequence[str], *, label: str, partitions: int = 1, version: int = 7) -> None:
+    def create_many(self, names: Sequence[str], *, label: str, partitions: int = 1, validate_only: bool = False, version: int = 7) -> None:
         wanted = [wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
-        self._note_created(label, wire.CreateTopicsRequest(topics=wanted), version)
+        self._note_created(label, wire.CreateTopicsRequest(topics=wanted, validate_only=validate_only), version)
 
     def _note_created(self, label: str, request: wire.CreateTopicsRequest, version: int) -> None:
         def show(answer: wire.CreateTopicsResponse) -> str:

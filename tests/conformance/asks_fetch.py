@@ -152,8 +152,10 @@ class Session:
         self._version = version
         self.session_id = 0
 
-    def use(self, session_id: int) -> None:
+    def use(self, session_id: int, *, version: int | None = None) -> None:
+        """Go on with that session, speaking that version from here on."""
         self.session_id = session_id
+        self._version = self._version if version is None else version
 
     def fetch(self, places: Sequence[Place], *, epoch: int, label: str, forgotten: Sequence[tuple[Topic, int]] = ()) -> None:
         """One request of the session; notes what became of the id and the partitions that are named."""

@@ -206,3 +206,30 @@ def a_session_can_be_replaced(w: World) -> None:
     w.note("a new id", str(s.session_id not in (0, first)))
     s.use(first)
     s.fetch([], epoch=1, label="the old one")
+
+
+@case("KIP-516")
+def a_session_that_changes_how_it_names_topics(w: World) -> None:
+    """A session goes by names or by ids, as it began; the other is refused."""
+    topic = w.topic()
+    for began, other in ((12, 13), (13, 12)):
+        s = w.session(began)
+        s.fetch([(topic, 0, 0)], epoch=0, label=f"v{began} create")
+        s.use(s.session_id, version=other)
+        s.fetch([], epoch=1, label=f"v{began} and then v{other}")
+        s.fetch([(topic, 0, 0)], epoch=1, label=f"v{began} and then v{other}, with a partition")
+        s.use(s.session_id, version=began)
+        s.fetch([], epoch=1, label=f"v{began} again")
+
+
+@case("KIP-227")
+def good_news_after_an_error(w: World) -> None:
+    """The first answer after an error names its partition, though there are no records in it."""
+    topic = w.topic()
+    w.produce(plain(), topic, label="one")
+    s = w.session()
+    s.fetch([(topic, 0, 1)], epoch=0, label="create at the end")
+    s.fetch([], epoch=1, label="nothing new")
+    s.fetch([(topic, 0, 99)], epoch=2, label="out of range")
+    s.fetch([(topic, 0, 1)], epoch=3, label="back at the end")
+    s.fetch([], epoch=4, label="nothing new again")

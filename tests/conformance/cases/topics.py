@@ -58,8 +58,17 @@ def counts(w: World) -> None:
 
 @case()
 def too_many_partitions(w: World) -> None:
-    """A request asks for 10,000 partitions at most, all its topics together; that is looked at before anything else."""
-    w.create(w.fresh_name(), partitions=10_000, validate_only=True, label="10,000")
+    """A request leads to 10,000 records of metadata at most, one for each topic, partition and config; above 10,000 partitions nothing
+    else is looked at."""
+    for partitions in (9_999, 10_000):
+        w.create(w.fresh_name(), partitions=partitions, validate_only=True, label=f"{partitions:,}")
+    w.create(w.fresh_name(), partitions=9_998, config={"retention.ms": "1"}, validate_only=True, label="9,998 and a config")
+    w.create(w.fresh_name(), partitions=9_999, config={"retention.ms": "1"}, validate_only=True, label="9,999 and a config")
+    w.create("a b", partitions=10_000, validate_only=True, label="10,000 and an illegal name")
+    w.create(w.fresh_name(), partitions=10_000, replicas=9, validate_only=True, label="10,000 and too many replicas")
+    for count in (4_999, 5_000):
+        w.create_many([w.fresh_name(), w.fresh_name()], partitions=count, validate_only=True, label=f"{count:,} twice")
+    w.create_many([w.fresh_name(), "a b"], partitions=5_000, validate_only=True, label="5,000 twice, one with an illegal name")
     for version in (2, 7):
         w.create(w.fresh_name(), partitions=10_001, version=version, label=f"v{version} 10,001")
     w.create(w.fresh_name(), partitions=10_001, validate_only=True, label="10,001, only validated")
