@@ -218,6 +218,21 @@ def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub)
         assert stub.stats()["requests"] - before == 200
 
 
+def test_a_client_that_only_sends_is_stopped(stub: BrokerStub) -> None:
+    """Behind a request that waits so many are kept, and no more is read: the client's own socket fills, the broker's memory does not."""
+    stub.create_topic("t")
+    waiting, behind = (
+        b"".join(wire.encode_request(request, 12, correlation_id=0, client_id="x" * 16_000))
+        for request in (fetch_request("t", wait_ms=60_000), metadata_request("t"))
+    )
+    with closing(socket.create_connection(stub.addresses[stub.leader("t", 0)], timeout=1)) as client:
+        client.sendall(waiting)
+        with pytest.raises(TimeoutError):
+            client.sendall(behind * 64 * 64)  # 64 MiB
+        (link,) = [link for broker in stub.cluster.brokers.values() for link in broker.links]
+        assert link._queued_bytes < 8 * 1024 * 1024
+
+
 def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub) -> None:
     """A pipeline longer than the server's queue is read in turns and answered completely."""
     count = 1000
