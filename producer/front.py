@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from librt.time import time as wall_time
 from mypy_extensions import mypyc_attr
@@ -30,6 +30,7 @@ from producer.engine import now_ms
 from producer.placing import chooser, chosen
 from producer.serializers import bind
 
+PARTITION_MAX: Final = 0x7FFFFFFF
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -133,8 +134,8 @@ class Front:
             chunk.choose(self._chooser, queues.partitions, queues.available)
 
     def _check_partition(self, partition: int | None) -> None:
-        if partition is not None and partition < 0:
-            raise ValueError(f"partition={partition}: partitions count from 0; leave it out to have one chosen")
+        if partition is not None and not 0 <= partition <= PARTITION_MAX:
+            raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
 
     @property
     def _size_setting(self) -> str:

@@ -165,6 +165,8 @@ def test_the_wrong_type_is_a_type_error_at_the_call(bad: dict[str, Any]) -> None
         {"topic": ".."},
         {"topic": "\ud800"},
         {"partition": -1},
+        {"partition": 2**31},
+        {"partition": 2**70},
         {"timestamp": -1},
         {"timestamp": 2**63},
         {"headers": [("\ud800", b"")]},
