@@ -24,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench kafka simulate fuzz survive install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz survive install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -70,6 +70,9 @@ format: .venv/.built
 
 bench: .venv/.built
 	@$(COMPILED) tests/bench/run.py $(BENCH_ARGS)
+
+bench-brokers: .venv/.built
+	@$(COMPILED) tests/bench/brokers.py
 
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built

@@ -52,6 +52,11 @@ class StubHost:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()
         # -P: the installed package, as everywhere in the bench.

@@ -141,15 +141,21 @@ def load_of(options: argparse.Namespace, host: Host, topic: str, scenario: Scena
 
 def measure(host: Host, load: Load) -> Figures:
     """Run one worker; RuntimeError when it fails, or when the log does not hold exactly what was acknowledged."""
-    done = subprocess.run(
-        [sys.executable, "-P", str(WORKER)], input=msgspec.json.encode(load), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{load.contender.value} on {host.name} failed: {done.stderr.decode(errors='replace').strip()[-3000:]}")
+    figures = figures_of(load, host.name)
     sent = load.records if load.contender is Contender.CEILING else load.records + load.burst * (load.bursts + 1)
     logged = records_in_log(host.bootstrap, load.topic, load.partitions)
     if logged != sent:
         raise RuntimeError(f"{load.contender.value} on {host.name}: {sent} records were sent and the log holds {logged}")
+    return figures
+
+
+def figures_of(load: Load, broker: str) -> Figures:
+    """Run one worker; RuntimeError when it fails, and when not every record was acknowledged."""
+    done = subprocess.run(
+        [sys.executable, "-P", str(WORKER)], input=msgspec.json.encode(load), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{load.contender.value} on {broker} failed: {done.stderr.decode(errors='replace').strip()[-3000:]}")
     return msgspec.json.decode(done.stdout, type=Figures)
 
 

@@ -117,7 +117,7 @@ class KafkaCluster:
         atexit.register(self.close)
         (self.directory / "log4j2.xml").write_text(_LOG4J)
         fixed = [port + number for number in range(brokers)] if port else []
-        free = _free_ports(2 * brokers - len(fixed) + brokers * len(self.listeners))
+        free = free_ports(2 * brokers - len(fixed) + brokers * len(self.listeners))
         ports = fixed + free
         self.brokers = {
             number + 1: KafkaBroker(
@@ -326,7 +326,7 @@ def _last_lines(broker: KafkaBroker) -> str:
     return (output + broker.log_text())[-3000:]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports outside the range for outgoing connections, so that nobody takes one while its broker is down."""
     sockets: list[socket.socket] = []
     try:

