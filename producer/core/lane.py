@@ -52,7 +52,9 @@ class Lane:
         return not self.queue.batches and not self.window.slots
 
     def wait_in(self, line: dict[Lane, None] | None) -> None:
-        """Go to the end of that line, and out of the one it is in."""
+        """Go to the end of that line, and out of the one it is in; who waits there already keeps its place."""
+        if self.waits_in is line:
+            return
         if self.waits_in is not None:
             self.waits_in.pop(self, None)
         self.waits_in = line
