@@ -15,7 +15,7 @@ import msgspec
 from producer.compression import NAMES, check_key, read_codec, settle_level
 from producer.core.cluster import Address
 from producer.core.errors import ConfigError, plain
-from producer.core.settings import Settings
+from producer.core.settings import MetadataRecovery, Settings
 from producer.placing import read_partitioner
 from producer.security import ALIASES, SECURITY_READERS, check_security
 from producer.serializers import read_serializer
@@ -42,6 +42,8 @@ DOTTED: Final[dict[str, str]] = {
     "request.timeout.ms": "request_timeout_ms",
     "delivery.timeout.ms": "delivery_timeout_ms",
     "metadata.max.age.ms": "metadata_max_age_ms",
+    "metadata.recovery.strategy": "metadata_recovery_strategy",
+    "metadata.recovery.rebootstrap.trigger.ms": "metadata_recovery_rebootstrap_trigger_ms",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
@@ -72,6 +74,7 @@ AT_LEAST: Final[dict[str, float]] = {
     "request_timeout_ms": 1,
     "delivery_timeout_ms": 1,
     "metadata_max_age_ms": 1,
+    "metadata_recovery_rebootstrap_trigger_ms": 0,
     "reconnect_backoff_ms": 0,
     "reconnect_backoff_max_ms": 0,
     "socket_connection_setup_timeout_ms": 1,
@@ -133,6 +136,15 @@ def _acks(key: str, value: object) -> int:
     return ACKS[value]
 
 
+def _recovery(key: str, value: object) -> MetadataRecovery:
+    if isinstance(value, MetadataRecovery):
+        return value
+    named = {strategy.value: strategy for strategy in MetadataRecovery}
+    if not isinstance(value, str) or value.lower() not in named:
+        raise ConfigError(f"{key}={value!r}: it is one of {', '.join(named)}")
+    return named[value.lower()]
+
+
 def _servers(key: str, value: object) -> tuple[str, ...]:
     servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
     servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
@@ -156,6 +168,7 @@ def _address(server: str) -> Address:
 READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "acks": _acks,
     "compression_type": read_codec,
+    "metadata_recovery_strategy": _recovery,
     "partitioner": read_partitioner,
     "key_serializer": read_serializer,
     "value_serializer": read_serializer,

@@ -82,7 +82,7 @@ class Engine:
 
     def trouble(self) -> str:
         """Why no broker answers, for an error message."""
-        failures = [f"{node.address.host}:{node.address.port}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
+        failures = [f"{node.address}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
         return "; ".join(failures) or "no broker answered"
 
     def handle(self, event: Event) -> None:

@@ -4,7 +4,7 @@ Live brokers, and the topics asked for by name or, from version 12 on, by id; al
 that does not exist is created where the request and the cluster allow it, and is UNKNOWN_TOPIC_OR_PARTITION in this answer all the same,
 as on Kafka 4: the client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A
 partition without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If any id is given, names in the
-same request are passed over, as Kafka does.
+same request are passed over, as Kafka does. REBOOTSTRAP_REQUIRED, which only a fault brings about, is the whole answer from version 13 on.
 
 Leaves out: racks, listeners (every broker has one), and authorization: authorized operations are all that exist.
 """
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
 BY_ID_SINCE = 12
+ERROR_SINCE = 13
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))  # read to alter configs, as in Kafka's AclOperation
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
@@ -56,6 +57,8 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics = [_none(ErrorCode.UNKNOWN_SERVER_ERROR, name=each.name or "") for each in asked]
     else:
         topics = _asked_for(call, request, asked, operations)
+    if call.version >= ERROR_SINCE and any(topic.error_code == ErrorCode.REBOOTSTRAP_REQUIRED for topic in topics):
+        return MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     live = cluster.live
     return MetadataResponse(
         brokers=[

@@ -27,6 +27,10 @@ class Address(Struct, frozen=True):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        """host:port, with brackets around an IPv6 literal."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class Leader(Struct, frozen=True):
     """Who leads a partition, since which leader epoch (-1: the broker did not say)."""
@@ -96,6 +100,10 @@ class ClusterView:
             return False
         known.leaders[partition] = leader
         return True
+
+    def forget(self) -> None:
+        """All of it was about another cluster."""
+        self.brokers, self.topics, self.cluster_id = {}, {}, None
 
     def learn(self, answer: MetadataResponse) -> list[Heard]:
         """Take a metadata answer; returns what it said of each topic in it."""

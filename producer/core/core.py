@@ -155,6 +155,13 @@ class Core:
                 commands += self.answers.produced(request, answer, now_ms)
             case MetadataResponse() as answer:
                 self.delivery.agenda.stir()
+                instead = self.scout.believes(node, answer, now_ms)
+                if instead is not None:
+                    commands += instead
+                    return
+                if self.scout.emigrated(answer):
+                    self.delivery.emigrated()
+                    self.registrar.forget()
                 news = self.scout.answered(request, answer, now_ms)
                 for command in news:
                     if isinstance(command, Announce) and command.heard.change is Change.RECREATED:

@@ -87,6 +87,12 @@ class Delivery:
             if lane.topic == topic:
                 lane.window.introduced = False
 
+    def emigrated(self) -> None:
+        """From here on everything goes to another cluster, which knows nothing of ours."""
+        for lane in self.lanes.values():
+            lane.window.emigrate()
+        self.agenda.stir()
+
     def lane(self, queue: PartitionQueue) -> Lane:
         """The lane of a partition's queue, made when first asked for."""
         tp = (queue.topic, int(queue.partition))
@@ -181,8 +187,7 @@ class Delivery:
         if node is None:
             return "the partition has no known leader"
         if node.state is not LinkState.UP:
-            where = f"{node.address.host}:{node.address.port}"
-            return f"no connection to broker {node.node_id} ({where}): {node.last_failure or 'not tried yet'}"
+            return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or 'not tried yet'}"
         if lane.window.identity is None and self._settings.enable_idempotence:
             return f"no producer id was assigned: {self._registrar.trouble}"
         return f"broker {node.node_id} takes no more requests at the moment"

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from producer.core.cluster import Address
 from producer.core.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
 from producer.core.events import Command, Connect, Die, Disconnect
-from producer.core.settings import Settings
+from producer.core.settings import MetadataRecovery, Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
 from producer.wire.compression import Codec
@@ -56,7 +56,7 @@ class Request(Struct):
 
 class Node(Struct):
     """One broker, or one bootstrap address (negative ids, as in the Java client). `barren`: the newest attempt made no link. `refused`:
-    why the next one will make none either."""
+    why the next one will make none either. `leaving`: to be forgotten as soon as its link is gone."""
 
     node_id: int
     address: Address
@@ -67,6 +67,7 @@ class Node(Struct):
     used_ms: float = 0.0
     last_failure: str = ""
     barren: bool = False
+    leaving: bool = False
     refused: NoUsableBroker | None = None
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     produce_least: int = PRODUCE_VERSIONS[0]
@@ -94,8 +95,7 @@ class Node(Struct):
         lacks_zstd = span is not None and PRODUCE_VERSIONS[0] <= span[1] < self.produce_least
         who, least, since = ("compression_type=zstd takes", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
         needed = f"{who} {least} to {PRODUCE_VERSIONS[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
-        where = f"{self.address.host}:{self.address.port}"
-        return Fatal(f"the broker at {where} offers {offered} of Produce, and {needed}")
+        return Fatal(f"the broker at {self.address} offers {offered} of Produce, and {needed}")
 
     def ready(self, now_ms: float) -> bool:
         """Whether requests may be written now."""
@@ -103,13 +103,14 @@ class Node(Struct):
 
 
 class Nodes:
-    """All of them, by id."""
+    """All of them, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `recovery` allows it."""
 
     def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
         self._settings = settings
         self._draw = draw
         self._nodes = {-1 - i: Node(-1 - i, address) for i, address in enumerate(bootstrap)}
         self._next_request = 0
+        self.bootstrapping = True
 
     def __iter__(self) -> Iterator[Node]:
         return iter(list(self._nodes.values()))
@@ -120,6 +121,7 @@ class Nodes:
     def learn(self, brokers: dict[int, Address]) -> list[Command]:
         """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up."""
         commands: list[Command] = []
+        self.bootstrapping = self.bootstrapping and not brokers
         for node in self:
             if node.node_id >= 0 and node.address != brokers.get(node.node_id):
                 commands += self.disconnect(node, "the broker left the cluster or changed its address")
@@ -129,11 +131,34 @@ class Nodes:
             known = self._nodes.get(node_id)
             if known is None:
                 self._nodes[node_id] = Node(node_id, address)
-            elif known.address != address:
+                continue
+            known.leaving = False
+            if known.address != address:
                 known.address = address
                 known.failures, known.retry_at_ms = 0, 0.0
                 known.barren, known.refused = False, None
         return commands
+
+    def start_over(self, reason: str) -> list[Command]:
+        """Give every link up and forget the brokers; the bootstrap addresses are tried at once."""
+        self.bootstrapping = True
+        commands: list[Command] = []
+        for node in self:
+            commands += self.disconnect(node, reason)
+            node.leaving = node.node_id >= 0
+            if node.leaving and node.state is LinkState.DOWN:
+                del self._nodes[node.node_id]
+        return commands
+
+    def only_bootstrap(self) -> bool:
+        """Whether no broker is known but by its bootstrap address."""
+        return all(node.node_id < 0 for node in self._nodes.values())
+
+    def exhausted(self, now_ms: float) -> bool:
+        """Whether the newest attempt at every known broker failed, and the next one has to wait."""
+        known = [node for node in self if node.node_id >= 0]
+        tried = all(node.barren and node.state is LinkState.DOWN and node.retry_at_ms > now_ms for node in known)
+        return not self.bootstrapping and tried and not any(node.ready(now_ms) for node in self)
 
     def connect(self, node: Node, now_ms: float) -> list[Command]:
         """Make the node's link unless it is up, on its way, or backing off."""
@@ -174,6 +199,8 @@ class Nodes:
         dead = list(node.requests.values())
         node.requests.clear()
         node.produces = 0
+        if node.leaving:
+            del self._nodes[node.node_id]
         return dead
 
     def begin(self, node: Node, api: Api, now_ms: float) -> Request:
@@ -200,7 +227,7 @@ class Nodes:
             return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
         if any(node.state is LinkState.CONNECTING for node in self):
             return None, []
-        idle = [node for node in self if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
+        idle = [node for node in self._within_reach() if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
         if not idle:
             return None, []
         return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
@@ -208,13 +235,19 @@ class Nodes:
     def hopeless(self) -> NoUsableBroker | None:
         """Why there is nobody to talk to and will be nobody: the newest attempt at every node failed, at one or more for a reason that
         stays. None while there is hope."""
-        refusals = [node.refused for node in self if node.refused is not None]
-        if not refusals or not all(node.barren and node.state is LinkState.DOWN for node in self):
+        recovers = self._settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP
+        nodes = list(self) if recovers else self._within_reach()
+        refusals = [node.refused for node in nodes if node.refused is not None]
+        if not refusals or not all(node.barren and node.state is LinkState.DOWN for node in nodes):
             return None
         kind = AuthenticationFailed if any(isinstance(each, AuthenticationFailed) for each in refusals) else NoUsableBroker
         # A broker may be there under its bootstrap address and under its id.
-        found = dict.fromkeys(f"{node.address.host}:{node.address.port}: {node.last_failure}" for node in self)
+        found = dict.fromkeys(f"{node.address}: {node.last_failure}" for node in nodes)
         return kind("; ".join(found))
+
+    def _within_reach(self) -> list[Node]:
+        """The nodes to which a link may be begun. The links that there are to bootstrap addresses are used as long as they last."""
+        return [node for node in self if node.node_id >= 0 or self.bootstrapping]
 
     def upkeep(self, now_ms: float) -> list[Command]:
         """Give up links whose requests are overdue or that nobody uses."""

@@ -40,6 +40,10 @@ class Registrar:
         self._wanted = True
         return None
 
+    def forget(self) -> None:
+        """The identity was another cluster's."""
+        self.identity = None
+
     def advance(self, now_ms: float) -> list[Command]:
         """Ask if an identity is wanted, and there is somebody to ask."""
         if not self._wanted or self._asked or now_ms < self._not_before_ms:

@@ -1,7 +1,7 @@
 """When to ask for metadata, of whom, and about which topics.
 
 Asked when a topic is wanted, when an answer says that a leader moved, and every `metadata_max_age_ms`. One request at a time; answers
-without news back off.
+without news back off. When to go back to the bootstrap addresses is `recovery`'s to say.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from msgspec import Struct
 from producer.core.cluster import Change, ClusterView, Heard
 from producer.core.errors import NoUsableBroker
 from producer.core.events import Announce, Command, Send
-from producer.core.nodes import Nodes, Request, backoff_ms
+from producer.core.nodes import Node, Nodes, Request, backoff_ms
+from producer.core.recovery import Recovery
 from producer.core.settings import Settings
 from producer.wire.codes import Api
 from producer.wire.messages import MetadataRequest, MetadataResponse
 from producer.wire.messages.metadata import MetadataRequestTopic
 
-METADATA_VERSION_MAX = 12
+METADATA_VERSION_MAX = 13
 NAMELESS_TOPIC_ID_VERSION = 10
 
 
@@ -41,6 +42,7 @@ class Scout:
         self._nodes = nodes
         self._view = view
         self._draw = draw
+        self._recovery = Recovery(settings, nodes, view)
         self._topics: set[str] = set()
         self._wanted: dict[str, Wanted] = {}
         self._asked = False
@@ -70,9 +72,12 @@ class Scout:
         """Ask if there is reason to, and somebody to ask."""
         self._forget(now_ms)
         due = self._stale or bool(self._wanted) or (bool(self._topics) and now_ms >= self._fresh_until_ms)
+        commands = self._recovery.overdue(now_ms, asking=due or self._asked)
         if not due or self._asked or now_ms < self._not_before_ms:
-            return []
-        node, commands = self._nodes.pick(now_ms)
+            return commands
+        self._recovery.attempt(now_ms)
+        node, begun = self._nodes.pick(now_ms)
+        commands += begun
         version = node.version(Api.METADATA, METADATA_VERSION_MAX) if node is not None else None
         if node is None or version is None:
             return commands
@@ -84,6 +89,21 @@ class Scout:
             allow_auto_topic_creation=self._settings.allow_auto_create_topics,
         )
         return [*commands, Send(node.node_id, request.request_id, Api.METADATA, version, message)]
+
+    def believes(self, node: Node, answer: MetadataResponse, now_ms: float) -> list[Command] | None:
+        """None for an answer to be taken; otherwise what to do instead, and it is asked again."""
+        instead = self._recovery.answered(node, answer)
+        if instead is not None:
+            self._stale = True
+            self.lost(now_ms)
+        return instead
+
+    def emigrated(self, answer: MetadataResponse) -> bool:
+        """Whether the answer, which is to be taken, comes from another cluster; nothing that was known is true there."""
+        moved = self._recovery.emigrated(answer)
+        if moved:
+            self._view.forget()
+        return moved
 
     def answered(self, request: Request, answer: MetadataResponse, now_ms: float) -> list[Command]:
         """Take an answer; callers that wait for a topic are told."""
@@ -110,10 +130,11 @@ class Scout:
         self._pace(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
+        overdue = self._recovery.next_deadline()
         if self._asked:
-            return float("inf")
+            return overdue
         if self._stale or self._wanted:
-            return self._not_before_ms if self._not_before_ms > now_ms else float("inf")
+            return min(overdue, self._not_before_ms) if self._not_before_ms > now_ms else overdue
         return self._fresh_until_ms if self._topics else float("inf")
 
     def _forget(self, now_ms: float) -> None:

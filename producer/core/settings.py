@@ -50,6 +50,15 @@ class SaslMechanism(enum.Enum):
     OAUTHBEARER = "OAUTHBEARER"
 
 
+class MetadataRecovery(enum.Enum):
+    """What to do when none of the known brokers can be reached (KIP-899, KIP-1102)."""
+
+    NONE = "none"
+    """Go on trying them."""
+    REBOOTSTRAP = "rebootstrap"
+    """Go back to `bootstrap_servers`."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Values are checked before they get here. Times are milliseconds, sizes bytes; the dotted Kafka name of each is in
     `producer.config`."""
@@ -84,6 +93,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     request_timeout_ms: float = 30_000.0
     delivery_timeout_ms: float = 120_000.0
     metadata_max_age_ms: float = 300_000.0
+    metadata_recovery_strategy: MetadataRecovery = MetadataRecovery.REBOOTSTRAP
+    metadata_recovery_rebootstrap_trigger_ms: float = 300_000.0
     reconnect_backoff_ms: float = 50.0
     reconnect_backoff_max_ms: float = 1_000.0
     socket_connection_setup_timeout_ms: float = 10_000.0

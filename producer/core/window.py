@@ -260,6 +260,19 @@ class Window:
                 self.next_sequence = slot.next_sequence
         self._calm()
 
+    def emigrate(self) -> None:
+        """From here on another cluster's log is written. What may be in this one's fails, as nobody there can be asked; the rest is
+        stamped anew. No request is on its way: every link was given up."""
+        for slot in self.slots:
+            if slot.doubt and not slot.decided and slot.state is not State.ACKED:
+                slot.fail(DeliveryUnknown, "sent to another cluster than bootstrap_servers lead to now, and nobody can be asked about it")
+            if slot.decided:
+                slot.state = State.FAILED
+        self.identity = self.spent_pid = None
+        self.introduced = self.healing = self._hole = False
+        self.next_sequence = self.first_sequence = 0
+        self._calm()
+
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
     def take_finished(self) -> list[Slot]:

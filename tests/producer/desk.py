@@ -126,6 +126,7 @@ class Desk:
         self.announced: list[Announce] = []
         self.dead: Die | None = None
         self.metadata_code = 0
+        self.cluster_id = "desk"
         self.auto = {Api.METADATA, Api.INIT_PRODUCER_ID}
         self.shared = Shared(wake=lambda: None, patience_s=1.0)
         self.accumulator = Accumulator(
@@ -289,7 +290,7 @@ class Desk:
             error_code=self.metadata_code, name=TOPIC, topic_id=self.topic_id, partitions=[] if self.metadata_code else partitions
         )
         brokers = [MetadataResponseBroker(node_id=node, host="b", port=node) for node in sorted(self.nodes)]
-        return MetadataResponse(brokers=brokers, cluster_id="desk", topics=[topic])
+        return MetadataResponse(brokers=brokers, cluster_id=self.cluster_id, topics=[topic])
 
     def _announce(self, command: Announce) -> None:
         self.announced.append(command)

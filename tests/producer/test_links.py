@@ -18,30 +18,9 @@ from producer import NoUsableBroker, Producer, TopicUnavailable
 from producer.link import Link
 from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, RequestHeader
 from producer.wire.messages.api_versions import ApiVersion
+from tests.names import names
 from tests.producer.fake_broker import FakeBroker, framed
 from tests.producer.stage import QUICK, quick, until, values
-
-
-def names(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> list[str]:
-    """Have these host names resolve to these addresses; returns the names that were looked up."""
-    asked: list[str] = []
-    honest = socket.getaddrinfo
-
-    def resolve(host: Any, *args: Any, **options: Any) -> Any:
-        if host not in addresses:
-            return honest(host, *args, **options)
-        asked.append(host)
-        if not addresses[host]:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        found = []
-        for ip in addresses[host]:
-            family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-            where: Any = (ip, 0, 0, 0) if ":" in ip else (ip, 0)
-            found.append((family, socket.SOCK_STREAM, 6, "", where))
-        return found
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    return asked
 
 
 def port_of(stub: BrokerStub) -> int:

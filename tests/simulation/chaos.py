@@ -50,6 +50,7 @@ class Chaos:
     first_sequence: int = 0
     first_epoch: int = 0
     recreate: bool = False
+    move: bool = False
     deleted: list[tuple[int, list[tuple[int, bytes]]]] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
@@ -61,7 +62,8 @@ class Chaos:
         world.learn(TOPIC)
         self._begin_at()
         self._schedule(self._send_some, 40)
-        for trouble, every_ms in [*TROUBLES, *([(recreate_topic, 6_000)] if self.recreate else [])]:
+        more = [*([(recreate_topic, 6_000)] if self.recreate else []), *(MOVES if self.move else [])]
+        for trouble, every_ms in [*TROUBLES, *more]:
             self._schedule(partial(trouble, self), every_ms)
         world.run(world.now + TROUBLE_MS)
         self._heal()
@@ -198,6 +200,22 @@ def recreate_topic(chaos: Chaos) -> None:
     world.at(world.now + world.random.choice((0, 50, 700)), create)
 
 
+def move_brokers(chaos: Chaos) -> None:
+    """Every broker's address changes; what is behind the bootstrap address is always one of them."""
+    chaos.count("addresses changed")
+    world = chaos.world
+    for broker in world.cluster.brokers.values():
+        broker.port += 10
+    for link in list(world.links.values()):
+        link.cut(notice_ms=world.random.choice((0.0, 5.0, 100_000.0)))
+
+
+def send_back(chaos: Chaos) -> None:
+    """Brokers want their clients to begin again (KIP-1102)."""
+    chaos.count("sent back")
+    chaos.world.cluster.faults.on(Api.METADATA).before().error(ErrorCode.REBOOTSTRAP_REQUIRED).times(2)
+
+
 def refuse(chaos: Chaos) -> None:
     chaos.count("refusals")
     chaos.world.cluster.faults.on(Api.PRODUCE).before().error(chaos.world.random.choice(REFUSALS)).times(chaos.world.random.randint(1, 3))
@@ -242,6 +260,7 @@ def blind(chaos: Chaos) -> None:
     chaos.world.cluster.faults.on(Api.DESCRIBE_PRODUCERS).before().error(code).times(2)
 
 
+MOVES = ((move_brokers, 3_000), (send_back, 4_000))
 TROUBLES = (
     (cut_links, 900),
     (freeze_broker, 2_500),

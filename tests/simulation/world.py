@@ -229,7 +229,8 @@ class World:
 
     def _dial(self, command: Connect) -> None:
         node = command.node if command.node > 0 else command.port
-        if not self.cluster.brokers[node].alive:
+        moved = command.node > 0 and command.port != self.cluster.brokers[node].port
+        if moved or not self.cluster.brokers[node].alive:
             self.event(LinkLost(command.node, "refused"))
             return
         self._number += 1
