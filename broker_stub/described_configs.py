@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from broker_stub.spelling import spelled
 from broker_stub.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from producer.wire.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
@@ -118,7 +119,7 @@ def topic_entries(cluster: Cluster, topic: Topic) -> list[DescribeConfigsResourc
 def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
     """The configs of one broker that a client may look at."""
     config = broker.cluster.config
-    address = f"PLAINTEXT://{broker.host}:{broker.port}"
+    address = f"PLAINTEXT://{spelled(broker.host, broker.port)}"
     own = {"advertised.listeners": address, "broker.id": str(broker.node_id), "listeners": address, "node.id": str(broker.node_id)}
     entries = [_entry(name, [_synonym(name, value, Source.STATIC_BROKER)], _own_type(name), read_only=True) for name, value in own.items()]
     for topic_name, definition in TOPIC_CONFIGS.items():

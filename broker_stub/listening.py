@@ -8,16 +8,15 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
-PORT_MAX: Final = 65_535
+from broker_stub.spelling import PORT_MAX, spelled
 
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that has the port, a free one for 0, and refuses connections until it listens. Raises OSError that names both, and
     ValueError for a port that is none."""
     if not 0 <= port <= PORT_MAX:
-        raise ValueError(f"cannot listen on {spelt(host, port)}: ports end at {PORT_MAX}")
+        raise ValueError(f"cannot listen on {spelled(host, port)}: ports end at {PORT_MAX}")
     with naming(host, port):
         return _bound(host, port)
 
@@ -33,18 +32,13 @@ def deaf(listener: socket.socket) -> socket.socket:
         return bound(host, port)
 
 
-def spelt(host: str, port: int) -> str:
-    """The address as clients are told it: an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 @contextmanager
 def naming(host: str, port: int) -> Iterator[None]:
     """Errors of a socket inside say which address they are about."""
     try:
         yield
     except OSError as error:
-        raise type(error)(error.errno, f"cannot listen on {spelt(host, port)}: {error.strerror or error}") from None
+        raise type(error)(error.errno, f"cannot listen on {spelled(host, port)}: {error.strerror or error}") from None
 
 
 def _bound(host: str, port: int) -> socket.socket:

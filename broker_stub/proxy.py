@@ -22,9 +22,9 @@ from typing import Self, TypeVar
 
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
-from broker_stub.listening import PORT_MAX
 from broker_stub.proxy_discovery import discover
 from broker_stub.proxy_hub import Hub
+from broker_stub.spelling import all_spelled, read_address
 
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 10.0
@@ -52,7 +52,7 @@ class FaultProxy:
         self._thread: threading.Thread | None = None
         self.faults = Faults()
         self.journal = Journal(journal)
-        self._upstream = [_address(each) for each in upstream_bootstrap.split(",")]
+        self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
         self._host = host
         self._port = port
 
@@ -64,7 +64,7 @@ class FaultProxy:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+        return all_spelled(self.addresses.values())
 
     def start(self) -> Self:
         """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
@@ -144,10 +144,3 @@ def _run(hub: Hub) -> None:
         hub.loop.run_until_complete(hub.down())
     finally:
         hub.loop.close()
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.strip().rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
-        raise ValueError(f"{text!r} is not HOST:PORT, with a port from 1 to {PORT_MAX}")
-    return host.strip("[]"), int(port)

@@ -13,6 +13,7 @@ from tenacity import AsyncRetrying, retry_if_not_result, wait_random_exponential
 
 from broker_stub.proxy_hub import Address, Hub
 from broker_stub.proxy_messages import names_in
+from broker_stub.spelling import spelled
 from producer.wire import Malformed, MetadataRequest, MetadataResponse, decode_response, encode_request
 
 DISCOVER_TIMEOUT_S = 12.0
@@ -36,7 +37,7 @@ async def discover(hub: Hub, upstream: list[Address]) -> None:
                 hub.address_of(broker.node_id, broker.host, broker.port)
             hub.learn(names_in(answer))
             return
-    raise ConnectionError("no broker answered: " + ", ".join(f"{host}:{port}: {why}" for (host, port), why in reasons.items()))
+    raise ConnectionError("no broker answered: " + ", ".join(f"{spelled(*address)}: {why}" for address, why in reasons.items()))
 
 
 async def _first_answer(upstream: list[Address], reasons: dict[Address, str]) -> MetadataResponse | None:

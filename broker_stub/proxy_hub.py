@@ -20,6 +20,7 @@ from broker_stub.faults import Faults
 from broker_stub.journal import Journal
 from broker_stub.listening import bound, naming
 from broker_stub.proxy_link import ProxyLink
+from broker_stub.spelling import spelled
 
 CONNECT_TIMEOUT_S = 10.0
 ACCEPT_BACKLOG = 128
@@ -155,7 +156,7 @@ class Hub:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self.loop.create_connection(lambda: _BrokerSide(link), host, port)
         except OSError as error:
-            _log.info("node %d at %s:%d cannot be reached: %s", link.node, host, port, error)
+            _log.info("node %d at %s cannot be reached: %s", link.node, spelled(host, port), error)
             self.counters.unreachable += 1
             link.broker_lost()
 

@@ -18,9 +18,9 @@ from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
-from broker_stub.listening import PORT_MAX
 from broker_stub.partitions import Partition
 from broker_stub.server import Server
+from broker_stub.spelling import PORT_MAX, all_spelled
 from broker_stub.topic_configs import Value, as_text
 from broker_stub.topics import Topic
 from producer.wire.records import Record, iter_batches, read_records
@@ -104,7 +104,7 @@ class BrokerStub:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+        return all_spelled(self.addresses.values())
 
     def start(self) -> Self:
         """Binds, listens and starts the thread. Clients may connect as soon as it returns."""

@@ -13,16 +13,17 @@ from typing import Any, Final
 import msgspec
 
 from producer.compression import NAMES, check_key, read_codec, settle_level
-from producer.core.cluster import Address
 from producer.core.errors import ConfigError, plain
 from producer.core.settings import MetadataRecovery, Settings
 from producer.placing import read_partitioner
 from producer.security import ALIASES, SECURITY_READERS, check_security
 from producer.serializers import read_serializer
+from producer.servers import check_protocols, read_dns_lookup, read_servers
 from producer.tls import client_context
 
 DOTTED: Final[dict[str, str]] = {
     "bootstrap.servers": "bootstrap_servers",
+    "client.dns.lookup": "client_dns_lookup",
     "client.id": "client_id",
     "acks": "acks",
     "enable.idempotence": "enable_idempotence",
@@ -107,15 +108,11 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     settings = settle_level(_fit(_typed(named), given=named))
     _check_ranges(settings)
     _check_conflicts(settings)
+    check_protocols(settings)
     check_security(settings, given={name for name, value in named.items() if value is not None})
     if settings.security_protocol.tls and settings.ssl_context is None:
         settings = msgspec.structs.replace(settings, ssl_context=client_context(settings))
     return settings
-
-
-def addresses(settings: Settings) -> list[Address]:
-    """The bootstrap servers, read. Raises ConfigError for what is not host:port."""
-    return [_address(server) for server in settings.bootstrap_servers]
 
 
 def _name(key: str) -> str:
@@ -145,26 +142,6 @@ def _recovery(key: str, value: object) -> MetadataRecovery:
     return named[value.lower()]
 
 
-def _servers(key: str, value: object) -> tuple[str, ...]:
-    servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
-    servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
-    if not servers:
-        raise ConfigError(f"{key}={value!r}: give at least one broker as 'host:port', several separated by commas")
-    for server in servers:
-        if not isinstance(server, str):
-            raise ConfigError(f"{key}={value!r}: a server is written 'host:port', not {server!r}")
-        _address(server)
-    return servers
-
-
-def _address(server: str) -> Address:
-    bare = server.split("://", 1)[-1]
-    host, _, port = bare.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-        raise ConfigError(f"bootstrap_servers: {server!r} is not 'host:port' with a port from 1 to 65535")
-    return Address(host.strip("[]"), int(port))
-
-
 READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "acks": _acks,
     "compression_type": read_codec,
@@ -172,7 +149,8 @@ READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "partitioner": read_partitioner,
     "key_serializer": read_serializer,
     "value_serializer": read_serializer,
-    "bootstrap_servers": _servers,
+    "bootstrap_servers": read_servers,
+    "client_dns_lookup": read_dns_lookup,
     **SECURITY_READERS,
 }
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine
 from functools import singledispatchmethod
 from typing import Any
 
-from producer.config import addresses
 from producer.core.accumulator import Accumulator
+from producer.core.cluster import Address
 from producer.core.core import Core
 from producer.core.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
 from producer.core.events import (
@@ -39,6 +39,7 @@ from producer.dialer import Dialer
 from producer.failures import Failures
 from producer.link import Link
 from producer.refusal import Refusal
+from producer.servers import addresses
 
 log = logging.getLogger("fencepost.producer")
 
@@ -147,7 +148,7 @@ class Engine:
 
     @_do.register
     def _(self, command: Connect) -> None:
-        log.debug("connecting to broker %d at %s:%d", command.node, command.host, command.port)
+        log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
         self._dials[command.node] = self._loop.create_task(self._dial(command))
 
     @_do.register
@@ -181,7 +182,8 @@ class Engine:
         try:
             link, versions = await self._dialer.open(command.host, command.port)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
-            log.log(self._dialer.level(error), "broker %d at %s:%d cannot be reached: %s", node, command.host, command.port, error)
+            where = Address(command.host, command.port)
+            log.log(self._dialer.level(error), "broker %d at %s cannot be reached: %s", node, where, error)
             self._dials.pop(node, None)
             self.handle(LinkLost(node, str(error) or repr(error), error.verdict() if isinstance(error, Refusal) else None))
             return

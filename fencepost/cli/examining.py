@@ -16,10 +16,11 @@ import msgspec
 
 from fencepost.cli.topic_findings import topic_findings
 from fencepost.cli.verdicts import Finding, Verdict
-from producer.config import addresses
+from producer.core.cluster import Address
 from producer.core.settings import Settings
 from producer.dialer import API_VERSIONS_MAX, Dialer, Versions
 from producer.link import Link
+from producer.servers import addresses
 from producer.version import VERSION
 from producer.wire import (
     REQUESTS,
@@ -155,15 +156,15 @@ class Examination:
 
     async def _bootstrap(self) -> Connection | None:
         """A connection to the first address that answers; every one of them is tried."""
-        each_address = [(each.host, each.port) for each in addresses(self._settings)]
-        opened = await asyncio.gather(*(self._dial(host, port) for host, port in each_address))
+        each_address = addresses(self._settings)
+        opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in each_address))
         answering = [result for result in opened if isinstance(result, Connection)]
-        for (host, port), result in zip(each_address, opened, strict=True):
+        for address, result in zip(each_address, opened, strict=True):
             if isinstance(result, Connection):
-                self._say(Verdict.OK, Subject.BOOTSTRAP, f"{host}:{port} answers as a Kafka broker")
+                self._say(Verdict.OK, Subject.BOOTSTRAP, f"{address} answers as a Kafka broker")
             else:
                 # One that answers is enough to begin with.
-                self._say(Verdict.WARN if answering else Verdict.FAIL, Subject.BOOTSTRAP, f"{host}:{port}: {result}")
+                self._say(Verdict.WARN if answering else Verdict.FAIL, Subject.BOOTSTRAP, f"{address}: {result}")
         return answering[0] if answering else None
 
     async def _versions(self, connection: Connection) -> None:
@@ -200,7 +201,7 @@ class Examination:
         brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
         opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in brokers))
         for broker, result in zip(brokers, opened, strict=True):
-            where = f"broker {broker.node_id} at {broker.host}:{broker.port}"
+            where = f"broker {broker.node_id} at {Address(broker.host, broker.port)}"
             if isinstance(result, Connection):
                 self._say(Verdict.OK, Subject.BROKER, f"{where} can be reached")
             else:
@@ -245,7 +246,7 @@ class Examination:
             return f"FindCoordinator: {error_name(where.error_code)}", where.error_code
         coordinator = await self._dial(where.host, where.port)
         if not isinstance(coordinator, Connection):
-            return f"the coordinator at {where.host}:{where.port}: {coordinator}", ErrorCode.UNKNOWN_SERVER_ERROR
+            return f"the coordinator at {Address(where.host, where.port)}: {coordinator}", ErrorCode.UNKNOWN_SERVER_ERROR
         answer = await coordinator.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TRANSACTION_MS))
         assert isinstance(answer, InitProducerIdResponse)
         if answer.error_code:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.cli.complaints import Complaint
-from producer.config import DOTTED, addresses, read_settings
+from producer.config import DOTTED, read_settings
 from producer.core.errors import ConfigError
 from producer.core.settings import Settings
 from producer.dialer import Dialer
+from producer.servers import addresses
 
 REACH_MS: Final = 5_000
 SHARED: Final = ("security.", "ssl.", "sasl.")
@@ -42,11 +43,11 @@ def reach(bootstrap: str, given: Mapping[str, str]) -> None:
 async def _try_each(settings: Settings) -> list[str]:
     reasons = []
     dialer = Dialer(settings)
-    for host, port in ((each.host, each.port) for each in addresses(settings)):
+    for address in addresses(settings):
         try:
-            link, _ = await dialer.open(host, port)
+            link, _ = await dialer.open(address.host, address.port)
         except OSError as error:
-            reasons.append(f"{host}:{port}: {error}")
+            reasons.append(f"{address}: {error}")
         else:
             link.silence()
             await asyncio.sleep(0)  # the transport is closed in the loop's next turn

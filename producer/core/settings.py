@@ -64,6 +64,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     `producer.config`."""
 
     bootstrap_servers: tuple[str, ...]
+    client_dns_lookup: str = "use_all_dns_ips"
+    """Every address of a name is tried, IPv6 and IPv4, whenever a connection is made. There is no other choice."""
     client_id: str = "fencepost"
     acks: int = -1
     enable_idempotence: bool = True

@@ -200,7 +200,7 @@ def test_what_has_the_wrong_type_or_word_is_refused(name: str, value: object) ->
 
 def test_servers_are_read_from_text_and_lists() -> None:
     """One string with commas, a list, spaces, IPv6 in brackets, and a protocol in front as in `PLAINTEXT://host:port`."""
-    from producer.config import addresses
+    from producer.servers import addresses
 
     for servers in ("a:1, b:2", ["a:1", "b:2"], ("a:1", " b:2")):
         assert addresses(read(bootstrap_servers=servers)) == [Address("a", 1), Address("b", 2)]

@@ -1,0 +1,29 @@
+"""Addresses as text: HOST:PORT, with brackets around an IPv6 literal. It resolves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+PORT_MAX: Final = 65_535
+
+
+def spelled(host: str, port: int) -> str:
+    """The address as clients take it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def all_spelled(addresses: Iterable[tuple[str, int]]) -> str:
+    """Several, with commas."""
+    return ",".join(spelled(host, port) for host, port in addresses)
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host, without brackets, and port. Raises ValueError for anything else."""
+    host, _, port = text.strip().rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
+        raise ValueError(f"{text!r} is not HOST:PORT, with a port from 1 to {PORT_MAX}")
+    if (":" in bare) != (bare != host):
+        raise ValueError(f"{text!r} is not HOST:PORT: an IPv6 address, and nothing else, has brackets around it")
+    return bare, int(port)
