@@ -46,10 +46,14 @@ class RealClock:
 
 
 class VirtualClock:
-    """Stands still until `advance`; any thread may advance it."""
+    """Stands still until `advance`; any thread may advance it.
 
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = start_ms
+    It begins at the wall clock's time unless told otherwise: brokers refuse records that clients have stamped with a time from more than
+    `message.timestamp.after.max.ms`, an hour, ahead.
+    """
+
+    def __init__(self, start_ms: int | None = None) -> None:
+        self._now_ms = int(time.time() * 1000) if start_ms is None else start_ms
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
 

@@ -91,6 +91,14 @@ def test_time_stands_still_until_it_is_advanced() -> None:
     assert stamps == [START_MS, START_MS, START_MS + HOUR_MS]
 
 
+def test_a_clock_that_was_told_no_time_begins_now() -> None:
+    """`VirtualClock()` takes a producer's own timestamps as they are, and stands still from then on."""
+    with BrokerStub(clock=VirtualClock()) as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+        assert [producer.send("t", b"v").result(20).offset for _ in range(2)] == [0, 1]
+        began = stub.clock.now_ms()
+        assert stub.advance(HOUR_MS) == began + HOUR_MS
+
+
 def test_what_waits_for_a_time_waits_for_advance() -> None:
     """A reply that a fault delays by an hour comes with the step that completes the hour and not before, and then at once."""
     with still_stub() as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
