@@ -9,12 +9,14 @@ It refuses to match raw request fields: a subject names resolved topics, never t
 
 import random
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 TopicPartition = tuple[str, int]
 ANY_PARTITION = -1  # a subject that names a topic but no partition, such as Metadata
+FILTERS: Final[Mapping[str, type]] = {"topic": str, "partition": int, "group": str, "txn": str, "node": int, "client_id": str}
+"""What a rule can look at, and what that is."""
 
 
 class Point(Enum):
@@ -48,6 +50,14 @@ class Subject(Protocol):
     def client_id(self) -> str | None: ...
     def partitions(self) -> Collection[TopicPartition]:
         """Every (topic, partition) the request names, resolved; only asked when a rule wants it."""
+        ...
+
+    def groups(self) -> Collection[str]:
+        """Every group the request names; only asked when a rule wants it."""
+        ...
+
+    def transactional_ids(self) -> Collection[str]:
+        """Every transactional id the request names; only asked when a rule wants it."""
         ...
 
 
@@ -147,17 +157,31 @@ class Rule(_Scheduled):
         self.point = Point.BEFORE
         self.topic: str | None = None
         self.partition: int | None = None
+        self.group: str | None = None
+        self.txn: str | None = None
         self.node: int | None = None
         self.client_id: str | None = None
 
     def where(
-        self, *, topic: str | None = None, partition: int | None = None, node: int | None = None, client_id: str | None = None
+        self,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        txn: str | None = None,
+        node: int | None = None,
+        client_id: str | None = None,
     ) -> Self:
-        """Only exchanges like this; what is not given matches anything. TypeError for what could never match."""
-        for name, given, kind in (("topic", topic, str), ("partition", partition, int), ("node", node, int), ("client_id", client_id, str)):
-            if given is not None and not isinstance(given, kind):
-                raise TypeError(f"where({name}={given!r}): a {kind.__name__}, or it would never match")
-        self.topic, self.partition, self.node, self.client_id = topic, partition, node, client_id
+        """Only exchanges like this; what is not given matches anything. TypeError for what could never match.
+
+        `topic` and `partition` narrow what an error is about to what they name. The others only choose requests, each as a whole: `group`
+        and `txn` (a transactional id) those that name it, also beside others.
+        """
+        given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
+        for name, value in given.items():
+            if value is not None and (not isinstance(value, FILTERS[name]) or isinstance(value, bool)):
+                raise TypeError(f"where({name}={value!r}): a {FILTERS[name].__name__}, or it would never match")
+        self.topic, self.partition, self.group, self.txn, self.node, self.client_id = topic, partition, group, txn, node, client_id
         return self
 
     def before(self) -> Self:
@@ -208,14 +232,17 @@ class Rule(_Scheduled):
             return False
         if self.client_id is not None and subject.client_id != self.client_id:
             return False
+        if self.group is not None and self.group not in subject.groups():
+            return False
+        if self.txn is not None and self.txn not in subject.transactional_ids():
+            return False
         if self.topic is None and self.partition is None:
             return True
         return frozenset(tp for tp in subject.partitions() if self.topic in (None, tp[0]) and self.partition in (None, tp[1]))
 
     def __str__(self) -> str:
         apis = ",".join(getattr(api, "name", str(api)) for api in sorted(self.apis)) or "any api"
-        asked = {"topic": self.topic, "partition": self.partition, "node": self.node, "client_id": self.client_id}
-        where = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
+        where = ", ".join(f"{name}={getattr(self, name)!r}" for name in FILTERS if getattr(self, name) is not None)
         return f"{apis}{f' where {where}' if where else ''} {self.point.value}"
 
 

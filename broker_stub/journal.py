@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from broker_stub.faults import TopicPartition
+from broker_stub.owners import groups_of, transactional_ids_of
 from producer.wire import Api, Message
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
@@ -80,6 +81,14 @@ class Exchange:
     def partitions(self) -> Collection[TopicPartition]:
         """The (topic, partition)s the request names, resolved; the fault rules ask while it runs, nobody may afterwards."""
         return self._partitions() if self._partitions is not None else ()
+
+    def groups(self) -> Collection[str]:
+        """The groups the request names."""
+        return groups_of(self.request)
+
+    def transactional_ids(self) -> Collection[str]:
+        """The transactional ids the request names."""
+        return transactional_ids_of(self.request)
 
     def settle(self) -> None:
         """Nothing more will be said: lets go of what only a running exchange needs, and tells the journal's followers of the response."""

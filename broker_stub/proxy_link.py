@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from broker_stub.faults import Action, Kind, Point
 from broker_stub.journal import Exchange, Heard
 from broker_stub.proxy_journal import note_answer, note_request
-from broker_stub.proxy_messages import is_write, refusal, together, without
 from broker_stub.proxy_slot import Slot
+from broker_stub.proxy_writes import is_write, refusal, together, without
 from producer.wire import (
     FRAME_BYTES_MAX,
     Buffer,

@@ -1,4 +1,4 @@
-"""What the proxy changes in messages: addresses, offered versions, and answers in a broker's place.
+"""What the proxy changes in messages that pass: addresses and offered versions.
 
 Pure functions over messages; what they return is new. Messages that are not spoken here are left to pass as bytes.
 """
@@ -11,29 +11,20 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.subjects import Covers, NameOf, topic_name
 from producer.wire import (
     REQUESTS,
     RESPONSES,
     ZERO_UUID,
     Api,
     ApiVersionsResponse,
-    CreatableTopicResult,
-    CreateTopicsRequest,
     CreateTopicsResponse,
     FetchResponse,
     FindCoordinatorResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     Malformed,
     Message,
     MetadataResponse,
     NodeEndpoint,
-    PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
     decode,
     decode_response,
 )
@@ -116,61 +107,6 @@ def readdressed(answer: Message, address_of: AddressOf) -> Message:
     if isinstance(answer, ApiVersionsResponse):
         return _readable_versions(answer)
     return answer
-
-
-def is_write(request: Message) -> bool:
-    """Whether a broker that gets the request does something. What only asks may be forwarded and its answer changed."""
-    return isinstance(request, ProduceRequest | CreateTopicsRequest | InitProducerIdRequest)
-
-
-def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None:
-    """What is left of a write when the covered partitions, or topics, are taken out; None when nothing is."""
-    if isinstance(request, ProduceRequest):
-        topics = []
-        for topic in request.topic_data:
-            name = topic_name(topic, name_of) or ""
-            left = [each for each in topic.partition_data if not covers(name, each.index)]
-            if left:
-                topics.append(replace(topic, partition_data=left))
-        return replace(request, topic_data=topics) if topics else None
-    if isinstance(request, CreateTopicsRequest):
-        wanted = [topic for topic in request.topics if not covers(topic.name, ANY_PARTITION)]
-        return replace(request, topics=wanted) if wanted else None
-    return None
-
-
-def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
-    """The answer to a write with this code for everything that is covered, and nothing about the rest."""
-    if isinstance(request, ProduceRequest):
-        refused = []
-        for topic in request.topic_data:
-            name = topic_name(topic, name_of) or ""
-            parts = [
-                PartitionProduceResponse(index=each.index, error_code=code, base_offset=-1)
-                for each in topic.partition_data
-                if covers(name, each.index)
-            ]
-            if parts:
-                refused.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
-        return ProduceResponse(responses=refused)
-    if isinstance(request, CreateTopicsRequest):
-        topics = [
-            CreatableTopicResult(name=topic.name, error_code=code, error_message=None, configs=[])
-            for topic in request.topics
-            if covers(topic.name, ANY_PARTITION)
-        ]
-        return CreateTopicsResponse(topics=topics)
-    assert isinstance(request, InitProducerIdRequest), f"{type(request).__name__} is no write"
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
-def together(first: Message, second: Message) -> Message:
-    """Two answers to the parts of one write as the one answer to it."""
-    if isinstance(first, ProduceResponse) and isinstance(second, ProduceResponse):
-        return replace(first, responses=[*first.responses, *second.responses])
-    if isinstance(first, CreateTopicsResponse) and isinstance(second, CreateTopicsResponse):
-        return replace(first, topics=[*first.topics, *second.topics])
-    return second
 
 
 def _moved(node: int, host: str, port: int, address_of: AddressOf) -> tuple[str, int]:

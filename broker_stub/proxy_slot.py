@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from broker_stub.faults import Action, TopicPartition
 from broker_stub.journal import Exchange
-from broker_stub.proxy_messages import must_read, names_in, read_answer, read_request, readdressed, together
+from broker_stub.owners import groups_of, transactional_ids_of
+from broker_stub.proxy_messages import must_read, names_in, read_answer, read_request, readdressed
+from broker_stub.proxy_writes import together
 from broker_stub.subjects import partitions_of, with_error
 from producer.wire import Api, Buffer, ErrorCode, Malformed, Message, decode_request_header, encode_response
 
@@ -69,15 +71,27 @@ class Slot:
         self.cut = False  # the connection ends here
 
     def partitions(self) -> Collection[TopicPartition]:
-        try:
-            request = self.request()
-        except Malformed:
-            return ()  # the broker will say what it thinks of it
+        request = self._readable()
         return () if request is None else partitions_of(request, self.hub.name_of)
+
+    def groups(self) -> Collection[str]:
+        request = self._readable()
+        return () if request is None else groups_of(request)
+
+    def transactional_ids(self) -> Collection[str]:
+        request = self._readable()
+        return () if request is None else transactional_ids_of(request)
 
     def request(self) -> Message | None:
         """The decoded request; None for one that is not spoken here."""
         return read_request(self.frame, self.api, self.version, start=self.start)
+
+    def _readable(self) -> Message | None:
+        """The request; None also for a damaged one: the broker will say what it thinks of it."""
+        try:
+            return self.request()
+        except Malformed:
+            return None
 
     @property
     def changed(self) -> bool:

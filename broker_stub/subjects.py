@@ -5,7 +5,7 @@ not know is nobody's partition. It changes no message: `with_error` returns a ne
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -15,11 +15,12 @@ from producer.wire import Api, Message
 
 NameOf = Callable[[UUID], str | None]
 Covers = Callable[[str, int], bool]
+S = TypeVar("S", bound=msgspec.Struct)
 
 TOPIC_RESOURCE = 2
 
 # api: (topics, partitions of a topic, index of a partition); no partitions where the topic itself is the unit.
-_ASKED: dict[int, tuple[str, str | None, str | None]] = {
+ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("topic_data", "partition_data", "index"),
     Api.FETCH: ("topics", "partitions", "partition"),
     Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
@@ -40,13 +41,12 @@ _ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
 }
-_ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
+ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("responses", "partition_responses", "index"),
     Api.FETCH: ("responses", "partitions", "partition_index"),
     Api.LIST_OFFSETS: ("topics", "partitions", "partition_index"),
     Api.METADATA: ("topics", None, None),
     Api.OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
-    Api.OFFSET_FETCH: ("groups", None, None),
     Api.FIND_COORDINATOR: ("coordinators", None, None),
     Api.DESCRIBE_GROUPS: ("groups", None, None),
     Api.CREATE_TOPICS: ("topics", None, None),
@@ -68,6 +68,8 @@ _OF_SUCCESS: dict[str, Any] = {
     "active_producers": [],
     "assignment": b"",
     "base_offset": -1,
+    "committed_leader_epoch": -1,
+    "committed_offset": -1,
     "end_offset": -1,
     "generation_id": -1,
     "groups": [],
@@ -90,7 +92,7 @@ _OF_SUCCESS: dict[str, Any] = {
 
 def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
     """Every (topic, partition) the request names; a partition is ANY_PARTITION where it names topics only."""
-    walk = _ASKED.get(request.api)
+    walk = ASKED.get(request.api)
     if walk is None:
         return []
     topics, partitions, index = walk
@@ -111,20 +113,29 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
 
 def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
     """The answer with this code for everything that is covered, and without what only a success carries."""
-    walk = _ANSWERED.get(response.api)
+    if response.api == Api.OFFSET_FETCH:
+        return _offsets_failed(response, code, covers, name_of)
+    walk = ANSWERED.get(response.api)
     if walk is None or not getattr(response, walk[0]):
-        failed: Message = _failed(response, code)
-        return failed
+        return failed(response, code)
     topics, partitions, index = walk
     changed = []
     for topic in getattr(response, topics):
         name = topic_name(topic, name_of) or ""
         if partitions is None:
-            changed.append(_failed(topic, code) if covers(name, ANY_PARTITION) else topic)
+            changed.append(failed(topic, code) if covers(name, ANY_PARTITION) else topic)
         else:
-            answers = [_failed(each, code) if covers(name, getattr(each, str(index))) else each for each in getattr(topic, partitions)]
+            answers = [failed(each, code) if covers(name, getattr(each, str(index))) else each for each in getattr(topic, partitions)]
             changed.append(msgspec.structs.replace(topic, **{partitions: answers}))
     return msgspec.structs.replace(response, **{topics: changed})
+
+
+def failed(answer: S, code: int) -> S:
+    """An answer, or an entry of one, with this code in place of what only a success carries; what has no code stays as it is."""
+    fields = answer.__struct_fields__
+    if "error_code" not in fields:
+        return answer
+    return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})
 
 
 def topic_name(topic: Any, name_of: NameOf) -> str | None:
@@ -138,8 +149,21 @@ def topic_name(topic: Any, name_of: NameOf) -> str | None:
     return name_of(topic_id) if topic_id is not None else None
 
 
-def _failed(answer: Any, code: int) -> Any:
-    fields = answer.__struct_fields__
-    if "error_code" not in fields:
-        return answer
-    return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})
+def _offsets_failed(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
+    """OffsetFetch answers in three places: for a group (from version 8 on), for all (from 2 on), and for each partition."""
+    whole = covers("", ANY_PARTITION)  # the request names partitions, so only a rule that names none covers this
+    if groups := getattr(response, "groups", ()):
+        if whole:
+            return msgspec.structs.replace(response, groups=[failed(group, code) for group in groups])
+        return msgspec.structs.replace(response, groups=[_partitions_failed(group, code, covers, name_of) for group in groups])
+    answer = _partitions_failed(response, code, covers, name_of)
+    return failed(answer, code) if whole else answer
+
+
+def _partitions_failed(answer: S, code: int, covers: Covers, name_of: NameOf) -> S:
+    changed = []
+    for topic in getattr(answer, "topics", ()):
+        name = topic_name(topic, name_of) or ""
+        partitions = [failed(each, code) if covers(name, each.partition_index) else each for each in topic.partitions]
+        changed.append(msgspec.structs.replace(topic, partitions=partitions))
+    return msgspec.structs.replace(answer, topics=changed)

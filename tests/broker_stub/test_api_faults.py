@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from broker_stub.coordinators.store import Committed
 from broker_stub.faults import Fault, Rule
+from broker_stub.owners import groups_of
 from broker_stub.router import served
 from producer import wire
 from producer.wire import Api, ErrorCode
@@ -171,12 +173,59 @@ def test_every_api_can_be_made_to_fail(world: Groups, api: Api, point: str) -> N
     assert CODE not in codes(ask(world, api))
 
 
+@POINTS
 @pytest.mark.parametrize("api", ABOUT_TOPICS, ids=lambda api: api.name)
-def test_faults_find_their_topic(world: Groups, api: Api) -> None:
-    """A rule for one topic is about requests that name it, and about no others."""
+def test_faults_find_their_topic(world: Groups, api: Api, point: str) -> None:
+    """A rule for one topic is about requests that name it, and about no others, wherever it acts."""
     before = state(world)
-    other = faulty(world, api, "before", topic="other")
-    fault = faulty(world, api, "before", topic="t")
+    other = faulty(world, api, point, topic="other")
+    fault = faulty(world, api, point, topic="t")
     assert CODE in codes(ask(world, api))
     assert (fault.hits, other.hits) == (1, 0)
-    assert state(world) == before
+    if point == "before":
+        assert state(world) == before
+
+
+@POINTS
+@pytest.mark.parametrize("api", [api for api in REQUESTS if groups_of(REQUESTS[api])], ids=lambda api: api.name)
+def test_faults_find_their_group(world: Groups, api: Api, point: str) -> None:
+    """A rule for one group is about requests that name it, and about no others."""
+    (group,) = groups_of(REQUESTS[api])
+    other: Fault = getattr(world.cluster.faults.on(api).where(group=f"not {group}"), point)().error(CODE)
+    fault: Fault = getattr(world.cluster.faults.on().where(group=group), point)().error(CODE)
+    assert CODE in codes(ask(world, api))
+    assert (fault.hits, other.hits) == (1, 0)
+
+
+@POINTS
+@pytest.mark.parametrize("version", [1, 5, 7, 8, 10])
+def test_one_partition_of_many_offsets_fails(world: Groups, point: str, version: int) -> None:
+    """OffsetFetch answers for each partition, in groups or without: the rule's partition has the code and no offset, its neighbour is as
+    it was; and a rule that names none is about all of it."""
+    world.topic("two", partitions=2)
+    topic = world.cluster.topics.named("two")
+    assert topic is not None
+    for partition in (0, 1):
+        world.cluster.groups.shard_for("g", world.coordinator()).offsets.commit("g", "two", partition, Committed(5, -1, "", topic.id))
+    getattr(world.cluster.faults.on(Api.OFFSET_FETCH).where(topic="two", partition=1), point)().error(CODE)
+    assert offsets(world, version) == [(5, 0), (-1, CODE)]
+    assert offsets(world, version) == [(5, 0), (5, 0)]
+    getattr(world.cluster.faults.on(Api.OFFSET_FETCH), point)().error(CODE)
+    assert CODE in codes(world.start(offset_fetch(world, version), version).answer)
+
+
+def offsets(world: Groups, version: int) -> list[tuple[int, int]]:
+    """Offset and code of each of the two partitions."""
+    answer = world.start(offset_fetch(world, version), version).answer
+    (topic,) = answer.groups[0].topics if answer.groups else answer.topics
+    return [(each.committed_offset, each.error_code) for each in topic.partitions]
+
+
+def offset_fetch(world: Groups, version: int) -> wire.Message:
+    if version < 8:
+        topics = [group_offsets.OffsetFetchRequestTopic(name="two", partition_indexes=[0, 1])]
+        return group_offsets.OffsetFetchRequest(group_id="g", topics=topics)
+    topic = world.cluster.topics.named("two")
+    assert topic is not None
+    asked = group_offsets.OffsetFetchRequestTopics(name="two", topic_id=topic.id, partition_indexes=[0, 1])
+    return group_offsets.OffsetFetchRequest(groups=[group_offsets.OffsetFetchRequestGroup(group_id="g", topics=[asked])])

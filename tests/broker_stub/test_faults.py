@@ -245,6 +245,25 @@ def test_where_narrows(stub: BrokerStub, talker: Talker) -> None:
         fault.remove()
 
 
+def test_rules_choose_by_group_and_by_transactional_id(stub: BrokerStub, talker: Talker) -> None:
+    """A rule for a group or for a transactional id hits who asks for its coordinator or its producer id, and nobody else."""
+    group = stub.faults.on().where(group="g").error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS).forever()
+    txn = stub.faults.on(Api.INIT_PRODUCER_ID).where(txn="x").error(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def coordinator(key: str, key_type: int) -> int:
+        answer: Any = talker.ask(wire.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
+        return int(answer.coordinators[0].error_code)
+
+    def producer_id(transactional_id: str | None) -> int:
+        answer: Any = talker.ask(wire.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000), 5)
+        return int(answer.error_code)
+
+    assert [coordinator("g", 0), coordinator("h", 0), coordinator("g", 1)] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0, 0]
+    assert [producer_id(None), producer_id("y")] == [0, producer_id("y")]
+    assert (group.hits, txn.hits) == (1, 0)
+    assert producer_id("x") == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 def test_topic_ids_are_resolved(stub: BrokerStub, talker: Talker) -> None:
     """A rule names the topic; requests that carry only its id match all the same, in an incremental fetch, too."""
     topic_id = talker.metadata("t").topics[0].topic_id

@@ -15,17 +15,34 @@ class Call:
     """A subject as the stub or the proxy presents it; counts how often its partitions were asked for."""
 
     def __init__(
-        self, api: int = PRODUCE, *, node: int = 1, client_id: str | None = "c", partitions: Collection[tuple[str, int]] = (("t", 0),)
+        self,
+        api: int = PRODUCE,
+        *,
+        node: int = 1,
+        client_id: str | None = "c",
+        partitions: Collection[tuple[str, int]] = (("t", 0),),
+        groups: Collection[str] = ("g",),
+        transactional_ids: Collection[str] = ("x",),
     ) -> None:
         self.api = api
         self.node = node
         self.client_id = client_id
         self.asked = 0
         self._partitions = partitions
+        self._groups = groups
+        self._transactional_ids = transactional_ids
 
     def partitions(self) -> Collection[tuple[str, int]]:
         self.asked += 1
         return self._partitions
+
+    def groups(self) -> Collection[str]:
+        self.asked += 1
+        return self._groups
+
+    def transactional_ids(self) -> Collection[str]:
+        self.asked += 1
+        return self._transactional_ids
 
 
 def kinds(faults: Faults, call: Call, point: Point = Point.BEFORE) -> list[Kind]:
@@ -85,6 +102,12 @@ def test_probability_is_replayed_by_its_seed() -> None:
         ({"client_id": "c"}, True),
         ({"client_id": "d"}, False),
         ({"topic": "t", "node": 1, "client_id": "d"}, False),
+        ({"group": "g"}, True),
+        ({"group": "h"}, False),
+        ({"txn": "x"}, True),
+        ({"txn": "g"}, False),
+        ({"group": "g", "txn": "x", "node": 1}, True),
+        ({"group": "g", "txn": "y"}, False),
     ],
 )
 def test_where(where: dict[str, Any], hit: bool) -> None:
@@ -120,9 +143,10 @@ def test_an_action_names_the_partitions_it_is_about() -> None:
 
 
 def test_partitions_are_resolved_only_when_a_rule_wants_them() -> None:
-    """Resolving topic ids costs something, so a subject is asked only by rules with a topic or partition."""
+    """Looking into a request costs something, so a subject is asked only by rules that want to know."""
     faults = Faults()
     faults.on(PRODUCE).where(node=1).drop().forever()
+    faults.on(PRODUCE).where(node=2, group="g", txn="x").drop().forever()
     call = Call()
     faults.match(call, Point.BEFORE)
     assert call.asked == 0

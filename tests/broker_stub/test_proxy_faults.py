@@ -8,6 +8,7 @@ import pytest
 
 from producer import wire
 from producer.wire import Api, ErrorCode
+from producer.wire.messages.topic_admin import DeleteTopicsRequest
 from tests.broker_stub.proxy_site import Site, codes, create, site, until
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
@@ -88,6 +89,33 @@ def test_an_error_after_the_append_hides_the_success(site: Site) -> None:
         assert _error(link.ask(site.produce(0), 12)) == ErrorCode.REQUEST_TIMED_OUT
         assert _error(link.ask(site.produce(0), 12)) == 0
     assert site.end_offset() == 1
+
+
+def test_a_refused_deletion_deletes_nothing(site: Site) -> None:
+    """An error before anything is done is answered in the broker's place: the topic stays, and the next request for it is served."""
+    site.proxy.faults.on(Api.DELETE_TOPICS).before().error(ErrorCode.POLICY_VIOLATION)
+    request = DeleteTopicsRequest(topic_names=[site.topic.name], timeout_ms=10_000)
+    with site.link() as link:
+        assert codes(link.ask(request, 5)) == {ErrorCode.POLICY_VIOLATION}
+        assert _topic_code(site, link) == 0
+        assert codes(link.ask(request, 5)) == {0}
+        until(lambda: _topic_code(site, link) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _topic_code(site: Site, link: Link) -> int:
+    asked = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)], allow_auto_topic_creation=False)
+    answer = link.ask(asked, 12)
+    assert isinstance(answer, wire.MetadataResponse)
+    return answer.topics[0].error_code
+
+
+def test_the_proxy_knows_groups(site: Site) -> None:
+    """A rule for a group hits the request that names it; the next group's passes."""
+    fault = site.proxy.faults.on().where(group="g").error(ErrorCode.COORDINATOR_NOT_AVAILABLE).forever()
+    with site.link() as link:
+        found, _ = (link.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=[key]), 4) for key in "gh")
+    assert ErrorCode.COORDINATOR_NOT_AVAILABLE in codes(found)
+    assert fault.hits == 1
 
 
 @pytest.mark.parametrize("api", [Api.METADATA, Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.LIST_OFFSETS, Api.FETCH])
