@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from itertools import count
 from typing import Final, Protocol, Self
 
 TopicPartition = tuple[str, int]
@@ -84,13 +85,14 @@ class Action:
 class Schedule:
     """Which of the matching calls fire. Exactly one of its rules is in force."""
 
-    __slots__ = ("call", "chance", "fired", "limit", "rng", "seen")
+    __slots__ = ("call", "chance", "fired", "limit", "rng", "seed", "seen")
 
     def __init__(self) -> None:
         self.limit: int | None = 1
         self.call = 0
         self.chance = 0.0
         self.rng: random.Random | None = None
+        self.seed = 0
         self.seen = 0
         self.fired = 0
 
@@ -105,8 +107,9 @@ class Schedule:
         self.fired += fires
         return fires
 
-    def set(self, *, limit: int | None = None, call: int = 0, chance: float = 0.0, rng: random.Random | None = None) -> None:
-        self.limit, self.call, self.chance, self.rng = limit, call, chance, rng
+    def set(self, *, limit: int | None = None, call: int = 0, chance: float | None = None, seed: int = 0) -> None:
+        self.limit, self.call, self.chance, self.seed = limit, call, chance or 0.0, seed
+        self.rng = None if chance is None else random.Random(seed)
 
 
 class _Scheduled:
@@ -142,7 +145,7 @@ class _Scheduled:
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"probability({p}): between 0 and 1")
         with self._lock:
-            self._schedule.set(chance=p, rng=random.Random(seed))
+            self._schedule.set(chance=p, seed=seed)
         return self
 
 
@@ -247,7 +250,7 @@ class Rule(_Scheduled):
 
 
 class Fault(_Scheduled):
-    """An installed rule with its action: count its hits, wait for them, remove it."""
+    """An installed rule with its action: count its hits, wait for them, remove it. `id`: its number among those of its stub or proxy."""
 
     def __init__(self, rule: Rule, kind: Kind, *, code: int = 0, ms: int = 0) -> None:
         if ms < 0:
@@ -256,6 +259,7 @@ class Fault(_Scheduled):
         self._lock = rule._lock
         self._schedule = rule._schedule
         self._held: list[Callable[[], None]] = []
+        self.id = next(rule._engine._ids)
         self.rule = rule
         self.kind = kind
         self.code = code
@@ -265,6 +269,16 @@ class Fault(_Scheduled):
     def hits(self) -> int:
         """How often it fired."""
         return self._schedule.fired
+
+    @property
+    def schedule(self) -> Schedule:
+        """How often it acts; to be looked at only."""
+        return self._schedule
+
+    @property
+    def holding(self) -> int:
+        """How many exchanges it holds up now."""
+        return len(self._held)
 
     def wait(self, hits: int = 1, timeout: float = 5.0) -> bool:
         """Blocks until it fired that often; raises TimeoutError when it does not in time."""
@@ -305,6 +319,7 @@ class Faults:
         self._lock = threading.RLock()
         self._fired = threading.Condition(self._lock)
         self._faults: tuple[Fault, ...] = ()
+        self._ids = count(1)
 
     def on(self, *apis: int) -> Rule:
         """Begins a rule about these APIs, `Api.PRODUCE` or its number; none named means every API."""

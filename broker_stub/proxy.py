@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
+from uuid import UUID
 
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
@@ -117,6 +118,10 @@ class FaultProxy:
         """What has been counted, and the connections open now."""
         hub = self._running()
         return self._call(hub.stats)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic's name, where an answer has told it."""
+        return None if self._hub is None else self._hub.name_of(topic_id)
 
     async def _begin(self, hub: Hub) -> None:
         await discover(hub, self._upstream)

@@ -5,7 +5,7 @@ It shows no records and no passwords: of an exchange it tells who asked whom for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -37,7 +37,7 @@ def seen_by(stub: BrokerStub) -> str:
 
 
 def _told(stub: BrokerStub, exchange: Exchange, *, since_ms: int) -> str:
-    topics = list(dict.fromkeys(_topics(stub, exchange.request)))
+    topics = topics_in(exchange.request, stub.cluster.topic_name)
     about = f" {', '.join(topics[:TOPICS_MAX])}{', ...' if len(topics) > TOPICS_MAX else ''}" if topics else ""
     who = f"{exchange.client_id or 'somebody'} on connection {exchange.connection_id}"
     what = f"{api_name(exchange.api)} v{exchange.version}{about}"
@@ -47,17 +47,24 @@ def _told(stub: BrokerStub, exchange: Exchange, *, since_ms: int) -> str:
 def _answer(response: Message | None) -> str:
     if response is None:
         return "NOT ANSWERED"
+    return ", ".join(errors_in(response)) or "ok"
+
+
+def errors_in(response: Message) -> list[str]:
+    """The names of the error codes in an answer, each once, without NONE."""
     codes = {value for _, name, value in _fields(response) if name == "error_code" and isinstance(value, int) and value}
-    return ", ".join(map(error_name, sorted(codes))) or "ok"
+    return [error_name(code) for code in sorted(codes)]
 
 
-def _topics(stub: BrokerStub, request: Message) -> Iterator[str]:
-    """The names that stand where a topic's name or id does."""
+def topics_in(request: Message, name_of: Callable[[UUID], str | None]) -> list[str]:
+    """The names that stand where a topic's name or id does, each once."""
+    found: dict[str, None] = {}
     for struct, name, value in _fields(request):
         if isinstance(value, UUID):
-            value = stub.cluster.topic_name(value)
+            value = name_of(value)
         if isinstance(value, str) and value and (name in ("topic", "topic_id") or (name == "name" and "Topic" in struct)):
-            yield value
+            found[value] = None
+    return list(found)
 
 
 def _fields(value: object) -> Iterator[tuple[str, str, object]]:

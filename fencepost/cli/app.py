@@ -13,8 +13,9 @@ from fencepost.cli.broker import run as run_broker
 from fencepost.cli.consume import consume
 from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
+from fencepost.cli.fault import fault
 from fencepost.cli.produce import produce
-from fencepost.cli.proxy import proxy
+from fencepost.cli.proxy import Control, proxy
 from fencepost.cli.topics import topics
 
 app = typer.Typer(
@@ -58,6 +59,8 @@ def broker(
     sasl_user: Annotated[
         list[str] | None, typer.Option(metavar="NAME:PASSWORD", help="Who may connect, with any SASL mechanism; repeatable.")
     ] = None,
+    control: Control = None,
+    virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Time stands still and is advanced through the control.")] = False,
 ) -> None:
     """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
     raise typer.Exit(
@@ -71,6 +74,8 @@ def broker(
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
             sasl_user=sasl_user,
+            control=control,
+            virtual_clock=virtual_clock,
         )
     )
 
@@ -81,3 +86,4 @@ app.command()(doctor)
 app.add_typer(topics, name="topics")
 app.command()(demo)
 app.command()(proxy)
+app.add_typer(fault, name="fault")

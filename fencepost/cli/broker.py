@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-_PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int}
+_PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str}
 
 
 def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -40,6 +40,8 @@ def run(
     tls_key: str | None = None,
     tls_client_ca: str | None = None,
     sasl_user: Sequence[str] | None = None,
+    control: str | None = None,
+    virtual_clock: bool = False,
 ) -> int:
     """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
     from broker_stub.command import serve
@@ -55,6 +57,8 @@ def run(
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
             sasl_users=dict(map(_user, sasl_user or ())),
+            control=control,
+            virtual_clock=virtual_clock,
         )
     except (OSError, ValueError) as error:
         print(f"fencepost broker: {error}", file=sys.stderr)

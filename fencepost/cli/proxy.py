@@ -10,11 +10,19 @@ from typing import Annotated
 import typer
 
 from broker_stub import Fault
+from broker_stub.command import EXCHANGES, controlled
 from broker_stub.faults import Rule
 from broker_stub.proxy import FaultProxy
 from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.stopping import Stop
 from producer.wire import Api
+
+Control = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT", help="Take faults and questions over HTTP there (`fencepost fault`); on localhost if no host is named."
+    ),
+]
 
 
 def proxy(
@@ -31,11 +39,13 @@ def proxy(
     delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
     seed: Annotated[int, typer.Option(help="Where the chances are drawn from: the same seed, the same draws.")] = 0,
+    control: Control = None,
 ) -> None:
     """Stand between clients and a Kafka, and lose replies: point the clients at the printed address. Ends with Ctrl-C."""
     with complaining("proxy"), ExitStack() as stack:
         try:
-            running = stack.enter_context(FaultProxy(upstream, host=host, port=port, journal=0))
+            running = stack.enter_context(FaultProxy(upstream, host=host, port=port, journal=EXCHANGES if control is not None else 0))
+            url = stack.enter_context(controlled(running, control))
         except (OSError, ValueError) as error:
             raise Complaint(str(error), code=1) from None
         stop = stack.enter_context(Stop())
@@ -45,6 +55,8 @@ def proxy(
             "delayed": _produce(running, topic).after_append().probability(delay_replies, seed + 2).delay(delay_ms),
         }
         print(f"proxy for {upstream} listening on {running.bootstrap}", flush=True)
+        if url is not None:
+            print(f"control at {url}", flush=True)
         select([stop.fd], [], [])
         print(_summary(faults, running.stats()), file=sys.stderr)
 

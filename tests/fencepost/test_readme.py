@@ -52,7 +52,7 @@ def test_the_shell_lines_have_options_that_exist() -> None:
     lines = re.findall(r"^    fencepost (\w+) (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
     assert {command for command, _ in lines} >= {"broker", "consume", "doctor", "produce", "proxy", "topics"}
     for command, arguments in lines:
-        group = arguments.split()[:1] if command == "topics" else []
+        group = arguments.split()[:1] if command in ("fault", "topics") else []
         shown = subprocess.run(
             [sys.executable, "-m", "fencepost", command, *group, "--help"], capture_output=True, text=True, timeout=60, check=True
         )

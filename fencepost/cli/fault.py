@@ -1,0 +1,118 @@
+"""`fencepost fault`: add, list, remove and release the fault rules of a running stub or proxy.
+
+The rules are read and refused where they act, so that what is said here, over HTTP and in Python means the same.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from fencepost.cli.complaints import Complaint, complaining
+
+fault = typer.Typer(help="Add, list, remove and release the faults of a running broker or proxy.", no_args_is_help=True)
+
+ControlUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="The control that the broker or proxy printed; FENCEPOST_CONTROL if left out.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a rule.")]
+
+OFTEN: Final = ("times", "on_call", "forever", "probability")
+OWN: Final = ("id", "on", "at", "action", "code", "ms", *OFTEN, "seed", "hits", "holding")
+
+
+@fault.command()
+def add(
+    action: Annotated[
+        str, typer.Option(help="error, drop, drop_reply (done, and never answered), delay, duplicate, disconnect, hold or throttle.")
+    ],
+    on: Annotated[list[str] | None, typer.Option(metavar="API", help="PRODUCE or another API; repeatable, every API if left out.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Only requests that name this partition.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only requests that name this group.")] = None,
+    txn: Annotated[str | None, typer.Option(help="Only requests that name this transactional id.")] = None,
+    node: Annotated[int | None, typer.Option(help="Only requests to this broker.")] = None,
+    client_id: Annotated[str | None, typer.Option(help="Only requests of clients that call themselves so.")] = None,
+    at: Annotated[str | None, typer.Option(help="before (the default), after_append or reply.")] = None,
+    code: Annotated[str | None, typer.Option(help="For error: NOT_ENOUGH_REPLICAS or another code.")] = None,
+    ms: Annotated[int | None, typer.Option(help="For delay and throttle: how many milliseconds.")] = None,
+    times: Annotated[int | None, typer.Option(help="The first so many; once if nothing else is said.")] = None,
+    on_call: Annotated[int | None, typer.Option(help="Only the so-manieth, counted from 1.")] = None,
+    forever: Annotated[bool, typer.Option("--forever", help="Every one.")] = False,
+    probability: Annotated[float | None, typer.Option(help="Each with that chance, from 0 to 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where the chances are drawn from; 0 if left out.")] = None,
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Add a rule, which acts at once. It prints the rule's number."""
+    with complaining("fault add"):
+        given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
+        often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
+        added = _ask(control, "POST", "/faults", {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})
+        _tell([added], json=json)
+
+
+@fault.command("list")
+def list_faults(control: ControlUrl = None, json: Json = False) -> None:
+    """The rules, with how often each has fired and how many exchanges it holds up."""
+    with complaining("fault list"):
+        _tell(_ask(control, "GET", "/faults")["faults"], json=json)
+
+
+@fault.command()
+def remove(
+    number: Annotated[int | None, typer.Argument(metavar="ID", min=1, help="The rule's number.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Remove a rule, or all; what they hold up goes on. It prints how they fared."""
+    with complaining("fault remove"):
+        if every is (number is not None):
+            raise Complaint("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
+        removed = _ask(control, "DELETE", "/faults")["faults"] if every else [_ask(control, "DELETE", f"/faults/{number}")]
+        _tell(removed, json=json)
+
+
+@fault.command()
+def release(
+    number: Annotated[int, typer.Argument(metavar="ID", min=1, help="The rule's number.")], control: ControlUrl = None, json: Json = False
+) -> None:
+    """Let go of what a rule holds up; the rule stays."""
+    with complaining("fault release"):
+        released = _ask(control, "POST", f"/faults/{number}/release", {})
+        if json:
+            _print_json(released)
+        else:
+            print(f"fault {released['id']}: {released['released']} released")
+
+
+def _ask(control: str | None, method: str, path: str, body: object = None) -> Any:
+    from fencepost.cli.asking import ask, control_from
+
+    return ask(control_from(control), method, path, body)
+
+
+def _tell(faults: list[dict[str, Any]], *, json: bool) -> None:
+    for each in faults:
+        if json:
+            _print_json(each)
+        else:
+            print(_line(each))
+
+
+def _line(fault: dict[str, Any]) -> str:
+    """One rule in one line."""
+    where = " ".join(f"{name}={value}" for name, value in fault.items() if name not in OWN)
+    what = " ".join(str(fault[name]) for name in ("action", "code", "ms") if name in fault)
+    often = " ".join(f"{name}={fault[name]}" for name in (*OFTEN, "seed") if name in fault)
+    held = f", holding {fault['holding']}" if fault["holding"] else ""
+    parts = (",".join(fault["on"]) or "any API", where, f"at {fault['at']}:", what, f"({often})")
+    return f"fault {fault['id']}: {' '.join(filter(None, parts))}, {fault['hits']} hit{'' if fault['hits'] == 1 else 's'}{held}"
+
+
+def _print_json(value: object) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(value).decode())

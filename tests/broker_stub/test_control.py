@@ -1,0 +1,309 @@
+"""The HTTP control of a stub and of a proxy: what it does, and that nothing that is sent to it ends it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from broker_stub import BrokerStub, FaultProxy, VirtualClock
+from broker_stub.control import Control, address
+from broker_stub.control_http import BODY_BYTES_MAX, CONNECTIONS_MAX, HEAD_BYTES_MAX
+from broker_stub.control_routes import ROUTES
+from producer import Producer
+from producer.wire import InitProducerIdRequest
+from tests.broker_stub.stub_talk import Talker
+from tests.waiting import until
+
+DEADLINE_S = 20.0
+START_MS = 1_700_000_000_000
+
+
+class Asked:
+    """A control, and what it controls."""
+
+    def __init__(self, control: Control, stub: BrokerStub) -> None:
+        self.stub = stub
+        split = urlsplit(control.url)
+        assert split.port is not None
+        self.place = (str(split.hostname), split.port)
+
+    def __call__(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(*self.place, timeout=DEADLINE_S)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def raw(self, data: bytes, *, half_close: bool = True) -> bytes:
+        """What comes back for these bytes, to the end of the connection."""
+        with socket.create_connection(self.place, timeout=DEADLINE_S) as link:
+            try:
+                link.sendall(data)
+                if half_close:
+                    link.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: link.recv(65536), b""))
+            except ConnectionError:
+                return b""  # it had heard enough
+
+
+@pytest.fixture
+def ask() -> Iterator[Asked]:
+    with BrokerStub(brokers=3, clock=VirtualClock(START_MS)) as stub, Control(stub) as control:
+        yield Asked(control, stub)
+
+
+@pytest.fixture
+def ask_proxy() -> Iterator[Asked]:
+    with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, Control(proxy) as control:
+        yield Asked(control, stub)
+
+
+def test_faults_come_and_go(ask: Asked) -> None:
+    """A rule added over HTTP is installed, listed with its hits, told alone, and removed alone or with all others."""
+    status, first = ask("POST", "/faults", {"on": ["INIT_PRODUCER_ID"], "action": "error", "code": "COORDINATOR_NOT_AVAILABLE"})
+    assert (status, first["hits"]) == (201, 0)
+    _, second = ask("POST", "/faults", {"on": "METADATA", "action": "drop"})
+    assert ask("GET", "/faults") == (200, {"faults": [first, second]})
+    with Talker(ask.stub) as talker:
+        answer: Any = talker.ask(init_producer_id(), 5)
+        assert answer.error_code == 15
+    assert ask("GET", f"/faults/{first['id']}") == (200, {**first, "hits": 1})
+    assert ask("DELETE", f"/faults/{first['id']}") == (200, {**first, "hits": 1})
+    assert [fault.id for fault in ask.stub.faults.installed] == [second["id"]]
+    assert ask("DELETE", "/faults") == (200, {"faults": [second]})
+    assert ask.stub.faults.installed == ()
+
+
+def init_producer_id() -> Any:
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+
+
+def test_a_held_exchange_is_released(ask: Asked) -> None:
+    """What a rule holds up is counted and let go of."""
+    _, fault = ask("POST", "/faults", {"on": "INIT_PRODUCER_ID", "action": "hold"})
+    with Talker(ask.stub) as talker:
+        sent = talker.send(init_producer_id(), 5)
+        until(lambda: ask("GET", f"/faults/{fault['id']}")[1]["holding"] == 1, "it holds")
+        assert ask("POST", f"/faults/{fault['id']}/release") == (200, {"id": fault["id"], "released": 1})
+        talker.receive(init_producer_id(), 5, correlation_id=sent)
+
+
+def test_stats_and_journal(ask: Asked) -> None:
+    """Counters, and the newest exchanges with their topics and errors, chosen by API, client and number."""
+    ask.stub.create_topic("orders")
+    ask("POST", "/faults", {"on": "METADATA", "topic": "orders", "action": "error", "code": "LEADER_NOT_AVAILABLE"})
+    with Talker(ask.stub, client_id="shop") as talker:
+        talker.metadata("orders")
+        talker.producer_id()
+    assert ask("GET", "/stats")[1]["requests"] == 2
+    _, journal = ask("GET", "/journal")
+    metadata, identity = journal["exchanges"]
+    assert metadata | {"at_ms": 0} == {
+        "at_ms": 0,
+        "node": 1,
+        "connection": 1,
+        "client_id": "shop",
+        "api": "METADATA",
+        "version": 12,
+        "topics": ["orders"],
+        "groups": [],
+        "transactional_ids": [],
+        "answered": True,
+        "errors": ["LEADER_NOT_AVAILABLE"],
+    }
+    assert ask("GET", "/journal?limit=1")[1]["exchanges"] == [identity]
+    assert ask("GET", "/journal?api=metadata&client_id=shop")[1]["exchanges"] == [metadata]
+    assert ask("GET", "/journal?client_id=nobody")[1]["exchanges"] == []
+
+
+def test_the_cluster_is_moved(ask: Asked) -> None:
+    """Time, leaders, brokers and links, as the methods of the same names do."""
+    ask.stub.create_topic("t", replication_factor=3)
+    assert ask("POST", "/clock/advance", {"ms": 1000}) == (200, {"now_ms": START_MS + 1000})
+    assert ask("POST", "/leaders", {"topic": "t", "partition": 0, "to": 3}) == (200, {"leader": 3})
+    assert ask.stub.leader("t", 0) == 3
+    assert ask("POST", "/brokers/3/stop") == (200, {"stopped": 3})
+    assert ask.stub.leader("t", 0) != 3
+    assert ask("POST", "/brokers/3/start", {}) == (200, {"started": 3})
+    with Talker(ask.stub) as talker:
+        talker.metadata("t")
+        assert ask("POST", "/links/cut", {"node": 2}) == (200, {"cut": 0})
+        assert ask("POST", "/links/cut") == (200, {"cut": 1})
+        assert talker.is_closed()
+
+
+def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
+    """Its faults act on what passes and its journal says what was heard; what only a stub can do is refused."""
+    _, about = ask_proxy("GET", "/")
+    assert about["fencepost"] == "proxy"
+    ask_proxy("POST", "/faults", {"on": "PRODUCE", "topic": "t", "action": "error", "code": "NOT_ENOUGH_REPLICAS"})
+    with Producer(bootstrap_servers=about["brokers"]["1"]) as producer:
+        assert producer.send("t", b"v").result(DEADLINE_S).offset == 0
+    _, journal = ask_proxy("GET", "/journal?api=PRODUCE")
+    assert [(each["topics"], each["heard"]) for each in journal["exchanges"]] == [(["t"], "all")]
+    assert ask_proxy("GET", "/faults")[1]["faults"][0]["hits"] == 1
+    assert ask_proxy("GET", "/stats")[1]["requests"] > 0
+    for path, body in (("/clock/advance", {"ms": 1}), ("/leaders", {"topic": "t", "partition": 0}), ("/brokers/1/stop", {})):
+        status, refused = ask_proxy("POST", path, body)
+        assert (status, "this is for a stub" in refused["error"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        ("GET", "/nothing", None, 404, ["/nothing", "/faults"]),
+        ("PUT", "/faults", {}, 405, ["GET or POST or DELETE"]),
+        ("POST", "/faults", None, 400, ["a rule is an object"]),
+        ("POST", "/faults", {"on": "PRODUSE", "action": "drop"}, 400, ["did you mean PRODUCE?"]),
+        ("POST", "/faults", {"on": "END_TXN", "action": "drop"}, 400, ["does not serve it"]),
+        ("POST", "/faults", {"node": 9, "action": "drop"}, 400, ["only 1, 2, 3"]),
+        ("GET", "/faults/7", None, 404, ["no fault 7", "none"]),
+        ("DELETE", "/faults/x", None, 400, ["'x'"]),
+        ("POST", "/faults/99999999999/release", None, 400, ["the number of a fault"]),
+        ("GET", "/journal?limit=0", None, 400, ["limit=0", "1 to 1000"]),
+        ("GET", "/journal?limit=x", None, 400, ["limit=x"]),
+        ("GET", "/journal?api=NOPE", None, 400, ["api=NOPE"]),
+        ("GET", "/journal?nope=1", None, 400, ["'nope'"]),
+        ("POST", "/clock/advance", None, 400, ["needs ms"]),
+        ("POST", "/clock/advance", {"ms": -1}, 400, ["never runs backwards"]),
+        ("POST", "/clock/advance", {"ms": 1 << 62}, 400, ["ten years"]),
+        ("POST", "/clock/advance", {"ms": "1"}, 400, ["ms='1'", "a whole number"]),
+        ("POST", "/clock/advance", {"minutes": 1}, 400, ["'minutes'", "ms"]),
+        ("POST", "/leaders", {"topic": "no", "partition": 0}, 404, ["'no'"]),
+        ("POST", "/leaders", {"topic": "t", "partition": 5}, 404, ["no partition 5"]),
+        ("POST", "/leaders", {"topic": "t", "partition": 0, "to": 9}, 400, ["no in-sync replica 9"]),
+        ("POST", "/leaders", [1], 400, ["an object with topic, partition, to"]),
+        ("POST", "/brokers/9/stop", {}, 404, ["no broker 9"]),
+        ("POST", "/brokers/1/stop", {"clean": 1}, 400, ["clean=1", "true or false"]),
+        ("POST", "/links/cut", {"node": 9}, 404, ["no broker 9"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_done_is_refused(ask: Asked, method: str, path: str, body: object, status: int, said: list[str]) -> None:
+    """With a status and a sentence that names the value and what would do, and nothing is changed."""
+    ask.stub.create_topic("t", replication_factor=3)
+    got, answer = ask(method, path, body)
+    assert got == status
+    assert [each for each in said if each not in answer["error"]] == [], answer
+    assert ask.stub.faults.installed == ()
+    assert ask.stub.clock.now_ms() == START_MS
+
+
+def test_real_time_is_not_advanced() -> None:
+    """A stub without a virtual clock says which one could."""
+    with BrokerStub() as stub, Control(stub) as control:
+        status, refused = Asked(control, stub)("POST", "/clock/advance", {"ms": 1})
+    assert (status, "--virtual-clock" in refused["error"]) == (409, True)
+
+
+def test_browsers_are_refused(ask: Asked) -> None:
+    """A page may not ask under its own name, nor under a name that it had point to this machine; addresses and localhost may be named."""
+    fault = {"action": "drop"}
+    assert ask("POST", "/faults", fault, Origin="http://evil.example")[0] == 403
+    assert ask("GET", "/faults", Host="evil.example:80")[0] == 403
+    assert ask("GET", "/faults", Host="localhost:80") == (200, {"faults": []})
+    assert ask("GET", "/faults", Host="[::1]:80") == (200, {"faults": []})
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /faults HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1), 413),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /faults HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", 400),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: 1\r\n\r\n{", 400),
+        (b"POST /faults HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + b"[" * 50000, 400),
+        (b"\x16\x03\x01\x00\xf8\x01\x00\x00\xf4\x03\x03\r\n\r\n", 400),
+        (b"hello\r\n\r\n", 400),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
+        (b"GET //[ HTTP/1.1\r\n\r\n", 404),
+        (b"GET /faults", 400),
+        (b"", 400),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_no_request_is_answered_and_forgotten(ask: Asked, data: bytes, status: int) -> None:
+    """Each is refused with its status, and the next request is served."""
+    assert ask.raw(data).split(b" ", 2)[1:2] == [str(status).encode()]
+    assert ask("GET", "/stats")[0] == 200
+
+
+def test_garbage_does_not_end_it(ask: Asked) -> None:
+    """Random bytes and damaged requests, 300 of them, are answered with a status or not at all; then it serves as before."""
+    rng = random.Random(20_261)
+    proper = b'POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"action":"drop"}'
+    for _ in range(300):
+        damaged = bytearray(proper if rng.random() < 0.7 else rng.randbytes(200))
+        for _ in range(rng.randrange(1, 6)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        answer = ask.raw(bytes(damaged))
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
+        assert not answer.startswith(b"HTTP/1.1 5"), bytes(damaged)
+    assert ask("GET", "/stats")[0] == 200
+
+
+def test_the_silent_do_not_keep_others_waiting(ask: Asked) -> None:
+    """Connections that say nothing are bounded in number and use up nothing that another one needs; the broker does not notice."""
+    with ExitStack() as open_links:
+        silent = [open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)) for _ in range(CONNECTIONS_MAX - 1)]
+        for each in silent:
+            each.sendall(b"GET /st")
+        assert ask("GET", "/stats")[0] == 200
+        open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)).sendall(b"GET")
+        until(lambda: ask("GET", "/stats")[0] == 503, "one too many is told so")
+        with Talker(ask.stub) as talker:
+            talker.producer_id()
+    until(lambda: ask("GET", "/stats")[0] == 200, "it serves again")
+
+
+def test_it_leaves_nothing_behind() -> None:
+    """Closed, its port is free and its thread has ended, also while somebody is connected; a taken port is said at the start."""
+    with BrokerStub() as stub:
+        control = Control(stub).start()
+        asked = Asked(control, stub)
+        with socket.create_connection(asked.place, timeout=DEADLINE_S):
+            with pytest.raises(OSError, match="in use"):
+                Control(stub, port=asked.place[1]).start()
+            control.close()
+            control.close()
+        assert not any(thread.name == "stub-control" for thread in threading.enumerate())
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(asked.place, timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("9644", ("127.0.0.1", 9644)), ("0", ("127.0.0.1", 0)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:2", ("::1", 2))],
+)
+def test_addresses(text: str, place: tuple[str, int]) -> None:
+    """A port alone is on localhost."""
+    assert address(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "x", "1:x", "65536", "-1", "1" * 50])
+def test_addresses_that_are_none(text: str) -> None:
+    """They are named in the refusal."""
+    with pytest.raises(ValueError, match="a port from 0 to 65535") as refused:
+        address(text)
+    assert text in str(refused.value)
+
+
+def test_every_route_is_tried_here() -> None:
+    """A route that is added needs a test in this file."""
+    with open(__file__, encoding="utf-8") as source:
+        text = source.read()
+    assert [path for _, path in ROUTES if path.split("{")[0] not in text] == []
