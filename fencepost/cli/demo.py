@@ -19,7 +19,7 @@ ROWS_MIN = 2_000  # fewer are too few batches for every trouble to hit one
 
 
 def demo(
-    rows: Annotated[int, typer.Option(min=ROWS_MIN, max=FLIGHTS_TOTAL, help="Send only the first so many flights.")] = FLIGHTS_TOTAL,
+    rows: Annotated[int, typer.Option(help=f"Send only the first so many flights, from {ROWS_MIN} on.")] = FLIGHTS_TOTAL,
     bootstrap: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Play on this Kafka, through a fault proxy, instead of on the stub.")
     ] = None,
@@ -33,6 +33,8 @@ def demo(
     begun = time.monotonic()
     errors = Console(stderr=True)
     with complaining("demo"):
+        if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
+            raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
         try:
             with Bars(errors) as bars:
                 report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
