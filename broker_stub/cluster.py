@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_stub import handlers
+from broker_stub.between import Between
 from broker_stub.broker import Broker
 from broker_stub.call import Call, Reply
 from broker_stub.clock import Clock
@@ -88,6 +89,7 @@ class Cluster:
         self._nonces = random.Random(f"{seed} nonces")  # of their own, so that who connects changes no id
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self._link_ids = count(1)
+        self.between = Between(self)
 
     # Requests
 
@@ -299,7 +301,9 @@ class Cluster:
         config = self._log_config(topic)
         live = self.live
         for replicas in assignments:
-            partition = Partition(topic, len(topic.partitions), replicas=replicas, clock_ms=self.now_ms, config=config)
+            partition = Partition(
+                topic, len(topic.partitions), replicas=replicas, clock_ms=self.now_ms, config=config, reaches=self.between.reach
+            )
             partition.begin(live)
             topic.partitions.append(partition)
 

@@ -1,9 +1,11 @@
 """One partition across its brokers: who replicates, who leads since which epoch, and the leader's log.
 
-The replicas share one storage and are in sync at once; followers do not fetch here yet. A new leader never gets the old leader's log
-object: it builds its own from the bytes. A broker that was stopped or killed remembers of each producer only the newest batch from before,
-and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five. A partition without a live in-sync
-replica has no leader: there are no unclean elections.
+The replicas share one storage: a follower that reaches its leader has at once what the leader has, one that does not stays where it was
+(`followers`), holds back the high watermark while it is in the ISR, and has only so much when it comes to lead. A new leader never gets
+the old leader's log object: it builds its own from the bytes. A broker that was stopped or killed remembers of each producer only the
+newest batch from before, and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five. A
+partition without a live in-sync replica has no leader, unless unclean.leader.election.enable lets another live one lead and what it lacks
+be lost.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from broker_stub.followers import Followers
 from broker_stub.log import LogConfig, MemoryStorage, PartitionLog
 
 if TYPE_CHECKING:
@@ -32,11 +35,15 @@ class Waiting(Protocol):
         ...
 
 
+Reaches = Callable[[int, int], bool]
+"""Whether two brokers can talk to each other."""
+
+
 class _Left(NamedTuple):
-    """What a broker had when it went down: a log up to this offset, and this snapshot of its producers."""
+    """What a broker had when it went down: a log up to this offset, and this snapshot of its producers, None for one that fits no more."""
 
     end_offset: int
-    snapshot: bytes
+    snapshot: bytes | None
 
 
 class Partition:
@@ -47,6 +54,8 @@ class Partition:
         "_config",
         "_expired_at_ms",
         "_left",
+        "_reaches",
+        "followers",
         "index",
         "isr",
         "leader",
@@ -58,13 +67,23 @@ class Partition:
         "waiting",
     )
 
-    def __init__(self, topic: Topic, index: int, *, replicas: tuple[int, ...], clock_ms: Callable[[], int], config: LogConfig) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        index: int,
+        *,
+        replicas: tuple[int, ...],
+        clock_ms: Callable[[], int],
+        config: LogConfig,
+        reaches: Reaches,
+    ) -> None:
         self.topic = topic
         self.index = index
         self.replicas = replicas
         self.isr = list(replicas)
         self.leader = NO_LEADER
         self.leader_epoch = -1
+        self.followers = Followers()
         self.storage = MemoryStorage()
         self.log = PartitionLog(self.storage, clock_ms=clock_ms, config=config)
         self.waiting: dict[Waiting, None] = {}  # in the order they came
@@ -72,6 +91,7 @@ class Partition:
         self._config = config
         self._expired_at_ms = clock_ms()
         self._left: dict[int, _Left] = {}
+        self._reaches = reaches
 
     def __str__(self) -> str:
         return f"{self.topic.name}-{self.index}"
@@ -87,7 +107,7 @@ class Partition:
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
         self.log.begin_epoch(0)
-        self._replicate()
+        self.follow(live)
 
     def lose(self, node: int, *, clean: bool, live: Collection[int]) -> None:
         """That broker went down. The last in-sync replica stays in the ISR: only it may lead again.
@@ -97,8 +117,13 @@ class Partition:
         """
         if node not in self.replicas:
             return
-        log = self.log if clean else self._recovered()
-        self._left[node] = _Left(log.log_end_offset, log.snapshot())
+        behind = self.followers.end_offset(node)
+        if behind is not None:
+            self._left[node] = _Left(behind, None)
+            self.followers.catch_up(node)
+        else:
+            log = self.log if clean else self._recovered()
+            self._left[node] = _Left(log.log_end_offset, log.snapshot())
         if node in self.isr and len(self.isr) > 1:
             self.isr.remove(node)
         if self.leader == node:
@@ -106,24 +131,50 @@ class Partition:
         self._replicate()
 
     def regain(self, node: int, live: Collection[int]) -> None:
-        """That broker is back. Every live replica catches up at once where there is a leader to catch up with."""
+        """That broker is back. Every live replica catches up at once where there is a leader that it reaches."""
         if node not in self.replicas:
             return
         if self.leader == NO_LEADER:
             self.elect(live)
+        self.follow(live)
+
+    def follow(self, live: Collection[int]) -> None:
+        """Who leads, who is up, or who reaches whom has changed: live followers catch up with their leader, or fall behind."""
         if self.leader != NO_LEADER:
-            self.isr += [replica for replica in self.replicas if replica in live and replica not in self.isr]
+            self.followers.catch_up(self.leader)
+            for node in self.replicas:
+                if node == self.leader or node not in live:
+                    continue
+                if self._reaches(self.leader, node):
+                    self.followers.catch_up(node)
+                    if node not in self.isr:
+                        self.isr.append(node)
+                else:
+                    end = self.log.log_end_offset if node in self.isr else self._end_of(node)
+                    self.followers.fall_behind(node, end, now_ms=self._clock_ms())
         self._replicate()
+
+    def give_up(self, *, lag_max_ms: int) -> None:
+        """Followers that have been behind for that long leave the ISR, and the high watermark waits for them no more."""
+        overdue = self.followers.overdue(self._clock_ms(), lag_max_ms=lag_max_ms)
+        if any(node in self.isr for node in overdue):
+            self.isr = [node for node in self.isr if node not in overdue]
+            self._replicate()
+            self.disturb()
 
     def elect(self, live: Collection[int], *, preferred: int | None = None) -> None:
         """A new leader, the next epoch, and a log rebuilt from bytes."""
         able = [node for node in self.replicas if node in self.isr and node in live]
+        if not able and self.topic.config["unclean.leader.election.enable"].lower() == "true":
+            able = [node for node in self.replicas if node in live][:1]
+            self.isr = able or self.isr
         self.leader = preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
+            self._cut(self._end_of(self.leader))
             self.log = self._recovered(self._left.get(self.leader))
             self.log.begin_epoch(self.leader_epoch)
-            self._replicate()
+            self.follow(live)
         self.disturb()
 
     def configure(self, config: LogConfig) -> None:
@@ -147,16 +198,34 @@ class Partition:
             each.disturbed()
 
     def _replicate(self) -> None:
-        """The high watermark follows the log's end only while enough replicas are in sync (KIP-966)."""
-        log = self.log
-        log.replicated_at_once = len(self.isr) >= self.min_isr
-        if log.replicated_at_once and log.high_watermark < log.log_end_offset:
-            log.advance_high_watermark(log.log_end_offset)
+        """The high watermark follows what every in-sync replica has, while there are enough of these (KIP-966)."""
+        log, held_back = self.log, self.followers.least(self.isr)
+        enough = len(self.isr) >= self.min_isr
+        log.replicated_at_once = enough and held_back is None
+        replicated = log.log_end_offset if held_back is None else held_back
+        if enough and log.high_watermark < replicated:
+            log.advance_high_watermark(replicated)
             self.disturb()
+
+    def _end_of(self, node: int) -> int:
+        """Where a replica's own log ends: one that is not behind has all there is, or had when it went down and was not in sync since."""
+        behind = self.followers.end_offset(node)
+        if behind is not None:
+            return behind
+        left = self._left.get(node)
+        return left.end_offset if left is not None and node not in self.isr else self.log.log_end_offset
+
+    def _cut(self, end_offset: int) -> None:
+        """Whoever leads now has no more than that: the rest is gone, from everywhere."""
+        if end_offset >= self.log.log_end_offset:
+            return
+        self.storage.truncate(self.log.bytes_before(end_offset))
+        self.followers.cut(end_offset)
+        self._left = {node: left if left.end_offset <= end_offset else _Left(end_offset, None) for node, left in self._left.items()}
 
     def _recovered(self, left: _Left | None = None) -> PartitionLog:
         """A log made of the bytes: of a broker that was up all the time, or of one that left that behind."""
-        enough = len(self.isr) >= self.min_isr
+        at_once = len(self.isr) >= self.min_isr and self.followers.least(self.isr) is None
         return PartitionLog.recover(
             self.storage,
             clock_ms=self._clock_ms,
@@ -164,6 +233,6 @@ class Partition:
             snapshot=left.snapshot if left is not None else None,
             snapshot_offset=left.end_offset if left is not None else None,
             log_start_offset=self.log.log_start_offset,
-            high_watermark=None if enough else self.log.high_watermark,
+            high_watermark=None if at_once else self.log.high_watermark,
             check_crcs=False,  # the bytes have not left this process
         )

@@ -223,6 +223,19 @@ class BrokerStub:
         self.stop_broker(node, clean=clean)
         self.start_broker(node)
 
+    def sever(self, one: int, other: int) -> None:
+        """These two brokers no longer reach each other, though clients reach both: followers stay behind, acks=all waits for them until
+        replica.lag.time.max.ms has passed, and one that comes to lead has only what it got."""
+        self._between(one, other, lambda: self.cluster.between.sever(one, other))
+
+    def mend(self, one: int, other: int) -> None:
+        """These two brokers reach each other again."""
+        self._between(one, other, lambda: self.cluster.between.mend(one, other))
+
+    def isr(self, topic: str, partition: int) -> list[int]:
+        """The nodes that are in sync, the leader among them."""
+        return self._call(lambda: list(self._partition(topic, partition).isr))
+
     def cut_links(self, node: int | None = None) -> int:
         """Ends every client connection now, of one broker or of all; returns how many."""
         if node is not None:
@@ -256,6 +269,13 @@ class BrokerStub:
         if partition is None:
             raise KeyError(f"{topic!r} has no partition {index}")
         return partition
+
+    def _between(self, one: int, other: int, change: Callable[[], None]) -> None:
+        self._known(one)
+        self._known(other)
+        if one == other:
+            raise ValueError(f"broker {one} always reaches itself")
+        self._call(change)
 
     def _known(self, node: int) -> None:
         if node not in self.cluster.brokers:

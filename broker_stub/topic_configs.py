@@ -108,6 +108,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "offset.metadata.max.bytes": Definition("4096", _whole(0, INT_MAX), ""),
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
+    "replica.lag.time.max.ms": Definition("30000", _whole(1, LONG_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
 }

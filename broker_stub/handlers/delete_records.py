@@ -2,7 +2,7 @@
 
 Moves the start of a log, up to the high watermark (-1): a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the earliest
 offset. Past the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal one
-INVALID_TOPIC_EXCEPTION. Only the leader takes the request. The replicas follow at once, so `timeout_ms` has nothing to bound.
+INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has nothing to bound.
 
 Leaves out: authorization. The bytes stay in memory.
 """

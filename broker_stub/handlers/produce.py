@@ -1,12 +1,12 @@
 """Produce (0), versions 3 to 13; ApiVersions names 0 to 13, as Kafka does.
 
-The request-level checks come in the order of Kafka's `handleProduceRequest`, then the log validates, deduplicates and appends. Replicas
-are in sync at once, so acks=-1 is answered at once too; with fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and
-nothing is written. A broker that does not lead the partition says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its
-address (KIP-951). acks=0 is never answered; if anything is wrong the connection is closed. From version 13 on topics go by id.
+The request-level checks come in the order of Kafka's `handleProduceRequest`, then the log validates, deduplicates and appends. With
+acks=-1 it is answered when the batches are on every in-sync replica, which is at once unless a follower does not reach its leader; with
+fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and nothing is written. A broker that does not lead the partition
+says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 is never answered; if anything is wrong
+the connection is closed. From version 13 on topics go by id.
 
-Leaves out: authorization, quotas, the transaction coordinator (a transactional batch needs a transactional id and nothing more), and
-waiting: REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND come from faults only.
+Leaves out: authorization, quotas, and the transaction coordinator (a transactional batch needs a transactional id and nothing more).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from broker_stub.log.producers import Origin
 from broker_stub.partitions import Partition
 from broker_stub.router import Instead, handles
 from broker_stub.topics import INTERNAL, Topic
+from broker_stub.writing import Pending, Writing
 from producer.wire import (
     BatchIndexAndErrorMessage,
     ErrorCode,
@@ -47,6 +48,7 @@ _WITHOUT_START = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, 
 
 @handles(ProduceRequest, range(3, 14), advertised_min=0)
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
+    pending: list[Pending] = []
     try:
         transactional = any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
     except Unreadable as error:
@@ -55,11 +57,15 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
         if transactional and request.transactional_id is None:
             responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         else:
-            responses = [_topic(call, request.acks, topic) for topic in _merged(request.topic_data)]
+            responses = [_topic(call, request.acks, topic, pending) for topic in _merged(request.topic_data)]
     if request.acks == NO_ACKS:
         failed = any(each.error_code for topic in responses for each in topic.partition_responses)
         return Instead.CUT if failed else Instead.NOTHING
-    return ProduceResponse(responses=responses, node_endpoints=_new_leaders(call, responses))
+    response = ProduceResponse(responses=responses, node_endpoints=_new_leaders(call, responses))
+    if request.acks == ALL_ACKS and pending:
+        Writing(call, response, pending, timeout_ms=request.timeout_ms)
+        return Instead.LATER
+    return response
 
 
 def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceResponse]) -> list[TopicProduceResponse]:
@@ -83,7 +89,7 @@ def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     return [TopicProduceData(name=name, topic_id=topic_id, partition_data=each) for (name, topic_id), each in merged.items()]
 
 
-def _topic(call: Call, acks: int, asked: TopicProduceData) -> TopicProduceResponse:
+def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending]) -> TopicProduceResponse:
     by_id = call.version >= BY_ID_SINCE
     topic = call.cluster.topics.with_id(asked.topic_id) if by_id else call.cluster.topics.named(asked.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -91,12 +97,12 @@ def _topic(call: Call, acks: int, asked: TopicProduceData) -> TopicProduceRespon
         name=asked.name,
         topic_id=asked.topic_id,
         partition_responses=[
-            _serve(call, acks, topic, data) if topic is not None else _failed(data.index, unknown) for data in asked.partition_data
+            _serve(call, acks, topic, data, pending) if topic is not None else _failed(data.index, unknown) for data in asked.partition_data
         ],
     )
 
 
-def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData, pending: list[Pending]) -> PartitionProduceResponse:
     partition = topic.partition(data.index)
     code = call.error_for(topic.name, data.index)
     if not code and partition is None:
@@ -113,10 +119,11 @@ def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData) -> P
         return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)
     if acks == ALL_ACKS and len(partition.isr) < partition.min_isr:
         return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=partition.log.log_start_offset)
-    return _append(call, partition, data)
+    return _append(call, partition, data, pending)
 
 
-def _append(call: Call, partition: Partition, data: PartitionProduceData) -> PartitionProduceResponse:
+def _append(call: Call, partition: Partition, data: PartitionProduceData, pending: list[Pending]) -> PartitionProduceResponse:
+    """Writes the batch; what is not on every in-sync replica yet is pending."""
     counters = call.cluster.counters
     partition.expire_producers()
     size_before = partition.storage.size
@@ -140,12 +147,15 @@ def _append(call: Call, partition: Partition, data: PartitionProduceData) -> Par
     else:
         counters.appended += 1
         partition.tell_grown(partition.storage.size - size_before)  # the topic's codec may have made another size of it
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+    if result.last_offset >= partition.log.high_watermark:
+        pending.append(Pending(partition, answer, result.last_offset + 1))
+    return answer
 
 
 def _failed(

@@ -173,6 +173,10 @@ class PartitionLog:
         self._high_watermark = max(self._high_watermark, min(offset, self._log_end_offset))
         self._producers.transactions.committed(self._high_watermark)
 
+    def bytes_before(self, offset: int) -> int:
+        """The size of the batches that end before `offset`."""
+        return self._index.position(self._index.holding(offset), self._storage.size)
+
     def advance_log_start(self, offset: int) -> None:
         """Nobody may read before `offset` any more; the bytes and the producers stay."""
         if offset > self._high_watermark:
