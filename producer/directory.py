@@ -5,6 +5,7 @@ Filled on the sender thread from what the core announces; read by callers' threa
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,15 @@ from producer.core.cluster import Change
 from producer.core.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
 from producer.core.events import Announce
 from producer.core.verdict import judge
-from producer.wire.codes import Api, error_name
+from producer.wire.codes import Api, ErrorCode, error_name
+
+log = logging.getLogger("fencepost.producer")
+
+SAY_MISSING_S = 2.0
+ABSENT = (
+    "there is none of that name; create it, or check the name: allow_auto_create_topics only helps where the brokers have "
+    "auto.create.topics.enable"
+)
 
 
 class Directory:
@@ -27,6 +36,7 @@ class Directory:
         self._changed = threading.Condition()
         self._refused: dict[str, int] = {}
         self._missing: dict[str, int] = {}
+        self._missing_since: dict[str, float | None] = {}  # None once it was said
         self._unheard: dict[str, FencepostError] = {}
         self._dead: FencepostError | None = None
 
@@ -35,15 +45,25 @@ class Directory:
         heard = news.heard
         with self._changed:
             self._missing.pop(heard.topic, None)
+            if heard.change is not Change.MISSING:
+                self._missing_since.pop(heard.topic, None)
             if news.failure is not None:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
                 self._missing[heard.topic] = heard.code
+                self._say_missing(heard.topic, heard.code)
             elif heard.change is Change.REFUSED:
                 self._refused[heard.topic] = heard.code
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
             self._changed.notify_all()
+
+    def _say_missing(self, topic: str, code: int) -> None:
+        """A topic that was just created is missing for a moment; whoever waits for one that stays away is told before the wait is over."""
+        since = self._missing_since.setdefault(topic, time.monotonic())
+        if since is not None and time.monotonic() - since >= SAY_MISSING_S:
+            self._missing_since[topic] = None
+            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", topic, _missing_words(code))
 
     def _learn(self, topic: str, partitions: int, available: list[int]) -> None:
         with self._accumulator.shared.lock:
@@ -101,6 +121,10 @@ class Directory:
         if queues is not None:
             return TopicUnavailable(f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}")
         if topic in self._missing:
-            said = error_name(self._missing[topic])
+            said = _missing_words(self._missing[topic])
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {said}")
         return TopicUnavailable(f"nothing was heard of topic {topic!r} {limit}: {trouble}")
+
+
+def _missing_words(code: int) -> str:
+    return f"{error_name(code)}: {ABSENT}" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error_name(code)

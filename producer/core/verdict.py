@@ -50,6 +50,9 @@ def _row(verdict: Verdict, why: str, landed: Landed = Landed.NO) -> Row:
 
 UNKNOWN_CODE: Final = _row(Verdict.FAIL, "a code this version does not know: no promise can be made about its effect", Landed.UNKNOWN)
 
+_GRANT: Final = "grant it to who this producer is there (sasl_username, or the name in ssl_certfile)"
+_UNGRANTED: Final = "grant one to who this producer is there (sasl_username, or the name in ssl_certfile), or set enable_idempotence=False"
+
 _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NONE: _row(Verdict.DONE, "acknowledged", Landed.YES),
     ErrorCode.UNKNOWN_SERVER_ERROR: _row(Verdict.FAIL, "the broker failed in a way it has no code for", Landed.UNKNOWN),
@@ -66,8 +69,8 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: _row(Verdict.RETRY, "fewer in-sync replicas than min.insync.replicas; nothing was appended"),
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _row(Verdict.RETRY, "appended, then the in-sync replicas became too few", Landed.YES),
     ErrorCode.INVALID_REQUIRED_ACKS: _row(Verdict.FAIL, "the acks setting is not one the broker knows"),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, "no WRITE permission on the topic"),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no permission to write idempotently"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no WRITE permission on the topic: {_GRANT}"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, f"no permission to write idempotently: {_UNGRANTED}"),
     ErrorCode.INVALID_TIMESTAMP: _row(Verdict.FAIL, "a record's timestamp is outside the topic's limits"),
     ErrorCode.UNSUPPORTED_VERSION: _row(Verdict.FATAL, "the broker does not speak the version that was sent"),
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: _row(Verdict.FAIL, "the topic's message format is too old"),
@@ -99,7 +102,7 @@ _INIT: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NOT_COORDINATOR: _row(Verdict.RETRY, "the coordinator moved"),
     ErrorCode.NETWORK_EXCEPTION: _row(Verdict.RETRY, "the connection died before the answer"),
     ErrorCode.CONCURRENT_TRANSACTIONS: _row(Verdict.RETRY, "a previous transaction is still being completed"),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no IDEMPOTENT_WRITE permission and no WRITE on any topic"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, f"no IDEMPOTENT_WRITE permission and no WRITE on any topic: {_UNGRANTED}"),
     ErrorCode.UNSUPPORTED_VERSION: _row(Verdict.FATAL, "the broker cannot assign producer ids"),
 }
 
@@ -109,7 +112,7 @@ _METADATA: Final[dict[ErrorCode, Row]] = {
     ErrorCode.LEADER_NOT_AVAILABLE: _row(Verdict.REFRESH, "the topic is being created or a leader is being elected"),
     ErrorCode.UNKNOWN_TOPIC_ID: _row(Verdict.REFRESH, "the topic was deleted"),
     ErrorCode.INVALID_TOPIC_EXCEPTION: _row(Verdict.FAIL, "the topic's name is illegal"),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, "no DESCRIBE permission on the topic"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no DESCRIBE permission on the topic: {_GRANT}"),
 }
 
 TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {

@@ -3,6 +3,7 @@ the password; and it is not the end of the producer."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub, Sasl
-from producer import AuthenticationFailed, NoUsableBroker, Producer
+from producer import AsyncProducer, AuthenticationFailed, NoUsableBroker, Producer
 from producer.wire import Api, ApiVersionsResponse, RequestHeader
 from producer.wire.messages.api_versions import ApiVersion
 from tests.credentials import PASSWORD_MECHANISMS, USERS, jwt, ours
@@ -164,6 +165,28 @@ STORIES: dict[str, tuple[Story, type[NoUsableBroker], list[str]]] = {
         ["what answers there speaks no TLS: security_protocol=SSL", "bootstrap_servers"],
     ),
 }
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_an_asyncio_producer_says_the_same(pki: Pki, name: str) -> None:
+    """`await send` raises the same error with the same words, as soon."""
+    story, kind, words = STORIES[name]
+    server, settings = story(pki)
+
+    async def send(address: str) -> str:
+        async with AsyncProducer(bootstrap_servers=address, **settings) as producer:
+            with pytest.raises(NoUsableBroker) as refused:
+                async with asyncio.timeout(SECONDS):
+                    await producer.send("t", b"x")
+            assert type(refused.value) is kind, refused.value
+            return str(refused.value)
+
+    with server as found:
+        address = found.bootstrap if isinstance(found, BrokerStub) else found
+        said = asyncio.run(send(address))
+    assert said.startswith(f"{address}: ")
+    assert [word for word in words if word not in said] == [], said
+    assert WRONG not in said
 
 
 @pytest.mark.parametrize("name", STORIES)
