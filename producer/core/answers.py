@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from producer.core.agenda import Agenda
-from producer.core.cluster import Address, ClusterView, Leader
+from producer.core.cluster import NO_TOPIC_ID, Address, ClusterView, Leader
 from producer.core.errors import Fatal, Fenced
 from producer.core.events import Command, Die
 from producer.core.lane import Lane
@@ -56,7 +56,10 @@ class Answers:
         self._draw = draw
 
     def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
-        """Read a Produce answer. A partition that it leaves out counts as unanswered."""
+        """Read a Produce answer. A partition that it leaves out counts as unanswered.
+
+        Topics are called what the request called them: one that was created anew meanwhile has another id by now.
+        """
         commands = self._learn_endpoints(answer)
         said: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
         for topic in answer.responses:
@@ -64,11 +67,13 @@ class Answers:
                 said[topic.name or topic.topic_id, partition.index] = partition
         for slot in request.slots:
             topic_name, partition_index = slot.batch.topic, int(slot.batch.partition)
-            part = said.get((topic_name, partition_index)) or said.get((self._view.topic_id(topic_name), partition_index))
+            part = said.get((topic_name, partition_index)) or said.get((request.topic_ids[topic_name], partition_index))
             if part is None:
                 self._lost(slot, now_ms)
-            else:
-                commands += self._read(slot, part, now_ms)
+                continue
+            commands += self._read(slot, part, now_ms)
+            if request.topic_ids[topic_name] not in (NO_TOPIC_ID, self._view.topic_id(topic_name)):
+                self._lane_of(slot).window.introduced = False  # not to the topic that there is now
         return commands
 
     def _read(self, slot: Slot, part: PartitionProduceResponse, now_ms: float) -> list[Command]:

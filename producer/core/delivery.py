@@ -236,14 +236,13 @@ class Delivery:
         if any(self._view.topic_id(topic) == NO_TOPIC_ID for topic in topics):
             version = min(version, PRODUCE_VERSION_WITHOUT_IDS)
         named = version <= PRODUCE_VERSION_WITHOUT_IDS
+        request.topic_ids = {topic: NO_TOPIC_ID if named else self._view.topic_id(topic) for topic in topics}
         message = ProduceRequest(
             transactional_id=self._gate.transactional_id,
             acks=self._settings.acks,
             timeout_ms=int(self._settings.request_timeout_ms),
             topic_data=[
-                TopicProduceData(
-                    name=topic if named else "", topic_id=NO_TOPIC_ID if named else self._view.topic_id(topic), partition_data=data
-                )
+                TopicProduceData(name=topic if named else "", topic_id=request.topic_ids[topic], partition_data=data)
                 for topic, data in topics.items()
             ],
         )

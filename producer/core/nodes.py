@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from typing import Final
+from uuid import UUID
 
 from msgspec import Struct, field
 
@@ -43,13 +44,14 @@ class LinkState(enum.Enum):
 
 
 class Request(Struct):
-    """A request on its way. `slots`: of a Produce. `subject`: the partition a DescribeProducers asks about. `topics`: what a Metadata
-    asks for."""
+    """A request on its way. `slots`: of a Produce, `topic_ids`: what it calls their topics, if not by name. `subject`: the partition a
+    DescribeProducers asks about. `topics`: what a Metadata asks for."""
 
     request_id: int
     api: Api
     timeout_at_ms: float
     slots: list[Slot] = field(default_factory=list)
+    topic_ids: dict[str, UUID] = field(default_factory=dict)
     subject: tuple[str, int] | None = None
     topics: tuple[str, ...] = ()
 

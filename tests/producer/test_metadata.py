@@ -151,6 +151,27 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
     assert [flight.values for flight in desk.produces()] == [[b"1"], [b"2"]]
 
 
+def test_what_the_old_topic_acknowledged_is_acknowledged() -> None:
+    """News of the new topic may overtake an answer about the old one, which calls it by the old id: the answer counts all the same, and
+    nothing is sent again; the new topic's leader still has to be introduced."""
+    from uuid import UUID
+
+    desk = Desk(metadata_max_age_ms=1_000.0).introduce()
+    futures = desk.send(b"0", b"1")
+    first, second = desk.produces()
+    desk.topic_id = UUID(int=8)
+    desk.advance(desk.settings.metadata_max_age_ms)
+    assert desk.announced[-1].heard.change is Change.RECREATED
+    desk.ack(first)
+    assert futures[0].done()
+    assert [flight.values for flight in desk.produces()] == [[b"1"]]
+    desk.ack(second)
+    desk.send(b"2", b"3")
+    assert [flight.values for flight in desk.produces()] == [[b"2"]]
+    desk.ack(desk.produces()[0])
+    assert [flight.values for flight in desk.produces()] == [[b"3"]]
+
+
 def test_a_grown_topic_is_noticed() -> None:
     """A record for a partition that has just been added is delivered though the producer had not heard of it; afterwards keyless records
     use it too."""
