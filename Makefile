@@ -24,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz survive install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds survive install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -80,6 +80,9 @@ simulate: .venv/.built
 
 fuzz: .venv/.built
 	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/wire -n $(WORKERS) --timeout 7200
+
+crowds: .venv/.built
+	@FENCEPOST_CROWD=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_crowds.py -s
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s

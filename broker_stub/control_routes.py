@@ -19,7 +19,7 @@ from broker_stub.owners import groups_of, transactional_ids_of
 from broker_stub.proxy import FaultProxy
 from broker_stub.router import served
 from broker_stub.sightings import errors_in, topics_in
-from broker_stub.stub import BrokerStub
+from broker_stub.stub import PORT_MAX, BrokerStub
 from producer.wire import Api, api_name
 
 EXCHANGES: Final = 100
@@ -74,6 +74,8 @@ class Routes:
             raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
         except (RuntimeError, TimeoutError) as error:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
+        except OSError as error:
+            raise Refused(HTTPStatus.CONFLICT, str(error)) from None
 
     # -- any ---------------------------------------------------------------------------------------------------------------
 
@@ -153,8 +155,11 @@ class Routes:
         return HTTPStatus.OK, {"stopped": int(arguments[0])}
 
     def start(self, request: Request, arguments: list[str]) -> Told:
-        self._cluster.start_broker(_number(arguments[0], "a broker"))
-        return HTTPStatus.OK, {"started": int(arguments[0])}
+        (port,) = _body(request, port=(int, None))
+        if port is not None and not 0 <= port <= PORT_MAX:
+            raise ValueError(f"port={port}: from 0, for a free one, to {PORT_MAX}")
+        self._cluster.start_broker(_number(arguments[0], "a broker"), port=port)
+        return HTTPStatus.OK, {"started": int(arguments[0]), "address": "{}:{}".format(*self._cluster.addresses[int(arguments[0])])}
 
     @property
     def _cluster(self) -> BrokerStub:

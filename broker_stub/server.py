@@ -76,8 +76,14 @@ class Server:
             self.cluster.stop_broker(node_id, clean=clean)
         self.arm()
 
-    def start_broker(self, node_id: int) -> None:
-        if not self.cluster.brokers[node_id].alive:
+    def start_broker(self, node_id: int, *, port: int | None = None) -> None:
+        broker = self.cluster.brokers[node_id]
+        if not broker.alive:
+            if port is not None:
+                moved = _bound(broker.host, port)
+                self._sockets[node_id].close()
+                self._sockets[node_id] = moved
+                broker.port = moved.getsockname()[1]
             self.cluster.start_broker(node_id)
             self._sockets[node_id].listen(ACCEPT_BACKLOG)
             self._accept_on(node_id)

@@ -213,15 +213,21 @@ class BrokerStub:
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=clean))
 
-    def start_broker(self, node: int) -> None:
-        """Back on the same port."""
+    def start_broker(self, node: int, *, port: int | None = None) -> None:
+        """Back on the same port, or on another one, 0 for a free one; OSError for one that is taken, and it stays down."""
         self._known(node)
-        hosts = self._server or self.cluster
-        self._call(lambda: hosts.start_broker(node))
+        server = self._server
+        if server is not None:
+            self._call(lambda: server.start_broker(node, port=port))
+        elif port is None:
+            self._call(lambda: self.cluster.start_broker(node))
+        else:
+            raise RuntimeError("a stub that has not been started has no ports")
 
-    def restart_broker(self, node: int, *, clean: bool = True) -> None:
+    def restart_broker(self, node: int, *, clean: bool = True, port: int | None = None) -> None:
+        """Down and up again; `port` as in `start_broker`."""
         self.stop_broker(node, clean=clean)
-        self.start_broker(node)
+        self.start_broker(node, port=port)
 
     def sever(self, one: int, other: int) -> None:
         """These two brokers no longer reach each other, though clients reach both: followers stay behind, acks=all waits for them until

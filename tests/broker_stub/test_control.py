@@ -135,7 +135,11 @@ def test_the_cluster_is_moved(ask: Asked) -> None:
     assert ask.stub.leader("t", 0) == 3
     assert ask("POST", "/brokers/3/stop") == (200, {"stopped": 3})
     assert ask.stub.leader("t", 0) != 3
-    assert ask("POST", "/brokers/3/start", {}) == (200, {"started": 3})
+    address = "{}:{}".format(*ask.stub.addresses[3])
+    assert ask("POST", "/brokers/3/start", {}) == (200, {"started": 3, "address": address})
+    ask("POST", "/brokers/3/stop")
+    assert ask("POST", "/brokers/3/start", {"port": ask.stub.addresses[1][1]})[0] == 409
+    assert ask("POST", "/brokers/3/start", {"port": 0})[1]["address"] == "{}:{}".format(*ask.stub.addresses[3]) != address
     with Talker(ask.stub) as talker:
         talker.metadata("t")
         assert ask("POST", "/links/cut", {"node": 2}) == (200, {"cut": 0})
@@ -185,6 +189,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/leaders", {"topic": "t", "partition": 0, "to": 9}, 400, ["no in-sync replica 9"]),
         ("POST", "/leaders", [1], 400, ["an object with topic, partition, to"]),
         ("POST", "/brokers/9/stop", {}, 404, ["no broker 9"]),
+        ("POST", "/brokers/1/start", {"port": 70_000}, 400, ["port=70000"]),
         ("POST", "/brokers/1/stop", {"clean": 1}, 400, ["clean=1", "true or false"]),
         ("POST", "/links/cut", {"node": 9}, 404, ["no broker 9"]),
     ],

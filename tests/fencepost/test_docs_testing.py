@@ -15,7 +15,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(e
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     """Each of them, with nothing but pytest and fencepost."""
-    [program] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    program = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
     (tmp_path / "test_page.py").write_text(program)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path), "test_page.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
