@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from producer import Producer as Producer
     from producer import ProducerClosed as ProducerClosed
     from producer import ProducerForked as ProducerForked
+    from producer import ProducerRecord as ProducerRecord
     from producer import RecordFuture as RecordFuture
     from producer import RecordMetadata as RecordMetadata
     from producer import RecordRefused as RecordRefused
@@ -100,6 +101,7 @@ _HOMES = {
         "Producer",
         "ProducerClosed",
         "ProducerForked",
+        "ProducerRecord",
         "RecordFuture",
         "RecordMetadata",
         "RecordRefused",

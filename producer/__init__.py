@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from producer.core.settings import SaslMechanism as SaslMechanism
     from producer.core.settings import SecurityProtocol as SecurityProtocol
     from producer.core.settings import Settings as Settings
+    from producer.interceptors import ProducerRecord as ProducerRecord
     from producer.producer import Producer as Producer
 
 _verify()
@@ -77,6 +78,7 @@ _HOMES = {
         "SecurityProtocol",
         "Settings",
     ),
+    "producer.interceptors": ("ProducerRecord",),
     "producer.producer": ("Producer",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -102,6 +104,7 @@ __all__ = [
     "Producer",
     "ProducerClosed",
     "ProducerForked",
+    "ProducerRecord",
     "RecordFuture",
     "RecordMetadata",
     "RecordRefused",

@@ -19,6 +19,7 @@ from producer.core.bulk_append import Target
 from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from producer.core.events import Event
 from producer.front import Front, check_topic, wall_ms
+from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
 from producer.loop_side import LoopSide
 
@@ -58,20 +59,14 @@ class AsyncProducer(Front):
         awaited. Arguments and errors are `Producer.send`'s. Cancelled while it waits, it has accepted nothing."""
         self._running()
         if self._serializes:
+            if self._interceptors is not None:
+                return await self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
             key, value = self._serialized(topic, key, value, headers)
         if not self._turn.locked():
             future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
             if future is not None:
                 return future
-        limit_s = self._settings.max_block_ms / 1000.0
-        await self._topic(topic, partition, limit_s)
-        try:
-            async with asyncio.timeout(limit_s), self._turn:
-                while (future := self._accept(topic, value, key, partition, headers, timestamp, on_delivery)) is None:
-                    await self._room()
-                return future
-        except TimeoutError:
-            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+        return await self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
 
     def try_send(
         self,
@@ -88,6 +83,8 @@ class AsyncProducer(Front):
         while others wait for room."""
         self._running()
         if self._serializes:
+            if self._interceptors is not None:
+                return self._try_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
             key, value = self._serialized(topic, key, value, headers)
         if not self._turn.locked():
             future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
@@ -173,6 +170,62 @@ class AsyncProducer(Front):
         elif self._side.loop is not loop:
             raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
         return self._side
+
+    async def _accept_later(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture:
+        """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
+        limit_s = self._settings.max_block_ms / 1000.0
+        await self._topic(topic, partition, limit_s)
+        try:
+            async with asyncio.timeout(limit_s), self._turn:
+                while (future := self._accept(topic, value, key, partition, headers, timestamp, on_delivery)) is None:
+                    await self._room()
+                return future
+        except TimeoutError:
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+
+    async def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
+        """`send` of what the interceptors made of a record."""
+        interceptors = self._interceptors
+        assert interceptors is not None
+        topic, partition, timestamp = record.topic, record.partition, record.timestamp
+        try:
+            key, value = self._serialized(topic, record.key, record.value, record.headers)
+            headers = record.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            if not self._turn.locked():
+                future = self._accept(topic, value, key, partition, headers, timestamp, watched)
+                if future is not None:
+                    return future
+            return await self._accept_later(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(record, error)
+            raise
+
+    def _try_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
+        """`try_send` of the same."""
+        interceptors = self._interceptors
+        assert interceptors is not None
+        topic, partition, timestamp = record.topic, record.partition, record.timestamp
+        try:
+            key, value = self._serialized(topic, record.key, record.value, record.headers)
+            headers = record.headers or None
+            if not self._turn.locked():
+                future = self._accept(topic, value, key, partition, headers, timestamp, interceptors.watched(headers, on_delivery))
+                if future is not None:
+                    return future
+            raise self._why_not_now(topic, partition)
+        except Exception as error:
+            interceptors.refused(record, error)
+            raise
 
     async def _send_bulk(self, topic: str, chunks: Iterator[Chunk], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)

@@ -15,6 +15,7 @@ import msgspec
 from producer.compression import NAMES, check_key, read_codec, settle_level
 from producer.core.errors import ConfigError, plain
 from producer.core.settings import MetadataRecovery, Settings
+from producer.interceptors import read_interceptors
 from producer.placing import read_partitioner
 from producer.security import ALIASES, SECURITY_READERS, check_security
 from producer.serializers import read_serializer
@@ -36,6 +37,7 @@ DOTTED: Final[dict[str, str]] = {
     "partitioner": "partitioner",
     "key.serializer": "key_serializer",
     "value.serializer": "value_serializer",
+    "interceptor.classes": "interceptors",
     "max.in.flight.requests.per.connection": "max_in_flight",
     "retries": "retries",
     "retry.backoff.ms": "retry_backoff_ms",
@@ -147,6 +149,7 @@ READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "compression_type": read_codec,
     "metadata_recovery_strategy": _recovery,
     "partitioner": read_partitioner,
+    "interceptors": read_interceptors,
     "key_serializer": read_serializer,
     "value_serializer": read_serializer,
     "bootstrap_servers": read_servers,

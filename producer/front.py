@@ -21,12 +21,13 @@ from producer.core.accumulator import Accumulator, TopicQueues
 from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
-from producer.core.errors import BufferFull, ConfigError, FencepostError, ProducerClosed, RecordTooLarge, TopicUnavailable, again
+from producer.core.errors import BufferFull, ConfigError, FencepostError, Misuse, ProducerClosed, RecordTooLarge, TopicUnavailable, again
 from producer.core.events import Event, TopicWanted
 from producer.core.rows import RECORD_BOUND, TIMESTAMP_MAX, headers_room, is_header
 from producer.core.settings import Partitioner, Settings
 from producer.directory import Directory
 from producer.engine import now_ms
+from producer.interceptors import Interceptors, ProducerRecord, chain
 from producer.placing import chooser, chosen
 from producer.serializers import bind
 
@@ -61,7 +62,9 @@ class Front:
         self._chooser = chooser(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
-        self._serializes = self._serialize_key is not None or self._serialize_value is not None
+        # Whether anything stands before `_accept`: one question for a record that has neither serializers nor interceptors.
+        self._interceptors: Interceptors | None = chain(self._settings.interceptors)
+        self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
 
     def _accept(
         self,
@@ -106,10 +109,28 @@ class Front:
             value = self._serialize_value(topic, value, headers)
         return key, value
 
+    def _intercepted(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+    ) -> ProducerRecord:
+        """What the interceptors make of a record, its key and value not serialized yet."""
+        assert self._interceptors is not None
+        given = list(checked_headers(headers)) if headers is not None else []
+        record = ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=given, timestamp=timestamp)
+        return self._interceptors.on_send(record)
+
     def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk]:
         """The chunks of a `send_many`."""
         if self._serializes:
             check_topic(topic)
+            if self._interceptors is not None:
+                plain_rows = self._serialize_key is None and self._serialize_value is None
+                records = self._interceptors.rows(topic, records, mappings=plain_rows)
             records = self._serialized_rows(topic, records)
         return list_chunks(records, largest=self._largest, setting=self._size_setting)
 
@@ -193,6 +214,8 @@ class Front:
         self, data: Any, *, value: str, key: str | None, partition: str | None, headers: str | None, timestamp: str | None
     ) -> Iterator[Chunk]:
         """The chunks of a `send_arrow`."""
+        if self._interceptors is not None:
+            raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
         from producer.arrow import arrow_chunks  # nobody who does not use it needs pyarrow
 
         return arrow_chunks(

@@ -27,6 +27,7 @@ from producer.core.errors import (
 )
 from producer.core.events import Event, TopicWanted
 from producer.front import Front, check_topic, wall_ms
+from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
 from producer.sender import Sender
 
@@ -77,6 +78,8 @@ class Producer(Front):
         Nothing that raises here was sent.
         """
         if self._serializes:
+            if self._interceptors is not None:
+                return self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery, wait=True)
             key, value = self._serialized(topic, key, value, headers)
         future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         if future is None:
@@ -96,6 +99,8 @@ class Producer(Front):
     ) -> RecordFuture:
         """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once."""
         if self._serializes:
+            if self._interceptors is not None:
+                return self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery, wait=False)
             key, value = self._serialized(topic, key, value, headers)
         future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         if future is not None:
@@ -195,6 +200,25 @@ class Producer(Front):
             log.error("while another exception left the block: %s", undelivered)
 
     # -- small print -------------------------------------------------------------------------------------------------
+
+    def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None, *, wait: bool) -> RecordFuture:
+        """`send`, or without `wait` `try_send`, of what the interceptors made of a record."""
+        interceptors = self._interceptors
+        assert interceptors is not None
+        topic, partition, timestamp = record.topic, record.partition, record.timestamp
+        try:
+            key, value = self._serialized(topic, record.key, record.value, record.headers)
+            headers: Headers | None = record.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            future = self._accept(topic, value, key, partition, headers, timestamp, watched)
+            if future is not None:
+                return future
+            if not wait:
+                raise self._why_not_now(topic, partition)
+            return self._accept_later(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(record, error)
+            raise
 
     def _accept_later(
         self,

@@ -88,6 +88,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     key_serializer: Any = None
     """A name, a function or a serializer of another library: `producer.serializers`. None takes bytes."""
     value_serializer: Any = None
+    interceptors: tuple[Any, ...] = ()
+    """Functions and objects that see every record, in this order: `producer.interceptors`."""
     max_in_flight: int = 5
     retries: int = 2_147_483_647
     retry_backoff_ms: float = 100.0

@@ -1,4 +1,4 @@
-"""02: what a failure tells. A record that is not acknowledged says whether it may be in the log.
+"""09: what a failure tells. A record that is not acknowledged says whether it may be in the log.
 
 `persisted` NO means: send it again with an easy mind. MAYBE means that sending it again could double it.
 """

@@ -1,4 +1,4 @@
-"""01: a record arrives once although its acknowledgement was lost.
+"""08: a record arrives once although its acknowledgement was lost.
 
 The stub appends the first batch and then says nothing more on that connection. The producer gives the connection up after
 `request_timeout_ms`, sends the batch again with the same sequence, and the broker answers that it has it already.

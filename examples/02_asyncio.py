@@ -1,4 +1,4 @@
-"""03: The producer on asyncio: many tasks share it, each waits its turn for room, and an acknowledgement is one more await."""
+"""02: The producer on asyncio: many tasks share it, each waits its turn for room, and an acknowledgement is one more await."""
 
 import asyncio
 

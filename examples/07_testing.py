@@ -1,0 +1,88 @@
+"""07: testing a service with faults. What a service does when Kafka is in trouble is tested like everything else it does: with a broker of
+the test's own, which loses replies, refuses records and goes away on demand.
+
+Run it as it is, or `pytest examples/07_testing.py`: the fixture `kafka_stub` is there as soon as fencepost is installed. docs/testing.md
+has the rest.
+"""
+
+from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, Persisted, Producer
+
+QUICK = {"linger_ms": 0, "request_timeout_ms": 300, "delivery_timeout_ms": 1_500, "resolve_grace_ms": 300}
+
+
+class PaymentService:
+    """The service: it takes payments, and must know of each whether it is recorded."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(QUICK, bootstrap_servers=bootstrap)
+
+    def pay(self, payment: bytes) -> str:
+        """What became of it: recorded, to be tried again, or for a person to look at."""
+        try:
+            self._producer.send("payments", payment).result(timeout=30)
+        except DeliveryError as error:
+            # NO: it is certainly not there. Otherwise a second attempt could pay twice.
+            return "try again" if error.persisted is Persisted.NO else "look into it"
+        return "recorded"
+
+    def close(self) -> None:
+        self._producer.close(timeout=30)
+
+
+def recorded(stub: BrokerStub) -> list[bytes | None]:
+    """What is in the topic."""
+    return [record.value for record in stub.records("payments", 0)]
+
+
+def test_a_lost_reply_pays_once(kafka_stub: BrokerStub) -> None:
+    """The broker has the payment, and its answer never comes: the service says that it is recorded, and it is there once."""
+    service = PaymentService(kafka_stub.bootstrap)
+    lost = kafka_stub.faults.on(Api.PRODUCE).after_append().drop_reply()
+    assert service.pay(b"25 EUR") == "recorded"
+    assert lost.hits == 1
+    assert recorded(kafka_stub) == [b"25 EUR"]
+    service.close()
+
+
+def test_a_refused_payment_may_be_tried_again(kafka_stub: BrokerStub) -> None:
+    """The broker refuses for good: nothing is there, and the next payment goes through."""
+    service = PaymentService(kafka_stub.bootstrap)
+    service.pay(b"1 EUR")
+    kafka_stub.faults.on(Api.PRODUCE).error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert service.pay(b"2 EUR") == "try again"
+    assert service.pay(b"2 EUR") == "recorded"
+    assert recorded(kafka_stub) == [b"1 EUR", b"2 EUR"]
+    service.close()
+
+
+def test_doubt_is_said(kafka_stub: BrokerStub) -> None:
+    """The broker appends and is never heard of again: the service does not claim to know."""
+    service = PaymentService(kafka_stub.bootstrap)
+    service.pay(b"1 EUR")
+    kafka_stub.faults.on(Api.PRODUCE).after_append().drop().forever()
+    kafka_stub.faults.on(Api.DESCRIBE_PRODUCERS).drop().forever()
+    assert service.pay(b"2 EUR") == "look into it"
+    kafka_stub.faults.clear()
+    service.close()
+
+
+def test_a_broker_that_restarts_is_not_noticed(kafka_stub: BrokerStub) -> None:
+    """A rolling restart costs time and nothing else."""
+    service = PaymentService(kafka_stub.bootstrap)
+    for number in range(3):
+        assert service.pay(b"%d EUR" % number) == "recorded"
+        kafka_stub.restart_broker(1)
+    assert recorded(kafka_stub) == [b"0 EUR", b"1 EUR", b"2 EUR"]
+    service.close()
+
+
+if __name__ == "__main__":
+    for test in (
+        test_a_lost_reply_pays_once,
+        test_a_refused_payment_may_be_tried_again,
+        test_doubt_is_said,
+        test_a_broker_that_restarts_is_not_noticed,
+    ):
+        with BrokerStub() as stub:
+            test(stub)
+        print(f"{test.__name__}: passed")
