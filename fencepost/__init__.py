@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fencepost._build import build_info as build_info
     from producer import AsyncProducer as AsyncProducer
     from producer import AuthenticationFailed as AuthenticationFailed
+    from producer import BrokerStats as BrokerStats
     from producer import BufferFull as BufferFull
     from producer import BulkFuture as BulkFuture
     from producer import ConfigError as ConfigError
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from producer import ProducerClosed as ProducerClosed
     from producer import ProducerForked as ProducerForked
     from producer import ProducerRecord as ProducerRecord
+    from producer import ProducerStats as ProducerStats
     from producer import RecordFuture as RecordFuture
     from producer import RecordMetadata as RecordMetadata
     from producer import RecordRefused as RecordRefused
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
     from producer import SaslMechanism as SaslMechanism
     from producer import SecurityProtocol as SecurityProtocol
     from producer import Settings as Settings
+    from producer import TopicStats as TopicStats
     from producer import TopicUnavailable as TopicUnavailable
     from producer import UndeliveredRecords as UndeliveredRecords
+    from producer import prometheus_text as prometheus_text
     from producer.wire.codes import Api as Api
     from producer.wire.codes import ErrorCode as ErrorCode
 
@@ -83,6 +87,7 @@ _HOMES = {
     "producer": (
         "AsyncProducer",
         "AuthenticationFailed",
+        "BrokerStats",
         "BufferFull",
         "BulkFuture",
         "ConfigError",
@@ -102,6 +107,7 @@ _HOMES = {
         "ProducerClosed",
         "ProducerForked",
         "ProducerRecord",
+        "ProducerStats",
         "RecordFuture",
         "RecordMetadata",
         "RecordRefused",
@@ -110,8 +116,10 @@ _HOMES = {
         "SaslMechanism",
         "SecurityProtocol",
         "Settings",
+        "TopicStats",
         "TopicUnavailable",
         "UndeliveredRecords",
+        "prometheus_text",
     ),
     "producer.wire.codes": ("Api", "ErrorCode"),
 }

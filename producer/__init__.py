@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from producer.core.settings import Settings as Settings
     from producer.interceptors import ProducerRecord as ProducerRecord
     from producer.producer import Producer as Producer
+    from producer.prometheus import prometheus_text as prometheus_text
+    from producer.stats import BrokerStats as BrokerStats
+    from producer.stats import ProducerStats as ProducerStats
+    from producer.stats import TopicStats as TopicStats
 
 _verify()
 
@@ -80,12 +84,15 @@ _HOMES = {
     ),
     "producer.interceptors": ("ProducerRecord",),
     "producer.producer": ("Producer",),
+    "producer.prometheus": ("prometheus_text",),
+    "producer.stats": ("BrokerStats", "ProducerStats", "TopicStats"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AsyncProducer",
     "AuthenticationFailed",
+    "BrokerStats",
     "BufferFull",
     "BulkFuture",
     "ConfigError",
@@ -105,6 +112,7 @@ __all__ = [
     "ProducerClosed",
     "ProducerForked",
     "ProducerRecord",
+    "ProducerStats",
     "RecordFuture",
     "RecordMetadata",
     "RecordRefused",
@@ -113,8 +121,10 @@ __all__ = [
     "SaslMechanism",
     "SecurityProtocol",
     "Settings",
+    "TopicStats",
     "TopicUnavailable",
     "UndeliveredRecords",
+    "prometheus_text",
 ]
 
 

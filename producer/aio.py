@@ -16,6 +16,7 @@ from producer.chunks import Chunk
 from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
+from producer.core.core import Core
 from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from producer.core.events import Event
 from producer.front import Front, check_topic, wall_ms
@@ -284,6 +285,9 @@ class AsyncProducer(Front):
             await side.settled.wait()
         finally:
             self._accumulator.waiting -= 1
+
+    def _core(self) -> Core | None:
+        return self._side.engine.core if self._side is not None else None
 
     def _post(self, event: Event) -> None:
         self._running().post(event)

@@ -52,6 +52,8 @@ DOTTED: Final[dict[str, str]] = {
     "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
     "connections.max.idle.ms": "connections_max_idle_ms",
     "allow.auto.create.topics": "allow_auto_create_topics",
+    "statistics.interval.ms": "statistics_interval_ms",
+    "on.statistics": "on_statistics",
     "resolve.grace.ms": "resolve_grace_ms",
     "exit.flush.ms": "exit_flush_ms",
     **ALIASES,
@@ -82,6 +84,7 @@ AT_LEAST: Final[dict[str, float]] = {
     "reconnect_backoff_max_ms": 0,
     "socket_connection_setup_timeout_ms": 1,
     "connections_max_idle_ms": 1,
+    "statistics_interval_ms": 0,
     "resolve_grace_ms": 0,
     "exit_flush_ms": 0,
 }
@@ -144,12 +147,19 @@ def _recovery(key: str, value: object) -> MetadataRecovery:
     return named[value.lower()]
 
 
+def _callback(key: str, value: object) -> object:
+    if value is not None and not callable(value):
+        raise ConfigError(f"{key}={value!r}: a function of the statistics is wanted")
+    return value
+
+
 READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "acks": _acks,
     "compression_type": read_codec,
     "metadata_recovery_strategy": _recovery,
     "partitioner": read_partitioner,
     "interceptors": read_interceptors,
+    "on_statistics": _callback,
     "key_serializer": read_serializer,
     "value_serializer": read_serializer,
     "bootstrap_servers": read_servers,
@@ -222,6 +232,9 @@ def _check_conflicts(s: Settings) -> None:
             f"+ request_timeout_ms={plain(s.request_timeout_ms)}: "
             "not even one request would be waited for"
         )
+    if (s.on_statistics is None) != (s.statistics_interval_ms == 0):
+        missing = "on_statistics is missing" if s.on_statistics is None else "statistics_interval_ms is 0"
+        raise ConfigError(f"{missing}: a function is called every statistics_interval_ms milliseconds where both are set")
     if s.max_request_size > s.buffer_memory:
         raise ConfigError(
             f"max_request_size={s.max_request_size} exceeds buffer_memory={s.buffer_memory}: such a record could never be accepted"

@@ -39,7 +39,9 @@ from producer.dialer import Dialer
 from producer.failures import Failures
 from producer.link import Link
 from producer.refusal import Refusal
+from producer.reporter import Reporter
 from producer.servers import addresses
+from producer.stats import snapshot
 
 log = logging.getLogger("fencepost.producer")
 
@@ -80,6 +82,16 @@ class Engine:
         self._freed = False
         self._timer: asyncio.TimerHandle | None = None
         self._say_timer: asyncio.TimerHandle | None = None
+        self._reporter = (
+            Reporter(
+                loop,
+                take=lambda: snapshot(settings, accumulator, self.core, now_ms()),
+                tell=settings.on_statistics,
+                interval_ms=settings.statistics_interval_ms,
+            )
+            if settings.on_statistics is not None
+            else None
+        )
 
     def trouble(self) -> str:
         """Why no broker answers, for an error message."""
@@ -129,11 +141,13 @@ class Engine:
         if link is None:
             self._inbox.append(LinkLost(command.node, "the connection was lost"))
             return
+        self.core.meter.broker(command.node).requests += 1
         link.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
 
     @_do.register
     def _(self, command: Settle) -> None:
         batch = command.batch
+        self.core.meter.settled(batch.topic, int(batch.count), failed=command.failure is not None)
         batch.settle(command.base_offset, command.log_append_time, command.failure)
         if command.failure is not None:
             self.failures.add(batch)
@@ -225,6 +239,9 @@ class Engine:
             if timer is not None:
                 timer.cancel()
         waits: list[Coroutine[Any, Any, Any]] = []
+        reporting = self._reporter.close() if self._reporter is not None else None
+        if reporting is not None:
+            waits.append(asyncio.wait([reporting], timeout=1.0))
         for dial in list(self._dials.values()):
             dial.cancel()
             waits.append(asyncio.wait([dial], timeout=1.0))

@@ -21,6 +21,7 @@ from producer.core.accumulator import Accumulator, TopicQueues
 from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
+from producer.core.core import Core
 from producer.core.errors import BufferFull, ConfigError, FencepostError, Misuse, ProducerClosed, RecordTooLarge, TopicUnavailable, again
 from producer.core.events import Event, TopicWanted
 from producer.core.rows import RECORD_BOUND, TIMESTAMP_MAX, headers_room, is_header
@@ -30,6 +31,7 @@ from producer.engine import now_ms
 from producer.interceptors import Interceptors, ProducerRecord, chain
 from producer.placing import chooser, chosen
 from producer.serializers import bind
+from producer.stats import ProducerStats, snapshot
 
 PARTITION_MAX: Final = 0x7FFFFFFF
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -182,6 +184,16 @@ class Front:
         """The error of a buffer that is full, and for how long we waited."""
         used = f"buffer_memory={self._settings.buffer_memory} bytes is full ({self._accumulator.used} used)"
         return BufferFull(f"{used} {limit}; the record was not accepted")
+
+    def stats(self) -> ProducerStats:
+        """The producer's numbers now, named as Kafka's metrics; from any thread, at any time, without waiting. `prometheus_text` writes
+        them down."""
+        self._refuse_after_fork()
+        return snapshot(self._settings, self._accumulator, self._core(), now_ms())
+
+    def _core(self) -> Core | None:
+        """What counts; None before it has begun."""
+        raise NotImplementedError
 
     def _post(self, event: Event) -> None:
         """Hand the core an event, soon."""

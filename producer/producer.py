@@ -18,6 +18,7 @@ from producer.chunks import Chunk
 from producer.core.batch import Headers, OnDelivery, RecordFuture, deadline_after
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
+from producer.core.core import Core
 from producer.core.errors import (
     Misuse,
     ProducerClosed,
@@ -281,6 +282,9 @@ class Producer(Front):
         if self._shared.on_sender():
             raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
         self._directory.wait(topic, partition, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
+
+    def _core(self) -> Core | None:
+        return self._sender.engine.core
 
     def _post(self, event: Event) -> None:
         self._sender.post(event)

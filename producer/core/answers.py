@@ -13,6 +13,7 @@ from producer.core.cluster import NO_TOPIC_ID, Address, ClusterView, Leader
 from producer.core.errors import Fatal, Fenced
 from producer.core.events import Command, Die
 from producer.core.lane import Lane
+from producer.core.meter import Meter
 from producer.core.nodes import Nodes, Request, backoff_ms
 from producer.core.scout import Scout
 from producer.core.settings import Settings
@@ -46,6 +47,7 @@ class Answers:
         view: ClusterView,
         scout: Scout,
         draw: Callable[[], float],
+        meter: Meter,
     ) -> None:
         self._settings = settings
         self._lanes = lanes
@@ -54,6 +56,7 @@ class Answers:
         self._view = view
         self._scout = scout
         self._draw = draw
+        self._meter = meter
 
     def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
         """Read a Produce answer. A partition that it leaves out counts as unanswered.
@@ -88,6 +91,7 @@ class Answers:
                 slot.batch.topic, int(slot.batch.partition), Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)
             )
         if row.verdict is Verdict.SPLIT and slot.count > 1 and not slot.doubt and not slot.decided:
+            self._meter.splits += 1
             self._lane_of(slot).split(slot)
             return []
         if row.verdict is Verdict.REFRESH:

@@ -30,6 +30,7 @@ from producer.core.events import (
     Written,
 )
 from producer.core.gate import Gate, OpenGate
+from producer.core.meter import Meter
 from producer.core.nodes import Nodes
 from producer.core.registrar import Registrar
 from producer.core.scout import Scout
@@ -44,6 +45,7 @@ class Core:
     def __init__(
         self, settings: Settings, accumulator: Accumulator, *, bootstrap: list[Address], draw: Callable[[], float], gate: Gate | None = None
     ) -> None:
+        self.meter = Meter()
         self.view = ClusterView()
         self.nodes = Nodes(settings, draw, bootstrap)
         self.scout = Scout(settings, self.nodes, self.view, draw)
@@ -56,9 +58,17 @@ class Core:
             scout=self.scout,
             registrar=self.registrar,
             gate=gate or OpenGate(),
+            meter=self.meter,
         )
         self.answers = Answers(
-            settings, self.delivery.lanes, self.delivery.agenda, nodes=self.nodes, view=self.view, scout=self.scout, draw=draw
+            settings,
+            self.delivery.lanes,
+            self.delivery.agenda,
+            nodes=self.nodes,
+            view=self.view,
+            scout=self.scout,
+            draw=draw,
+            meter=self.meter,
         )
         self.dead: FencepostError | None = None
         self._max_block_ms = settings.max_block_ms
@@ -112,6 +122,7 @@ class Core:
     def _(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
+            self.meter.links_made += 1
             commands += self.nodes.connected(node, event.versions, now_ms)
             self.delivery.agenda.stir()
 
@@ -150,6 +161,8 @@ class Core:
         throttle_ms = getattr(event.response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             node.muted_until_ms = now_ms + throttle_ms
+        produce = request.api is Api.PRODUCE
+        self.meter.answered(node.node_id, now_ms - request.begun_ms, now_ms, produce=produce, throttle_ms=throttle_ms)
         match event.response:
             case ProduceResponse() as answer:
                 commands += self.answers.produced(request, answer, now_ms)
@@ -162,6 +175,7 @@ class Core:
                 if self.scout.emigrated(answer):
                     self.delivery.emigrated()
                     self.registrar.forget()
+                self.meter.metadata_at_ms = now_ms
                 news = self.scout.answered(request, answer, now_ms)
                 for command in news:
                     if isinstance(command, Announce) and command.heard.change is Change.RECREATED:

@@ -13,6 +13,7 @@ from producer.core.errors import FencepostError
 from producer.core.events import Command, Die, Send
 from producer.core.gate import Gate
 from producer.core.lane import Lane
+from producer.core.meter import Meter
 from producer.core.nodes import LinkState, Node, Nodes
 from producer.core.registrar import Registrar
 from producer.core.scout import Scout
@@ -40,6 +41,7 @@ class Delivery:
         scout: Scout,
         registrar: Registrar,
         gate: Gate,
+        meter: Meter,
     ) -> None:
         self.lanes: dict[tuple[str, int], Lane] = {}
         self.agenda = Agenda()
@@ -53,6 +55,7 @@ class Delivery:
         self._scout = scout
         self._registrar = registrar
         self._gate = gate
+        self._meter = meter
 
     # -- one round ---------------------------------------------------------------------------------------------------
 
@@ -229,6 +232,7 @@ class Delivery:
         version = node.produce_version()
         if version is None:
             return [Die(node.unusable())]
+        self._meter.produced(node.node_id, slots, now_ms)
         topics: dict[str, list[PartitionProduceData]] = {}
         for slot in slots:
             self.lanes[slot.batch.topic, int(slot.batch.partition)].window.launched(slot)

@@ -49,6 +49,7 @@ class Request(Struct):
 
     request_id: int
     api: Api
+    begun_ms: float
     timeout_at_ms: float
     slots: list[Slot] = field(default_factory=list)
     topic_ids: dict[str, UUID] = field(default_factory=dict)
@@ -208,7 +209,7 @@ class Nodes:
     def begin(self, node: Node, api: Api, now_ms: float) -> Request:
         """Account for a request that is about to be written."""
         self._next_request += 1
-        request = Request(self._next_request, api, now_ms + self._settings.request_timeout_ms)
+        request = Request(self._next_request, api, now_ms, now_ms + self._settings.request_timeout_ms)
         node.requests[request.request_id] = request
         node.produces += api is Api.PRODUCE
         node.used_ms = now_ms

@@ -106,6 +106,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     allow_auto_create_topics: bool = True
     resolve_grace_ms: float = 1_000.0
     exit_flush_ms: float = 5_000.0
+    statistics_interval_ms: float = 0.0
+    """How often `on_statistics` is called; 0 is never."""
+    on_statistics: Callable[..., object] | None = None
+    """Called with a `ProducerStats`: `producer.reporter`."""
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ssl_cafile: str | None = None
     """Whose signature under a broker's certificate is trusted: a PEM file, or a directory as OpenSSL has them. None is the system's."""

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,25 @@ def test_the_error_page_has_every_row_and_every_exception() -> None:
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert all(f"| {int(code)} | {code.name} | {row.verdict.name} |" in page for codes in TABLE.values() for code, row in codes.items())
     assert [name for name in errors.__all__ if name[0].isupper() and f"`{name}`" not in page] == []
+
+
+def test_the_programs_about_observing_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """What docs/observing.md prints makes producers that work."""
+    from fencepost import BrokerStub
+
+    stats, interceptors = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "observing.md").read_text(encoding="utf-8"), re.DOTALL)
+    for program in (stats, interceptors):
+        names: dict[str, Any] = {}
+        exec(program, names)
+        with BrokerStub() as stub, names["make"](stub.bootstrap) as producer:
+            producer.send("t", b"x").result(20)
+            (record,) = stub.records("t", 0)
+            if "metrics" in names:
+                names["watch"](producer.stats())
+                assert 'record_acknowledged_total{client_id="fencepost"} 1.0' in names["metrics"](producer)
+            else:
+                assert list(record.headers) == [("sent-by", b"shop-1")]
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
