@@ -50,8 +50,12 @@ def _row(verdict: Verdict, why: str, landed: Landed = Landed.NO) -> Row:
 
 UNKNOWN_CODE: Final = _row(Verdict.FAIL, "a code this version does not know: no promise can be made about its effect", Landed.UNKNOWN)
 
-_GRANT: Final = "grant it to who this producer is there (sasl_username, or the name in ssl_certfile)"
-_UNGRANTED: Final = "grant one to who this producer is there (sasl_username, or the name in ssl_certfile), or set enable_idempotence=False"
+_WHO: Final = "who this producer is there (sasl_username, or the name in ssl_certfile)"
+_WRITABLE: Final = f"grant WRITE on it to {_WHO}"
+_UNGRANTED: Final = (
+    f"grant WRITE on its topics, which is enough from Kafka 3.0 on, or IDEMPOTENT_WRITE on the cluster to {_WHO}, "
+    "or set enable_idempotence=False"
+)
 
 _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NONE: _row(Verdict.DONE, "acknowledged", Landed.YES),
@@ -69,7 +73,7 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: _row(Verdict.RETRY, "fewer in-sync replicas than min.insync.replicas; nothing was appended"),
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _row(Verdict.RETRY, "appended, then the in-sync replicas became too few", Landed.YES),
     ErrorCode.INVALID_REQUIRED_ACKS: _row(Verdict.FAIL, "the acks setting is not one the broker knows"),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no WRITE permission on the topic: {_GRANT}"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no WRITE permission on the topic: {_WRITABLE}"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, f"no permission to write idempotently: {_UNGRANTED}"),
     ErrorCode.INVALID_TIMESTAMP: _row(Verdict.FAIL, "a record's timestamp is outside the topic's limits"),
     ErrorCode.UNSUPPORTED_VERSION: _row(Verdict.FATAL, "the broker does not speak the version that was sent"),
@@ -81,7 +85,9 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: _row(Verdict.HEAL, "the partition has seen a newer epoch of this producer id"),
     ErrorCode.INVALID_TXN_STATE: _row(Verdict.FAIL, "a transaction of this producer id is in the way"),
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: _row(Verdict.FATAL, "the transactional id belongs to another producer id"),
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _row(Verdict.FATAL, "no permission on the transactional id"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _row(
+        Verdict.FATAL, "no permission on the transactional id: grant this client WRITE on it"
+    ),
     ErrorCode.KAFKA_STORAGE_ERROR: _row(Verdict.REFRESH, "the leader's disk failed; part of the append may have happened", Landed.UNKNOWN),
     ErrorCode.UNKNOWN_PRODUCER_ID: _row(Verdict.HEAL, "the broker has forgotten this producer id (older brokers)"),
     ErrorCode.FENCED_LEADER_EPOCH: _row(Verdict.REFRESH, "the leader epoch is outdated"),
@@ -112,7 +118,11 @@ _METADATA: Final[dict[ErrorCode, Row]] = {
     ErrorCode.LEADER_NOT_AVAILABLE: _row(Verdict.REFRESH, "the topic is being created or a leader is being elected"),
     ErrorCode.UNKNOWN_TOPIC_ID: _row(Verdict.REFRESH, "the topic was deleted"),
     ErrorCode.INVALID_TOPIC_EXCEPTION: _row(Verdict.FAIL, "the topic's name is illegal"),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no DESCRIBE permission on the topic: {_GRANT}"),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(
+        Verdict.FAIL,
+        "no DESCRIBE permission on the topic, or none to CREATE it where it does not exist: "
+        f"{_WRITABLE}, which implies DESCRIBE, and CREATE if it is to be created",
+    ),
 }
 
 TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
