@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from broker_stub.acls import Acl as Acl
     from broker_stub.auth import Sasl as Sasl
     from broker_stub.clock import Clock as Clock
     from broker_stub.clock import RealClock as RealClock
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from broker_stub.tls import Tls as Tls
 
 _HOMES = {
+    "broker_stub.acls": ("Acl",),
     "broker_stub.auth": ("Sasl",),
     "broker_stub.clock": ("Clock", "RealClock", "VirtualClock"),
     "broker_stub.faults": ("Fault", "Faults", "Point"),
@@ -42,6 +44,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Acl",
     "BrokerStub",
     "Clock",
     "Exchange",

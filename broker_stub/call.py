@@ -16,7 +16,9 @@ import msgspec
 
 from broker_stub.faults import Action, Kind, Point
 from broker_stub.journal import Exchange, lightened
-from broker_stub.principal import ANONYMOUS
+from broker_stub.operations import CLUSTER_NAME, Operation, Resource
+from broker_stub.permissions import Asker
+from broker_stub.principal import ANONYMOUS, LOCALHOST
 from broker_stub.router import Instead, Result, Route
 from broker_stub.subjects import with_error
 from producer.wire import Message
@@ -48,7 +50,8 @@ class Reply(NamedTuple):
 class Call:
     """What a handler sees of one request, and the request's way through the points.
 
-    `principal`: who sent it, as ACLs name him. `gate`: how his connection is authenticated, None on a listener without SASL.
+    `principal`: who sent it, as ACLs name him, and `host`: from where. `gate`: how his connection is authenticated, None on a listener
+    without SASL.
     """
 
     __slots__ = (
@@ -63,6 +66,7 @@ class Call:
         "errors",
         "exchange",
         "gate",
+        "host",
         "on_lost",
         "principal",
         "request",
@@ -79,10 +83,12 @@ class Call:
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
         principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
         gate: Gate | None = None,
     ) -> None:
         self.broker = broker
         self.principal = principal
+        self.host = host
         self.gate = gate
         self.request = request
         self.exchange = exchange
@@ -105,17 +111,40 @@ class Call:
     def client_id(self) -> str | None:
         return self.exchange.client_id
 
-    def error_for(self, topic: str, partition: int) -> int:
+    def fault_for(self, topic: str, partition: int) -> int:
         """The code a fault wants for this partition, 0 if none."""
-        for action in self.errors:
-            if action.covers(topic, partition):
-                return action.code
-        return 0
+        return next((action.code for action in self.errors if action.covers(topic, partition)), 0)
+
+    def error_for(self, topic: str, partition: int) -> int:
+        """The code a fault wants for this partition, or the one for a topic that this client may not touch, 0 if none."""
+        return self.fault_for(topic, partition) or self.topic_refusal(topic)
 
     @property
     def error(self) -> int:
-        """The code a fault wants for the whole request, 0 if none."""
-        return next((action.code for action in self.errors if action.only is None), 0)
+        """The code a fault wants for the whole request, or the one for a cluster that this client may not touch, 0 if none."""
+        injected = next((action.code for action in self.errors if action.only is None), 0)
+        return injected or self.asker.refusal(self._route.needs.cluster, Resource.CLUSTER)
+
+    def group_error(self, group_id: str) -> int:
+        """The code a fault wants for the whole request, or the one for a group that this client may not touch, 0 if none."""
+        return self.error or self.asker.refusal(self._route.needs.group, Resource.GROUP, group_id)
+
+    def topic_refusal(self, topic: str) -> int:
+        """The code for a topic that this client may not touch, 0 if it may."""
+        return self.asker.refusal(self._route.needs.topic, Resource.TOPIC, topic)
+
+    def refusal(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> int:
+        """The code for what this client may not do, 0 if it may."""
+        return self.asker.refusal(operation, resource, name)
+
+    @property
+    def asker(self) -> Asker:
+        """Who wants to know what he may do."""
+        return Asker(self.broker.cluster.authorizer, self.principal, self.host)
+
+    def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+        """Whether this client may do that."""
+        return self.asker.may(operation, resource, name)
 
     def start(self) -> None:
         self._pass(Point.BEFORE, self._process)
@@ -147,6 +176,7 @@ class Call:
             reply=_unheard,
             processed=_nothing,
             principal=self.principal,
+            host=self.host,
             gate=self.gate,
         )
         if self._route.handler(echo, self.request) is Instead.LATER:

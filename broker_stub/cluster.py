@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from broker_stub.link import Link, Wire
 from broker_stub.log.config import LogConfig
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.pids import ProducerIds
-from broker_stub.principal import ANONYMOUS
+from broker_stub.principal import ANONYMOUS, LOCALHOST
 from broker_stub.router import route_to
 from broker_stub.subjects import partitions_of
 from broker_stub.timers import Timers
@@ -36,7 +36,9 @@ from broker_stub.topics import INTERNAL_PARTITIONS, Topic, Topics
 from producer.wire import Api, Message, RequestHeader
 
 if TYPE_CHECKING:
+    from broker_stub.acls import Acl
     from broker_stub.auth import Gate, Sasl
+    from broker_stub.authorizer import Authorizer
     from broker_stub.coordinators.groups import GroupCoordinators
 
 INTERNAL_REPLICATION_FACTOR = 3
@@ -62,6 +64,8 @@ class Cluster:
         cluster_id: str | None = None,
         faults: Faults | None = None,
         sasl: Sasl | None = None,
+        acls: Iterable[Acl] | None = None,
+        super_users: Iterable[str] = (),
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -78,6 +82,7 @@ class Cluster:
         )
         self.faults = faults or Faults()
         self.sasl = sasl
+        self.authorizer = self._authorizer(acls, super_users)
         self.journal = Journal(journal)
         self.counters = Counters()
         self.timers = Timers()
@@ -93,13 +98,13 @@ class Cluster:
 
     # Requests
 
-    def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS) -> Link:
+    def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS, host: str = LOCALHOST) -> Link:
         """A new connection to that broker; refused with ConnectionRefusedError while it is down. `principal`: who it belongs to, unless
         it has to be authenticated first."""
         broker = self.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
-        link = Link(broker, next(self._link_ids), wire, principal=principal, gate=self._gate())
+        link = Link(broker, next(self._link_ids), wire, principal=principal, host=host, gate=self._gate())
         broker.links.add(link)
         self.counters.connections += 1
         return link
@@ -130,6 +135,7 @@ class Cluster:
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
         principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
         gate: Gate | None = None,
     ) -> Call:
         """A call that has not started: `processed` is called when the connection's next request may be."""
@@ -149,7 +155,9 @@ class Cluster:
             self.journal.add(exchange)
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"
-        return Call(broker, route, request=request, exchange=exchange, reply=reply, processed=processed, principal=principal, gate=gate)
+        return Call(
+            broker, route, request=request, exchange=exchange, reply=reply, processed=processed, principal=principal, host=host, gate=gate
+        )
 
     def _gate(self) -> Gate | None:
         """What a new connection has to pass, loaded when there is something to pass."""
@@ -158,6 +166,17 @@ class Cluster:
         from broker_stub.auth import Gate
 
         return Gate(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")
+
+    def _authorizer(self, acls: Iterable[Acl] | None, super_users: Iterable[str]) -> Authorizer | None:
+        """Who decides what clients may do: nobody, unless something was said about it."""
+        config = self.config
+        super_users = [*super_users, *filter(None, map(str.strip, config["super.users"].split(";")))]
+        if acls is None and not super_users and not config["authorizer.class.name"]:
+            return None
+        from broker_stub.authorizer import Authorizer
+
+        allow_everyone = config["allow.everyone.if.no.acl.found"].lower() == "true"
+        return Authorizer(acls or (), super_users=super_users, allow_everyone=allow_everyone)
 
     def tick(self, now_ms: int | None = None) -> None:
         """Runs whatever has come due."""

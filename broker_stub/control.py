@@ -16,12 +16,12 @@ from typing import Final, Self
 from broker_stub.control_http import HEAD_BYTES_MAX, HttpServer
 from broker_stub.control_routes import Routes
 from broker_stub.proxy import FaultProxy
+from broker_stub.spelling import PORT_MAX
 from broker_stub.stub import BrokerStub
 
 LOCALHOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
-PORT_MAX: Final = 65_535
 
 
 class Control:

@@ -19,7 +19,8 @@ from broker_stub.owners import groups_of, transactional_ids_of
 from broker_stub.proxy import FaultProxy
 from broker_stub.router import served
 from broker_stub.sightings import errors_in, topics_in
-from broker_stub.stub import PORT_MAX, BrokerStub
+from broker_stub.spelling import PORT_MAX
+from broker_stub.stub import BrokerStub
 from producer.wire import Api, api_name
 
 EXCHANGES: Final = 100

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from broker_stub.spelling import spelled
-from broker_stub.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker_stub.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, TOPIC_CONFIGS
 from producer.wire.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ _COARSER = {
 }
 
 _BROKER_TYPES = {
+    "authorizer.class.name": Type.STRING,
     "auto.create.topics.enable": Type.BOOLEAN,
     "delete.topic.enable": Type.BOOLEAN,
 }  # the others are INT
@@ -130,6 +131,8 @@ def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
                 for name, value, kind in _COARSER.get(definition.broker, ())
             ]
     for name, definition in BROKER_CONFIGS.items():
+        if name in AUTHORIZER_CONFIGS:
+            continue
         synonyms = [_synonym(name, config.given[name], Source.STATIC_BROKER)] if name in config.given else []
         synonyms.append(_synonym(name, definition.default, Source.DEFAULT))
         entries.append(_entry(name, synonyms, _BROKER_TYPES.get(name, Type.INT), read_only=name not in _CHANGEABLE))

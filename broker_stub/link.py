@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from broker_stub.call import Call, Fate, Reply
-from broker_stub.principal import ANONYMOUS
+from broker_stub.principal import ANONYMOUS, LOCALHOST
 from broker_stub.router import route_to
 from producer.wire import (
     RESPONSES,
@@ -77,10 +77,20 @@ class _Slot:
 class Link:
     """One connection to one broker. `gate`: what it has to pass before its requests are served, where that is anything."""
 
-    def __init__(self, broker: Broker, link_id: int, wire: Wire, *, principal: str = ANONYMOUS, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        link_id: int,
+        wire: Wire,
+        *,
+        principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
+        gate: Gate | None = None,
+    ) -> None:
         self.id = link_id
         self.broker = broker
         self.gate = gate
+        self.host = host
         self._principal = principal
         self._wire = wire
         self._frames: deque[bytes] = deque()
@@ -186,6 +196,7 @@ class Link:
             reply=partial(self._fill, slot),
             processed=self._processed,
             principal=self.principal,
+            host=self.host,
             gate=self.gate,
         )
         self._call.start()

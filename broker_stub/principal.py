@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+LOCALHOST: Final = "127.0.0.1"  # where a client is that nobody asked
 
 _SHORT: Final = {
     "commonName": "CN",

@@ -195,11 +195,15 @@ class Reading:
 
     def _error(self, asked: Asked, partition: Partition | None) -> int:
         name = partition.topic.name if partition is not None else asked.topic
-        code = self._call.error_for(name, asked.partition)
+        code = self._call.fault_for(name, asked.partition)
         if code:
             return code
-        if self._by_id and self._call.cluster.topics.with_id(asked.topic_id) is None:
+        topic = self._call.cluster.topics.with_id(asked.topic_id) if self._by_id else None
+        if self._by_id and topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        code = self._call.topic_refusal(topic.name if topic is not None else asked.topic)
+        if code:
+            return code
         code = leadership_error(
             self._call.broker, partition, max(asked.leader_epoch, NO_EPOCH)
         )  # here Kafka takes any negative one for none
@@ -213,7 +217,7 @@ class Reading:
             partition_index=asked.partition,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if partition is None else None,  # as Kafka has it
+            aborted_transactions=[] if partition is None or code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else None,  # as Kafka has it
             current_leader=current_leader(partition) if tells and partition is not None else LeaderIdAndEpoch(),
             records=b"",
         )

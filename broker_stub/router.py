@@ -12,10 +12,12 @@ from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from broker_stub.permissions import Needs
 from producer.wire import Message
 
 if TYPE_CHECKING:
     from broker_stub.call import Call
+    from broker_stub.operations import Operation
 
 
 class Instead(Enum):
@@ -32,12 +34,13 @@ R = TypeVar("R", bound=Message)
 
 
 class Route(NamedTuple):
-    """One API: its versions, the lowest one that ApiVersions names, and who serves it."""
+    """One API: its versions, the lowest one that ApiVersions names, who serves it, and what has to be permitted for that."""
 
     request: type[Message]
     versions: range
     advertised_min: int
     handler: Handler
+    needs: Needs
 
 
 class Announced(NamedTuple):
@@ -60,9 +63,19 @@ _ANNOUNCED: dict[int, Announced] = {}
 
 
 def handles(
-    request: type[R], versions: range, *, advertised_min: int | None = None
+    request: type[R],
+    versions: range,
+    *,
+    advertised_min: int | None = None,
+    topic: Operation | None = None,
+    group: Operation | None = None,
+    cluster: Operation | None = None,
 ) -> Callable[[Callable[[Call, R], Result]], Callable[[Call, R], Result]]:
-    """Registers a handler for its request in these versions; two handlers of one API are refused."""
+    """Registers a handler for its request in these versions; two handlers of one API are refused.
+
+    `topic`, `group`, `cluster`: the operation that must be permitted on each topic, on each group, on the cluster; the handler hears of it
+    where it asks the call for an error.
+    """
     if request.api in ROUTES:
         raise ValueError(f"{request.__name__} has a handler already")
     unspoken = [version for version in versions if version not in request.versions]
@@ -74,7 +87,8 @@ def handles(
 
     def register(handler: Callable[[Call, R], Result]) -> Callable[[Call, R], Result]:
         lowest = versions.start if advertised_min is None else advertised_min
-        ROUTES[request.api] = Route(request, versions, lowest, handler)  # type: ignore[arg-type]  # dispatched by the request's own api
+        needs = Needs(topic, group, cluster)
+        ROUTES[request.api] = Route(request, versions, lowest, handler, needs)  # type: ignore[arg-type]  # dispatched by the request's own api
         return handler
 
     return register

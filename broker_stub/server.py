@@ -19,7 +19,7 @@ from broker_stub.clock import Clock
 from broker_stub.cluster import Cluster
 from broker_stub.link import Link
 from broker_stub.listening import bound, deaf, naming
-from broker_stub.principal import ANONYMOUS, of_certificate
+from broker_stub.principal import ANONYMOUS, LOCALHOST, of_certificate
 from producer.wire import Buffer, FrameSplitter, FrameTooLarge
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Server:
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             if port is not None:
-                moved = _bound(broker.host, port)
+                moved = bound(broker.host, port)
                 self._sockets[node_id].close()
                 self._sockets[node_id] = moved
                 broker.port = moved.getsockname()[1]
@@ -202,7 +202,8 @@ class _Connection(asyncio.Protocol):
 
     def _connect(self, transport: asyncio.Transport, principal: str) -> None:
         try:
-            self._link = self._server.cluster.connect(self._node_id, self, principal=principal)
+            host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
+            self._link = self._server.cluster.connect(self._node_id, self, principal=principal, host=host)
         except ConnectionRefusedError:
             transport.abort()  # the broker stopped while the connection was being accepted
 

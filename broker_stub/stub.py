@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -28,7 +28,9 @@ from producer.wire.records import Record, iter_batches, read_records
 if TYPE_CHECKING:
     import ssl
 
+    from broker_stub.acls import Acl
     from broker_stub.auth import Sasl
+    from broker_stub.authorizer import Authorizer
     from broker_stub.tls import Path, Tls
 
 CALL_TIMEOUT_S = 10.0
@@ -48,6 +50,9 @@ class BrokerStub:
 
     `tls` makes clients speak TLS: a `Tls`, a pair of certificate and key file, or a context for servers. `sasl` makes them say who they
     are: a `Sasl`, or a dictionary of users and their passwords, for every mechanism.
+
+    `acls`, even none (`[]`), has it ask Kafka's StandardAuthorizer what each client may do; `super_users` may do everything. Both take
+    users' names. Without either, and without `authorizer.class.name` in `config`, everybody may do everything.
     """
 
     def __init__(
@@ -66,6 +71,8 @@ class BrokerStub:
         clock: Clock | None = None,
         tls: Tls | ssl.SSLContext | tuple[Path, Path] | None = None,
         sasl: Sasl | Mapping[str, str] | None = None,
+        acls: Iterable[Acl] | None = None,
+        super_users: Iterable[str] = (),
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
@@ -85,6 +92,8 @@ class BrokerStub:
             seed=seed,
             cluster_id=cluster_id,
             sasl=_sasl(sasl) if sasl is not None else None,
+            acls=acls,
+            super_users=super_users,
         )
         self._host = host
         self._port = port
@@ -204,6 +213,42 @@ class BrokerStub:
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
         """Has another in-sync replica lead, by default the next; raises ValueError when there is none. Returns the new leader."""
         return self._call(lambda: self.cluster.move_leader(self._partition(topic, partition), to=to))
+
+    # Permissions
+
+    @property
+    def acls(self) -> list[Acl]:
+        """The ACLs that are in force, whoever made them."""
+        return self._call(lambda: self._authorizer().acls)
+
+    def allow(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
+        """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`; `*` is every one, and with
+        `prefixed` those whose names begin so. Returns the ACLs, for `revoke`."""
+        from broker_stub.acls import Acl
+
+        return self._add([Acl.allow(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
+
+    def deny(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
+        """Forbids them, whatever else permits them."""
+        from broker_stub.acls import Acl
+
+        return self._add([Acl.deny(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
+
+    def revoke(self, acls: Iterable[Acl]) -> None:
+        """Takes these ACLs back; those that are not there are passed over."""
+        gone = list(acls)
+        self._call(lambda: self._authorizer().remove(gone))
+
+    def _add(self, acls: list[Acl]) -> list[Acl]:
+        if not acls:
+            raise ValueError("name at least one operation, for example WRITE, or ALL")
+        self._call(lambda: self._authorizer().add(acls))
+        return acls
+
+    def _authorizer(self) -> Authorizer:
+        if self.cluster.authorizer is None:
+            raise ValueError("this stub permits everything: BrokerStub(acls=[...]) has it ask ACLs, acls=[] begins without any")
+        return self.cluster.authorizer
 
     # Brokers
 

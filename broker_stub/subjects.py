@@ -53,6 +53,8 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DELETE_TOPICS: ("responses", None, None),
     Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
     Api.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions", "partition"),
+    Api.CREATE_ACLS: ("results", None, None),
+    Api.DELETE_ACLS: ("filter_results", None, None),
     Api.DESCRIBE_CONFIGS: ("results", None, None),
     Api.ALTER_CONFIGS: ("responses", None, None),
     Api.CREATE_PARTITIONS: ("results", None, None),
@@ -77,6 +79,7 @@ _OF_SUCCESS: dict[str, Any] = {
     "leader": "",
     "log_append_time_ms": -1,
     "low_watermark": -1,
+    "matching_acls": [],
     "members": [],
     "node_id": -1,
     "offset": -1,
@@ -86,6 +89,7 @@ _OF_SUCCESS: dict[str, Any] = {
     "producer_epoch": -1,
     "producer_id": -1,
     "records": b"",
+    "resources": [],
     "timestamp": -1,
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class InvalidConfig(ValueError):
@@ -94,8 +95,13 @@ TOPIC_CONFIGS: dict[str, Definition] = {
     "unclean.leader.election.enable": Definition("false", _boolean, "unclean.leader.election.enable"),
 }
 
+# What only the authorizer is told; a broker does not describe it.
+AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
+
 # What a broker is told besides the defaults of its topics.
 BROKER_CONFIGS: dict[str, Definition] = {
+    "allow.everyone.if.no.acl.found": Definition("false", _boolean, ""),
+    "authorizer.class.name": Definition("", _one_of("", STANDARD_AUTHORIZER), ""),
     "auto.create.topics.enable": Definition("true", _boolean, ""),
     "default.replication.factor": Definition("1", _whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", _boolean, ""),
@@ -109,6 +115,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
     "replica.lag.time.max.ms": Definition("30000", _whole(1, LONG_MAX), ""),
+    "super.users": Definition("", lambda value: all(":" in each for each in value.split(";") if each.strip()), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
 }

@@ -12,6 +12,7 @@ from textwrap import fill
 
 from broker_stub import handlers
 from broker_stub.coordinators.states import diagram
+from broker_stub.permissions import Needs
 from broker_stub.router import Served, route_to, served
 from producer.wire import REQUESTS, Api
 
@@ -29,6 +30,9 @@ said with each API. `BrokerStub(config=...)` takes Kafka's broker configs by the
 
 Any broker takes what Kafka's brokers forward to their controller: topics, partitions and configs. Everything else goes to the broker that
 leads the partition or coordinates the group, and others answer NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR.
+
+What an API needs, it needs where the stub has an authorizer (`BrokerStub(acls=...)`): a topic is then TOPIC_AUTHORIZATION_FAILED, a group
+GROUP_AUTHORIZATION_FAILED, the cluster CLUSTER_AUTHORIZATION_FAILED for who has no such permission, before anything else is looked at.
 """
 
 WIRE = """\
@@ -119,7 +123,14 @@ def _section(each: Served) -> str:
     text = (import_module(route.handler.__module__).__doc__ or "").strip()
     opening, _, rest = text.partition("\n\n")
     versions = opening.partition(", ")[2]
-    return f"### {_name(each.api)} ({each.api})\n\n{versions[:1].upper()}{versions[1:]}\n\n{rest}\n"
+    needs = _needs(route.needs)
+    return f"### {_name(each.api)} ({each.api})\n\n{versions[:1].upper()}{versions[1:]}{needs}\n\n{rest}\n"
+
+
+def _needs(needs: Needs) -> str:
+    """What a handler declares, in words."""
+    said = [f"{operation.name} on the {what}" for what, operation in zip(Needs._fields, needs, strict=True) if operation is not None]
+    return f" Needs {' and '.join(said)}." if said else ""
 
 
 def _missing(there: set[int]) -> str:

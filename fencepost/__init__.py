@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from producer.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from broker_stub import Acl as Acl
     from broker_stub import BrokerStub as BrokerStub
     from broker_stub import Clock as Clock
     from broker_stub import Exchange as Exchange
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "broker_stub": (
+        "Acl",
         "BrokerStub",
         "Clock",
         "Exchange",

@@ -3,7 +3,7 @@
 Replaces the configs that a topic has of its own by the ones given; IncrementalAlterConfigs changes some and is what clients use today.
 `validate_only` changes nothing. A resource named twice, a config named twice and a null value are INVALID_REQUEST.
 
-Leaves out: everything but topics (INVALID_REQUEST), policies, and authorization.
+Leaves out: everything but topics (INVALID_REQUEST), and policies.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections import Counter
 from broker_stub.call import Call
 from broker_stub.config_changes import Refusal, answer_about, request_refusal, topic_refusal
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation
+from broker_stub.permissions import WORDS
 from broker_stub.router import handles
 from producer.wire.messages.configs import (
     AlterConfigsRequest,
@@ -21,7 +23,7 @@ from producer.wire.messages.configs import (
 )
 
 
-@handles(AlterConfigsRequest, range(3))
+@handles(AlterConfigsRequest, range(3), topic=Operation.ALTER_CONFIGS)
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answers = []
@@ -41,7 +43,7 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
     name = resource.resource_name
     code = call.error_for(name, ANY_PARTITION)
     if code:
-        return Refusal(code, None)
+        return Refusal(code, WORDS.get(code))
     overrides = {config.name: config.value for config in resource.configs if config.value is not None}
     refusal = topic_refusal(call.cluster, name, overrides)
     topic = call.cluster.topics.named(name)

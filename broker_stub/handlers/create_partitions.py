@@ -4,7 +4,7 @@ Adds partitions to a topic until it has `count`; placed by the cluster, or by ha
 adds none. A topic named twice is INVALID_REQUEST, a count that is no increase INVALID_PARTITIONS, an assignment that does not fit
 INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
 
-Leaves out: authorization, quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has nothing to bound.
+Leaves out: quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has nothing to bound.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation
+from broker_stub.permissions import INJECTED
 from broker_stub.router import handles
 from broker_stub.topics import Topic
 from producer.wire import ErrorCode
@@ -32,7 +34,7 @@ class Refusal(NamedTuple):
     message: str | None
 
 
-@handles(CreatePartitionsRequest, range(4))
+@handles(CreatePartitionsRequest, range(4), topic=Operation.ALTER)
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     named = Counter(topic.name for topic in request.topics)
     results = []
@@ -49,7 +51,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
 def _create(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> Refusal | None:
     code = call.error_for(asked.name, ANY_PARTITION)
     if code:
-        return Refusal(code, "Injected fault.")
+        return Refusal(code, None if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else INJECTED)
     topic = call.cluster.topics.named(asked.name)
     if topic is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)

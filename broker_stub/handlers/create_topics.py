@@ -1,10 +1,11 @@
 """CreateTopics (19), versions 2 to 7.
 
-Kafka's checks in Kafka's order: duplicates within the request, the partitions of all of it, names (illegal, colliding, existing), configs,
-then either a manual assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From version 5 on the answer
-carries the counts and every config in force. Any broker takes the request, as a KRaft broker forwards it.
+Kafka's checks in Kafka's order: duplicates within the request, permission, the partitions of all of it, names (illegal, colliding,
+existing), configs, then either a manual assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From
+version 5 on the answer carries the counts and every config in force, if the client may DESCRIBE_CONFIGS. Any broker takes the request, as
+a KRaft broker forwards it. It needs CREATE on the topic or on the cluster.
 
-Leaves out: policies, quotas, authorization, and waiting: a topic has its leaders at once, so `timeout_ms` has nothing to bound.
+Leaves out: policies, quotas, and waiting: a topic has its leaders at once, so `timeout_ms` has nothing to bound.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation, Resource
+from broker_stub.permissions import INJECTED
 from broker_stub.router import handles
 from broker_stub.topic_configs import InvalidConfig, check_topic_config
 from broker_stub.topics import illegal_name
@@ -47,19 +52,28 @@ class Refusal(NamedTuple):
 @handles(CreateTopicsRequest, range(2, 8))
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
-    too_many = _request_refusal(call.cluster, [topic for topic in request.topics if names[topic.name] == 1])
+    wanted = [topic for topic in request.topics if names[topic.name] == 1 and _may_create(call, topic.name)]
+    too_many = _request_refusal(call.cluster, wanted)
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         injected = call.error_for(topic.name, ANY_PARTITION)
         if injected:
-            results.append(CreatableTopicResult(name=topic.name, error_code=injected, error_message="Injected fault."))
+            results.append(CreatableTopicResult(name=topic.name, error_code=injected, error_message=INJECTED))
         elif names[topic.name] > 1:
             results.append(_refused(topic.name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        elif not _may_create(call, topic.name):
+            results.append(_refused(topic.name, Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")))
         elif too_many is not None:
             results.append(_refused(topic.name, too_many))
         else:
-            results.append(_create(call.cluster, topic, validate_only=request.validate_only))
+            result = _create(call.cluster, topic, validate_only=request.validate_only)
+            hidden = not result.error_code and not call.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
+            results.append(_without_configs(result) if hidden else result)
     return CreateTopicsResponse(topics=results)
+
+
+def _may_create(call: Call, name: str) -> bool:
+    return call.may(Operation.CREATE, Resource.CLUSTER) or call.may(Operation.CREATE, Resource.TOPIC, name)
 
 
 def why_not(
@@ -117,6 +131,13 @@ def _planned(cluster: Cluster, topic: CreatableTopic) -> tuple[Refusal | None, l
     factor = cluster.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
     refusal = _count_refusal(cluster, partitions, factor)
     return refusal, [] if refusal is not None else cluster.assign(partitions, factor)
+
+
+def _without_configs(result: CreatableTopicResult) -> CreatableTopicResult:
+    """What is told to who may create the topic and not look at it."""
+    return replace(
+        result, topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, num_partitions=-1, replication_factor=-1, configs=[]
+    )
 
 
 def _index(assignment: CreatableReplicaAssignment) -> int:

@@ -3,7 +3,7 @@
 Deletes groups without members, and their offsets. One with members is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; a group
 named twice is answered once.
 
-Leaves out: groups of the newer protocols, and authorization.
+Leaves out: groups of the newer protocols.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from broker_stub.call import Call
 from broker_stub.coordinators.states import State
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire import ErrorCode
 from producer.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-@handles(DeleteGroupsRequest, range(3))
+@handles(DeleteGroupsRequest, range(3), group=Operation.DELETE)
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[

@@ -2,9 +2,8 @@
 
 Moves the start of a log, up to the high watermark (-1): a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the earliest
 offset. Past the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal one
-INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has nothing to bound.
-
-Leaves out: authorization. The bytes stay in memory.
+INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has nothing to bound. The bytes
+stay in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import leadership_error
 from broker_stub.log.errors import OffsetOutOfRange
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from broker_stub.topics import INTERNAL
 from producer.wire import ErrorCode
@@ -27,7 +27,7 @@ HIGH_WATERMARK = -1
 NOWHERE = -1
 
 
-@handles(DeleteRecordsRequest, range(3))
+@handles(DeleteRecordsRequest, range(3), topic=Operation.DELETE)
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[

@@ -2,9 +2,10 @@
 
 Deletes topics by name, from version 6 on also by id; a topic of the same name that is made later has another id. Offsets that groups have
 committed go with the topic. Named twice, by name and id at once or by neither is INVALID_REQUEST; unknown is UNKNOWN_TOPIC_OR_PARTITION or
-UNKNOWN_TOPIC_ID. With `delete.topic.enable=false` nothing is deleted (TOPIC_DELETION_DISABLED). Any broker takes the request.
+UNKNOWN_TOPIC_ID. With `delete.topic.enable=false` nothing is deleted (TOPIC_DELETION_DISABLED). Any broker takes the request. It
+needs DELETE on the topic or on the cluster; who may not even DESCRIBE a topic is not told whether it exists.
 
-Leaves out: authorization, quotas, and waiting: a topic is gone at once, so `timeout_ms` has nothing to bound.
+Leaves out: quotas, and waiting: a topic is gone at once, so `timeout_ms` has nothing to bound.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation, Resource
+from broker_stub.permissions import WORDS, words_for
 from broker_stub.router import handles
 from broker_stub.topics import Topic
 from producer.wire import ZERO_UUID, ErrorCode
@@ -44,11 +47,33 @@ def _checked(call: Call, asked: tuple[str | None, UUID], count: int) -> Topic | 
         return _refused(name, topic_id, ErrorCode.INVALID_REQUEST, f"Duplicate topic {'name' if name is not None else 'id'}.")
     topics = call.cluster.topics
     topic = topics.named(name) if name is not None else topics.with_id(topic_id)
+    refusal = _permission_refusal(call, name, topic)
+    if refusal is not None:
+        return refusal
     if topic is not None:
         return topic
     if name is not None:
         return _refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+
+
+def _permission_refusal(call: Call, name: str | None, topic: Topic | None) -> DeletableTopicResult | None:
+    """What is said to who may not delete the topic; None to who may, or where there is no topic and he may know it."""
+    real = topic.name if topic is not None else name
+    if (
+        real is None
+        or call.may(Operation.DELETE, Resource.CLUSTER)
+        or (topic is not None and call.may(Operation.DELETE, Resource.TOPIC, real))
+    ):
+        return None
+    described = call.may(Operation.DESCRIBE, Resource.TOPIC, real)
+    if topic is None and described:
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name is not None:
+        return _refused(name, ZERO_UUID, code, WORDS[code])
+    assert topic is not None
+    return _refused(real if described else None, topic.id, code, WORDS[code])
 
 
 def _once(results: list[Topic | DeletableTopicResult]) -> list[Topic | DeletableTopicResult]:
@@ -64,7 +89,7 @@ def _once(results: list[Topic | DeletableTopicResult]) -> list[Topic | Deletable
 def _delete(call: Call, topic: Topic) -> DeletableTopicResult:
     code = call.error_for(topic.name, ANY_PARTITION)
     if code:
-        return _refused(topic.name, topic.id, code, "Injected fault.")
+        return _refused(topic.name, topic.id, code, words_for(code))
     call.cluster.delete_topic(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 

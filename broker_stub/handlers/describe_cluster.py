@@ -3,15 +3,15 @@
 The brokers that are up, from version 2 on on request also those that are not, marked as fenced; the cluster's id; and one of the brokers
 as controller. Asked for controllers it is MISMATCHED_ENDPOINT_TYPE, for anything else UNSUPPORTED_ENDPOINT_TYPE.
 
-Leaves out: racks, controllers, and authorization: authorized operations are all that exist.
+Leaves out: racks and controllers.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
-from broker_stub.handlers.metadata import CLUSTER_OPERATIONS
+from broker_stub.handlers.metadata import cluster_operations
 from broker_stub.router import handles
-from producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
+from producer.wire import ErrorCode
 from producer.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
@@ -44,5 +44,5 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             )
             for broker in shown
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED_FOR,
+        cluster_authorized_operations=cluster_operations(call, asked=request.include_cluster_authorized_operations),
     )

@@ -3,9 +3,10 @@
 Every config of a topic or a broker, or those that are asked for by name: value, source, type, and on request the synonyms that the value
 comes from. A broker describes only itself, by its id; the empty name stands for what is set for all brokers at once. Unknown topics are
 UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST.
+Topics need DESCRIBE_CONFIGS on them, all else on the cluster.
 
 Leaves out: documentation (null), the configs of brokers that belong to what the stub has not (replication, tiered storage, KRaft, share
-groups, security), loggers (none), client metrics and groups (INVALID_REQUEST), and authorization.
+groups, security), loggers (none), client metrics and groups (INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from msgspec.structs import replace
 from broker_stub.call import Call
 from broker_stub.described_configs import broker_entries, cluster_entries, topic_entries
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation, Resource
+from broker_stub.permissions import WORDS
 from broker_stub.router import handles
 from broker_stub.topics import illegal_name
 from producer.wire import ErrorCode
@@ -28,6 +31,7 @@ from producer.wire.messages.configs import (
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, 16, 32)
+NAMED = {TOPIC: Resource.TOPIC, 32: Resource.GROUP}
 UNEXPECTED_TYPE = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
     "See the broker logs for more details."
@@ -66,6 +70,9 @@ def _described(call: Call, resource: DescribeConfigsResource, *, with_synonyms: 
 
 def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
     name, kind = resource.resource_name, resource.resource_type
+    refusal = _permission_error(call, kind, name)
+    if refusal:
+        raise Refused(refusal, WORDS[refusal])
     if kind == TOPIC:
         code = call.error_for(name, ANY_PARTITION)
         if code:
@@ -85,6 +92,12 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
         return cluster_entries(call.cluster)
     _check_broker(call, name, kind)
     return broker_entries(call.broker) if kind == BROKER else []
+
+
+def _permission_error(call: Call, kind: int, name: str) -> int:
+    if kind in NAMED:
+        return call.refusal(Operation.DESCRIBE_CONFIGS, NAMED[kind], name)
+    return call.refusal(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
 
 
 def _check_broker(call: Call, name: str, kind: int) -> None:

@@ -3,7 +3,7 @@
 State, protocol and members of each group; what a member told its assignor only while the group is stable. A group that is not there is
 Dead, and from version 6 on GROUP_ID_NOT_FOUND.
 
-Leaves out: groups of the newer protocols, and authorization: authorized operations are all that exist. Every member's host is 127.0.0.1.
+Leaves out: groups of the newer protocols. Every member's host is 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from broker_stub.call import Call
 from broker_stub.coordinators.group import Group
 from broker_stub.coordinators.states import State
-from broker_stub.handlers.group_lookups import GROUP_OPERATIONS, find_shard
+from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation, Resource
 from broker_stub.router import handles
 from producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
 from producer.wire.messages.group_admin import (
@@ -24,13 +25,14 @@ from producer.wire.messages.group_admin import (
 NOT_FOUND_SINCE = 6
 
 
-@handles(DescribeGroupsRequest, range(7))
+@handles(DescribeGroupsRequest, range(7), group=Operation.DESCRIBE)
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
-    return DescribeGroupsResponse(groups=[_described(call, group_id, operations) for group_id in request.groups])
+    with_operations = request.include_authorized_operations
+    return DescribeGroupsResponse(groups=[_described(call, group_id, with_operations=with_operations) for group_id in request.groups])
 
 
-def _described(call: Call, group_id: str, operations: int) -> DescribedGroup:
+def _described(call: Call, group_id: str, *, with_operations: bool) -> DescribedGroup:
+    operations = call.asker.operations(Resource.GROUP, group_id) if with_operations else OPERATIONS_NOT_ASKED_FOR
     shard, code = find_shard(call, group_id, may_be_empty=True)
     if shard is None:
         return DescribedGroup(group_id=group_id, error_code=code)

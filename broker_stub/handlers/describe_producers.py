@@ -2,19 +2,19 @@
 
 What the leader of a partition remembers of each producer: id, epoch, last sequence (-1 after a marker that raised the epoch), last
 timestamp, coordinator epoch, and where its open transaction began. Only the leader answers.
-
-Leaves out: authorization.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import leadership_error
+from broker_stub.operations import Operation
+from broker_stub.permissions import WORDS
 from broker_stub.router import handles
 from producer.wire import DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse
 
 
-@handles(DescribeProducersRequest, range(1))
+@handles(DescribeProducersRequest, range(1), topic=Operation.READ)
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
@@ -28,7 +28,9 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.cluster.find(topic, index)
     code = call.error_for(topic, index) or leadership_error(call.broker, partition)
     if code or partition is None:
-        message = None if call.cluster.topics.named(topic) is not None else "This server does not host this topic-partition."
+        known = call.cluster.topics.named(topic) is not None
+        message = None if known else "This server does not host this topic-partition."
+        message = WORDS.get(code, message)
         return PartitionResponse(partition_index=index, error_code=code, error_message=message)
     partition.expire_producers()
     return PartitionResponse(

@@ -1,18 +1,20 @@
 """DescribeTopicPartitions (75), version 0.
 
 Topics in the order of their names, at most 2000 partitions at a time and never fewer than one; where a page ends the answer says where the
-next begins. Without names it is every topic. Topics that are not there are UNKNOWN_TOPIC_OR_PARTITION, illegal names
-INVALID_TOPIC_EXCEPTION; a cursor that points to none of the topics asked for, or before the first partition, is INVALID_REQUEST for all of
-them.
+next begins. Without names it is every topic that the client may describe. Topics that are not there are UNKNOWN_TOPIC_OR_PARTITION,
+illegal names INVALID_TOPIC_EXCEPTION; a cursor that points to none of the topics asked for, or before the first partition, is
+INVALID_REQUEST for all of them.
 
-Leaves out: eligible leader replicas (there are none), and authorization: authorized operations are all that exist.
+Leaves out: eligible leader replicas (there are none).
 """
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
-from broker_stub.handlers.metadata import TOPIC_OPERATIONS
+from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.router import handles
 from broker_stub.topics import INTERNAL, Topic, illegal_name
@@ -28,7 +30,7 @@ from producer.wire.messages.cluster import (
 PARTITIONS_MAX = 2000  # the broker's max.request.partition.size.limit
 
 
-@handles(DescribeTopicPartitionsRequest, range(1))
+@handles(DescribeTopicPartitionsRequest, range(1), topic=Operation.DESCRIBE)
 def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     topics, cursor = call.cluster.topics, request.cursor
     asked = {topic.name for topic in request.topics}
@@ -38,13 +40,25 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
         return _refused(request, ErrorCode.INVALID_REQUEST)
     if "" in asked:
         return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka trips over it when it looks for authorized operations
+    hidden = [name for name in names if call.topic_refusal(name)]
+    page = _page(call, request, [name for name in names if name not in hidden])
+    if not asked or not hidden:
+        return page
+    refused = [DescribeTopicPartitionsResponseTopic(name=name, error_code=call.topic_refusal(name)) for name in hidden]
+    return replace(page, topics=page.topics + refused)
+
+
+def _page(call: Call, request: DescribeTopicPartitionsRequest, names: list[str]) -> DescribeTopicPartitionsResponse:
+    """As much of these topics as the client wants at a time."""
+    topics, cursor = call.cluster.topics, request.cursor
+    start = cursor.topic_name if cursor is not None else ""
     room = max(min(PARTITIONS_MAX, request.response_partition_limit), 1)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         topic = topics.named(name)
         code = call.error_for(name, ANY_PARTITION)
         if topic is None or code:
-            answers.append(_without_partitions(name, code or _unknown(name)))
+            answers.append(_without_partitions(call, name, code or _unknown(name)))
             continue
         first = cursor.partition_index if cursor is not None and name == start else 0
         partitions = topic.partitions[first : first + room]
@@ -70,9 +84,12 @@ def _unknown(name: str) -> int:
     return ErrorCode.INVALID_TOPIC_EXCEPTION if illegal_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _without_partitions(name: str, code: int) -> DescribeTopicPartitionsResponseTopic:
+def _without_partitions(call: Call, name: str, code: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        name=name, error_code=code, is_internal=name in INTERNAL, topic_authorized_operations=TOPIC_OPERATIONS
+        name=name,
+        error_code=code,
+        is_internal=name in INTERNAL,
+        topic_authorized_operations=call.asker.operations(Resource.TOPIC, name),
     )
 
 
@@ -83,7 +100,7 @@ def _topic(call: Call, topic: Topic, partitions: list[Partition]) -> DescribeTop
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=[_partition(each, live) for each in partitions],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=call.asker.operations(Resource.TOPIC, topic.name),
     )
 
 

@@ -4,13 +4,15 @@ Has the first replica of each partition lead (type 0); null is every partition, 
 done. A partition that is led so already is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. Any
 broker takes the request.
 
-Leaves out: unclean elections (type 1): where no replica in sync is left it is ELIGIBLE_LEADERS_NOT_AVAILABLE; and authorization.
+Leaves out: unclean elections (type 1): where no replica in sync is left it is ELIGIBLE_LEADERS_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.operations import Operation
 from broker_stub.partitions import NO_LEADER, Partition
+from broker_stub.permissions import INJECTED, needs_words
 from broker_stub.router import handles
 from producer.wire import ErrorCode
 from producer.wire.messages.replicas import (
@@ -30,12 +32,12 @@ MESSAGES = {
 }
 
 
-@handles(ElectLeadersRequest, range(3))
+@handles(ElectLeadersRequest, range(3), cluster=Operation.ALTER)
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    if call.error and call.version >= ERROR_SINCE:
-        return ElectLeadersResponse(error_code=call.error)
+    if call.error and (call.version >= ERROR_SINCE or call.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        return _refused(call, request, call.error, needs_words(call.error, "ElectLeaders", Operation.ALTER))
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return _unknown_type(request)
+        return _refused(call, request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topic_partitions is not None:
         return ElectLeadersResponse(
             replica_election_results=[_topic(call, request.election_type, each) for each in request.topic_partitions]
@@ -53,10 +55,9 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
     )
 
 
-def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    code, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+def _refused(call: Call, request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
     return ElectLeadersResponse(
-        error_code=code,
+        error_code=code if call.version >= ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[
             ReplicaElectionResult(
                 topic=topic.topic,
@@ -76,7 +77,7 @@ def _topic(call: Call, election_type: int, asked: TopicPartitions) -> ReplicaEle
 def _partition(call: Call, election_type: int, name: str, index: int) -> PartitionResult:
     code = call.error_for(name, index)
     if code:
-        return PartitionResult(partition_id=index, error_code=code, error_message="Injected fault.")
+        return PartitionResult(partition_id=index, error_code=code, error_message=INJECTED)
     topic = call.cluster.topics.named(name)
     partition = topic.partition(index) if topic is not None else None
     if partition is None:

@@ -13,6 +13,7 @@ Leaves out: followers (a replica id is passed over, and so is what only follower
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.operations import Operation
 from broker_stub.reading import FETCH_BYTES_MAX, Reading
 from broker_stub.router import Instead, Result, handles
 from broker_stub.sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, Session
@@ -22,7 +23,7 @@ BY_ID_SINCE = 13
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
-@handles(FetchRequest, range(4, 19))
+@handles(FetchRequest, range(4, 19), topic=Operation.READ)
 def fetch(call: Call, request: FetchRequest) -> Result:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refused(call, request)

@@ -2,9 +2,9 @@
 
 The coordinator of a group or a transactional id is the leader of partition abs(hash(key)) % n of an internal topic, which is created when
 it is first asked for. Up to version 3 one key, from version 4 on many; a key named twice is answered twice. Messages are where Kafka has
-them.
+them. A key needs DESCRIBE on its group or transactional id.
 
-Leaves out: share groups (INVALID_REQUEST) and authorization. Nothing is written to the internal topics yet, and no transaction API is
+Leaves out: share groups (INVALID_REQUEST). Nothing is written to the internal topics yet, and no transaction API is
 served.
 """
 
@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from broker_stub.call import Call
 from broker_stub.coordinators.placement import partition_for
+from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER
+from broker_stub.permissions import WORDS
 from broker_stub.router import handles
 from producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
 
 SHARE = 2
 BATCHED_SINCE = 4
+RESOURCES = {0: Resource.GROUP, 1: Resource.TRANSACTIONAL_ID}
 TOPIC_OF = {0: "__consumer_offsets", 1: "__transaction_state"}
 
 
@@ -28,7 +31,7 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
     one = _coordinator(call, request.key, request.key_type)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or error_name(one.error_code),
+        error_message=one.error_message or WORDS.get(one.error_code) or error_name(one.error_code),
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -36,8 +39,9 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
-    if call.error:
-        return _failed(key, call.error)
+    code = call.error or (call.refusal(Operation.DESCRIBE, RESOURCES[key_type], key) if key_type in RESOURCES else ErrorCode.NONE)
+    if code:
+        return _failed(key, code)
     if key_type not in TOPIC_OF:
         return _failed(key, ErrorCode.INVALID_REQUEST, "" if key_type == SHARE else f"unknown key type {key_type}")
     topic = call.cluster.internal_topic(TOPIC_OF[key_type])

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from broker_stub.call import Call
     from broker_stub.coordinators.groups import Shard
 
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))  # read, delete, describe, and both of configs
-
 
 def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tuple[Shard | None, int]:
-    """The shard of the group, or why this broker has none."""
-    if call.error:
-        return None, call.error
+    """The shard of the group, or why this broker has none, or none for this client."""
+    code = call.group_error(group_id)
+    if code:
+        return None, code
     if not group_id and not may_be_empty:
         return None, ErrorCode.INVALID_GROUP_ID
     try:

@@ -3,18 +3,19 @@
 Keeps a member's session for as long as it said in JoinGroup. While the group prepares a rebalance the answer is REBALANCE_IN_PROGRESS, and
 the session is kept all the same.
 
-Leaves out: members of the newer protocols (KIP-848), and authorization.
+Leaves out: members of the newer protocols (KIP-848).
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 
-@handles(HeartbeatRequest, range(5))
+@handles(HeartbeatRequest, range(5), group=Operation.READ)
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     shard, code = find_shard(call, request.group_id)
     return HeartbeatResponse(error_code=shard.groups.heartbeat(request) if shard is not None else code)

@@ -4,7 +4,7 @@ Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3)
 `validate_only` changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST,
 an operation that is none fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
 
-Leaves out: everything but topics (INVALID_REQUEST), policies, and authorization.
+Leaves out: everything but topics (INVALID_REQUEST), and policies.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from broker_stub.call import Call
 from broker_stub.config_changes import Refusal, answer_about, request_refusal, topic_refusal
 from broker_stub.described_configs import Type, type_of
 from broker_stub.faults import ANY_PARTITION
+from broker_stub.operations import Operation
+from broker_stub.permissions import WORDS
 from broker_stub.router import handles
 from broker_stub.topic_configs import TOPIC_CONFIGS
 from producer.wire import ErrorCode
@@ -29,7 +31,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
-@handles(IncrementalAlterConfigsRequest, range(2))
+@handles(IncrementalAlterConfigsRequest, range(2), topic=Operation.ALTER_CONFIGS)
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     refusals = [_request_refusal(each, twice=named[each.resource_type, each.resource_name] > 1) for each in request.resources]
@@ -57,7 +59,7 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
     cluster, name = call.cluster, resource.resource_name
     code = call.error_for(name, ANY_PARTITION)
     if code:
-        return Refusal(code, None)
+        return Refusal(code, WORDS.get(code))
     topic = cluster.topics.named(name)
     overrides = dict(topic.overrides) if topic is not None else {}
     for config in resource.configs:

@@ -6,7 +6,7 @@ group is stable and its protocol stays, and fence who has the old id (KIP-345); 
 assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, which is 0 here unless the cluster's
 config says otherwise. Members that do not come back within the rebalance timeout are out.
 
-Leaves out: groups of the newer protocols (KIP-848) and their conversion, and authorization.
+Leaves out: groups of the newer protocols (KIP-848) and their conversion.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from broker_stub.call import Call
 from broker_stub.coordinators.answers import no_join
 from broker_stub.handlers.group_lookups import caller_of, find_shard
+from broker_stub.operations import Operation
 from broker_stub.parked import Parked
 from broker_stub.router import Result, handles
 from producer.wire import ErrorCode
@@ -25,7 +26,7 @@ REBALANCE_TIMEOUT_SINCE = 1
 NO_PROTOCOL_IS_NULL_SINCE = 7
 
 
-@handles(JoinGroupRequest, range(10))
+@handles(JoinGroupRequest, range(10), group=Operation.READ)
 def join_group(call: Call, request: JoinGroupRequest) -> Result:
     config = call.cluster.config
     shortest_ms, longest_ms = int(config["group.min.session.timeout.ms"]), int(config["group.max.session.timeout.ms"])
@@ -33,8 +34,9 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
     if code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR) and not shortest_ms <= request.session_timeout_ms <= longest_ms:
         code = ErrorCode.INVALID_SESSION_TIMEOUT
     if shard is None or code:
-        # Kafka names the member only in what it refuses before it looks for the group.
-        member_id = "" if code == ErrorCode.NOT_COORDINATOR else request.member_id
+        # Kafka names the member only in what it refuses before it looks for the group, but not where it looks at permissions.
+        unnamed = (ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        member_id = "" if code in unnamed else request.member_id
         return _in_version(call, no_join(code, member_id))
     if call.version < REBALANCE_TIMEOUT_SINCE:
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)

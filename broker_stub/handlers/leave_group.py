@@ -3,7 +3,7 @@
 Takes a member out, from version 3 on several, also static ones by their instance id alone; the rest rebalances. Up to version 2 the error
 is the answer's own, later each member's.
 
-Leaves out: members of the newer protocols (KIP-848), and authorization.
+Leaves out: members of the newer protocols (KIP-848).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from broker_stub.call import Call
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 BATCHED_SINCE = 3
 
 
-@handles(LeaveGroupRequest, range(6))
+@handles(LeaveGroupRequest, range(6), group=Operation.READ)
 def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     shard, code = find_shard(call, request.group_id)
     if shard is None:

@@ -1,14 +1,15 @@
 """ListGroups (16), versions 0 to 5.
 
 The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on; filters of states and types
-take any case.
+take any case. They are those that the client may DESCRIBE, or all of them if it may DESCRIBE the cluster.
 
-Leaves out: every type but the classic one, and authorization.
+Leaves out: every type but the classic one.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.operations import Operation, Resource
 from broker_stub.router import handles
 from producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -23,7 +24,13 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     types = {each.lower() for each in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
-    groups = [group for shard in call.cluster.groups.shards_of(call.broker.node_id) for group in shard.groups.groups.values()]
+    every = call.may(Operation.DESCRIBE, Resource.CLUSTER)
+    groups = [
+        group
+        for shard in call.cluster.groups.shards_of(call.broker.node_id)
+        for group in shard.groups.groups.values()
+        if every or call.may(Operation.DESCRIBE, Resource.GROUP, group.id)
+    ]
     return ListGroupsResponse(
         groups=[
             ListedGroup(

@@ -14,6 +14,7 @@ from collections import Counter
 
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import leadership_error
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire import (
     ErrorCode,
@@ -21,6 +22,7 @@ from producer.wire import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -30,23 +32,25 @@ TIERED = (-5, -6)
 EPOCH_SINCE = 4
 
 
-@handles(ListOffsetsRequest, range(1, 12))
+@handles(ListOffsetsRequest, range(1, 12), topic=Operation.DESCRIBE)
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _failed(index, ErrorCode.INVALID_REQUEST)
-                    if named[topic.name, index] > 1
-                    else _partition(call, topic.name, asked, committed=committed)
-                    for index, asked in {each.partition_index: each for each in topic.partitions}.items()
-                ],
-            )
-            for topic in request.topics
-        ]
+    return ListOffsetsResponse(topics=[_topic(call, topic, named, committed=committed) for topic in request.topics])
+
+
+def _topic(call: Call, topic: ListOffsetsTopic, named: Counter[tuple[str, int]], *, committed: bool) -> ListOffsetsTopicResponse:
+    refusal = call.topic_refusal(topic.name)
+    if refusal:
+        return ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(each.partition_index, refusal) for each in topic.partitions])
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            _failed(index, ErrorCode.INVALID_REQUEST)
+            if named[topic.name, index] > 1
+            else _partition(call, topic.name, asked, committed=committed)
+            for index, asked in {each.partition_index: each for each in topic.partitions}.items()
+        ],
     )
 
 

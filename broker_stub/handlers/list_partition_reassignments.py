@@ -2,16 +2,19 @@
 
 No partition is ever on the move here, so the list is empty.
 
-Leaves out: AlterPartitionReassignments, and authorization.
+Leaves out: AlterPartitionReassignments.
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.operations import Operation
+from broker_stub.permissions import needs_words
 from broker_stub.router import handles
 from producer.wire.messages.replicas import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 
 
-@handles(ListPartitionReassignmentsRequest, range(1))
+@handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=call.error, error_message=None)
+    message = needs_words(call.error, "ListPartitionReassignments", Operation.DESCRIBE) if call.error else None
+    return ListPartitionReassignmentsResponse(error_code=call.error, error_message=message)

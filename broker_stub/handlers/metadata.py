@@ -6,7 +6,10 @@ as on Kafka 4: the client asks again. It gets the cluster's default numbers of p
 partition without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If any id is given, names in the
 same request are passed over, as Kafka does. REBOOTSTRAP_REQUIRED, which only a fault brings about, is the whole answer from version 13 on.
 
-Leaves out: racks, listeners (every broker has one), and authorization: authorized operations are all that exist.
+Topics need DESCRIBE: without it they are left out where all are asked for, and TOPIC_AUTHORIZATION_FAILED where they are named, whether
+they exist or not. One that would be created needs CREATE on it or on the cluster, too.
+
+Leaves out: racks and listeners (every broker has one).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from uuid import UUID
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
 from broker_stub.handlers.create_topics import why_not
+from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.router import handles
 from broker_stub.topics import INTERNAL, INTERNAL_PARTITIONS, Topic, illegal_name
@@ -37,18 +41,15 @@ if TYPE_CHECKING:
 
 BY_ID_SINCE = 12
 ERROR_SINCE = 13
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))  # read to alter configs, as in Kafka's AclOperation
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
-@handles(MetadataRequest, range(14))
+@handles(MetadataRequest, range(14), topic=Operation.DESCRIBE)
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     cluster = call.cluster
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED_FOR
     asked = request.topics
     error = ErrorCode.NONE
     if asked is None or (call.version == 0 and not asked):
-        topics = [_known(call, topic, operations) for topic in cluster.topics]
+        topics = [_known(call, request, topic) for topic in cluster.topics if not call.topic_refusal(topic.name)]
     elif call.version < BY_ID_SINCE and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
         topics = [_none(ErrorCode.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id) for each in asked]
     elif not any(each.topic_id != ZERO_UUID for each in asked) and any(each.name is None for each in asked):
@@ -56,7 +57,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         error = ErrorCode.UNKNOWN_SERVER_ERROR
         topics = [_none(ErrorCode.UNKNOWN_SERVER_ERROR, name=each.name or "") for each in asked]
     else:
-        topics = _asked_for(call, request, asked, operations)
+        topics = _asked_for(call, request, asked)
     if call.version >= ERROR_SINCE and any(topic.error_code == ErrorCode.REBOOTSTRAP_REQUIRED for topic in topics):
         return MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     live = cluster.live
@@ -68,37 +69,62 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         cluster_id=cluster.cluster_id,
         controller_id=live[0] if live else -1,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED_FOR,
+        cluster_authorized_operations=cluster_operations(call, asked=request.include_cluster_authorized_operations),
         error_code=error,
     )
 
 
-def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequestTopic], operations: int) -> list[MetadataResponseTopic]:
+def cluster_operations(call: Call, *, asked: bool) -> int:
+    """What the client may do to the cluster, if it wants to know; nothing is told to who may not describe it."""
+    if not asked:
+        return OPERATIONS_NOT_ASKED_FOR
+    return call.asker.operations(Resource.CLUSTER) if call.may(Operation.DESCRIBE, Resource.CLUSTER) else 0
+
+
+def _operations(call: Call, request: MetadataRequest, topic: str) -> int:
+    asked = request.include_topic_authorized_operations
+    return call.asker.operations(Resource.TOPIC, topic) if asked else OPERATIONS_NOT_ASKED_FOR
+
+
+def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
     cluster = call.cluster
     ids = dict.fromkeys(each.topic_id for each in asked if each.topic_id != ZERO_UUID)
     if ids:
         found = [cluster.topics.with_id(topic_id) or topic_id for topic_id in ids]
         return [
-            _none(ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=each) if isinstance(each, UUID) else _known(call, each, operations)
+            _none(ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=each)
+            if isinstance(each, UUID)
+            else _none(refusal, name=None, topic_id=each.id)
+            if (refusal := call.topic_refusal(each.name))
+            else _known(call, request, each)
             for each in found
         ]
     may_create = cluster.auto_create_topics and (call.version < 4 or request.allow_auto_topic_creation)
     topics = []
     for name in dict.fromkeys(each.name or "" for each in asked):
         topic = cluster.topics.named(name)
-        topics.append(_known(call, topic, operations) if topic is not None else _unknown(call, name, may_create=may_create))
+        refusal = call.topic_refusal(name)
+        if refusal:
+            topics.append(_none(refusal, name=name, internal=False))
+        elif topic is not None:
+            topics.append(_known(call, request, topic))
+        else:
+            topics.append(_unknown(call, request, name, may_create=may_create))
     return topics
 
 
-def _unknown(call: Call, name: str, *, may_create: bool) -> MetadataResponseTopic:
+def _unknown(call: Call, request: MetadataRequest, name: str, *, may_create: bool) -> MetadataResponseTopic:
     injected = call.error_for(name, ANY_PARTITION)
     if injected:
         return _none(injected, name=name)
+    if may_create and not call.may(Operation.CREATE, Resource.CLUSTER) and not call.may(Operation.CREATE, Resource.TOPIC, name):
+        return _none(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    operations = _operations(call, request, name)
     if illegal_name(name):
-        return _none(ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
+        return _none(ErrorCode.INVALID_TOPIC_EXCEPTION, name=name, operations=operations)
     if may_create:
         _create(call.cluster, name)
-    return _none(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    return _none(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, operations=operations)
 
 
 def _create(cluster: Cluster, name: str) -> None:
@@ -111,7 +137,7 @@ def _create(cluster: Cluster, name: str) -> None:
         cluster.create_topic(name, partitions=partitions, replication_factor=replication_factor)
 
 
-def _known(call: Call, topic: Topic, operations: int) -> MetadataResponseTopic:
+def _known(call: Call, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
     injected = call.error_for(topic.name, ANY_PARTITION)
     if injected:
         return _none(injected, name=topic.name, topic_id=topic.id)
@@ -121,7 +147,7 @@ def _known(call: Call, topic: Topic, operations: int) -> MetadataResponseTopic:
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=[_partition(partition, live) for partition in topic.partitions],
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_operations(call, request, topic.name),
     )
 
 
@@ -137,5 +163,13 @@ def _partition(partition: Partition, live: list[int]) -> MetadataResponsePartiti
     )
 
 
-def _none(code: int, *, name: str | None, topic_id: UUID = ZERO_UUID) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL)
+def _none(
+    code: int, *, name: str | None, topic_id: UUID = ZERO_UUID, internal: bool = True, operations: int = OPERATIONS_NOT_ASKED_FOR
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=internal and name in INTERNAL,
+        topic_authorized_operations=operations,
+    )

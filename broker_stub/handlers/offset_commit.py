@@ -4,7 +4,7 @@ Topics and partitions are checked first, then whether the committer belongs to t
 anybody while the group is empty. A group that is not there is made for one that names no generation; else it is ILLEGAL_GENERATION, from
 version 9 on GROUP_ID_NOT_FOUND. From version 10 on topics go by id. A commit counts as a heartbeat.
 
-Leaves out: retention (`retention_time_ms` is passed over and offsets never expire), members of the newer protocols, and authorization.
+Leaves out: retention (`retention_time_ms` is passed over and offsets never expire) and members of the newer protocols.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
 from broker_stub.coordinators.store import Committed
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire import ErrorCode
 from producer.wire.messages.group_offsets import (
@@ -29,7 +30,7 @@ from producer.wire.messages.group_offsets import (
 BY_ID_SINCE = 10
 
 
-@handles(OffsetCommitRequest, range(2, 11))
+@handles(OffsetCommitRequest, range(2, 11), group=Operation.READ, topic=Operation.READ)
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     commit = _Commit(call, request)
     return OffsetCommitResponse(
@@ -57,8 +58,13 @@ class _Commit:
     def partition(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
         topics, by_id = self._call.cluster.topics, self._call.version >= BY_ID_SINCE
         topic = topics.with_id(asked.topic_id) if by_id else topics.named(asked.name)
+        code = self._call.group_error(self._request.group_id)
+        if code:
+            return code
+        if topic is None and by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
         if topic is None:
-            return self._call.error or (ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self._call.topic_refusal(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         code = self._call.error_for(topic.name, each.partition_index)
         if not code and topic.partition(each.partition_index) is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -4,7 +4,7 @@ Forgets committed offsets of a group, but not of topics that a member may be rea
 does not speak the consumer protocol is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; either is the answer to the whole
 request.
 
-Leaves out: transactional offsets, groups of the newer protocols, and authorization.
+Leaves out: transactional offsets and groups of the newer protocols.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire import ErrorCode
 from producer.wire.messages.group_offsets import (
@@ -22,7 +23,7 @@ from producer.wire.messages.group_offsets import (
 )
 
 
-@handles(OffsetDeleteRequest, range(1))
+@handles(OffsetDeleteRequest, range(1), group=Operation.DELETE, topic=Operation.READ)
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     shard, code = find_shard(call, request.group_id)
     code = code or (shard.offsets.delete_error(request.group_id) if shard is not None else code)

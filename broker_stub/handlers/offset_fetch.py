@@ -2,9 +2,9 @@
 
 The committed offsets of a group, from version 8 on of several groups; for null topics all that there are. A group or a partition without
 an offset is answered with offset -1 and no error. From version 10 on topics go by id: an unknown one is UNKNOWN_TOPIC_ID, and where all
-are asked for, topics that are gone are left out.
+are asked for, topics that are gone, or that the client may not describe, are left out.
 
-Leaves out: transactional offsets (`require_stable` has nothing to wait for), members of the newer protocols, and authorization.
+Leaves out: transactional offsets (`require_stable` has nothing to wait for) and members of the newer protocols.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
 from broker_stub.coordinators.store import Committed
 from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.operations import Operation
 from broker_stub.router import handles
 from producer.wire import ZERO_UUID, ErrorCode
 from producer.wire.messages.group_offsets import (
@@ -35,7 +36,7 @@ BY_ID_SINCE = 10
 NOTHING = Committed(-1, -1, "", ZERO_UUID)
 
 
-@handles(OffsetFetchRequest, range(1, 11))
+@handles(OffsetFetchRequest, range(1, 11), group=Operation.DESCRIBE, topic=Operation.DESCRIBE)
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= BATCHED_SINCE:
         return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
@@ -95,6 +96,8 @@ def _topic(call: Call, shard: Shard, group_id: str, asked: OffsetFetchRequestTop
 def _every(call: Call, shard: Shard, group_id: str) -> list[OffsetFetchResponseTopics]:
     answers = []
     for name, offsets in shard.offsets.every(group_id):
+        if call.topic_refusal(name):
+            continue
         topic = call.cluster.topics.named(name)
         topic_id: UUID = topic.id if topic is not None else ZERO_UUID
         if call.version < BY_ID_SINCE or topic_id != ZERO_UUID:

@@ -1,16 +1,19 @@
 """OffsetForLeaderEpoch (23), versions 2 to 4.
 
 The largest epoch up to the one asked for, and where it ended; both -1 where nobody can tell. A consumer finds out with it whether what it
-has read is still in the log (KIP-320). Only the leader answers, and only who believes in its epoch.
+has read is still in the log (KIP-320). Only the leader answers, and only who believes in its epoch. It
+needs DESCRIBE on the topic, or CLUSTER_ACTION.
 
-Leaves out: followers' requests (they are answered as a consumer's), and authorization.
+Leaves out: followers' requests (they are answered as a consumer's).
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import leadership_error
+from broker_stub.operations import Operation, Resource
 from broker_stub.router import handles
+from producer.wire import ErrorCode
 from producer.wire.messages.epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -32,8 +35,19 @@ def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) ->
 
 def _end(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = call.cluster.find(topic, asked.partition)
-    code = call.error_for(topic, asked.partition) or leadership_error(call.broker, partition, asked.current_leader_epoch)
+    code = (
+        call.error_for(topic, asked.partition)
+        or _refusal(call, topic)
+        or leadership_error(call.broker, partition, asked.current_leader_epoch)
+    )
     if code or partition is None:
         return EpochEndOffset(partition=asked.partition, error_code=code)
     epoch, end_offset = partition.log.end_offset_for(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def _refusal(call: Call, topic: str) -> int:
+    """Followers asked for it first, and may still."""
+    return (
+        ErrorCode.NONE if call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER) else call.refusal(Operation.DESCRIBE, Resource.TOPIC, topic)
+    )

@@ -6,7 +6,9 @@ fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and no
 says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 is never answered; if anything is wrong
 the connection is closed. From version 13 on topics go by id.
 
-Leaves out: authorization, quotas, and the transaction coordinator (a transactional batch needs a transactional id and nothing more).
+Transactional records need WRITE on the transactional id, too.
+
+Leaves out: quotas, and the transaction coordinator (a transactional batch needs a transactional id and nothing more).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from broker_stub.handlers.lookups import current_leader, endpoints
 from broker_stub.handlers.produced import Unreadable, is_transactional, request_error
 from broker_stub.log.errors import AppendRefused
 from broker_stub.log.producers import Origin
+from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import Partition
 from broker_stub.router import Instead, handles
 from broker_stub.topics import INTERNAL, Topic
@@ -46,7 +49,7 @@ ADMIN_CLIENT = "__admin_client"
 _WITHOUT_START = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
 
 
-@handles(ProduceRequest, range(3, 14), advertised_min=0)
+@handles(ProduceRequest, range(3, 14), advertised_min=0, topic=Operation.WRITE)
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
     pending: list[Pending] = []
     try:
@@ -54,7 +57,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
     except Unreadable as error:
         responses = _all(request, partial(_failed, code=error.code, message=error.message))
     else:
-        if transactional and request.transactional_id is None:
+        if transactional and not _may_write_as(call, request.transactional_id):
             responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         else:
             responses = [_topic(call, request.acks, topic, pending) for topic in _merged(request.topic_data)]
@@ -66,6 +69,10 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
         Writing(call, response, pending, timeout_ms=request.timeout_ms)
         return Instead.LATER
     return response
+
+
+def _may_write_as(call: Call, transactional_id: str | None) -> bool:
+    return transactional_id is not None and call.may(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
 
 
 def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceResponse]) -> list[TopicProduceResponse]:
@@ -92,7 +99,7 @@ def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
 def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending]) -> TopicProduceResponse:
     by_id = call.version >= BY_ID_SINCE
     topic = call.cluster.topics.with_id(asked.topic_id) if by_id else call.cluster.topics.named(asked.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else call.topic_refusal(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicProduceResponse(
         name=asked.name,
         topic_id=asked.topic_id,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker_stub.acls import Acl
 from broker_stub.coordinators.store import Committed
 from broker_stub.faults import Fault, Rule
 from broker_stub.owners import groups_of
@@ -14,6 +15,7 @@ from broker_stub.router import served
 from producer import wire
 from producer.wire import Api, ErrorCode
 from producer.wire.messages import (
+    acls,
     cluster,
     configs,
     epochs,
@@ -69,6 +71,24 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.OFFSET_FOR_LEADER_EPOCH: epochs.OffsetForLeaderEpochRequest(
         topics=[epochs.OffsetForLeaderTopic(topic="t", partitions=[epochs.OffsetForLeaderPartition()])]
     ),
+    Api.DESCRIBE_ACLS: acls.DescribeAclsRequest(
+        resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, operation=1, permission_type=1
+    ),
+    Api.CREATE_ACLS: acls.CreateAclsRequest(
+        creations=[acls.AclCreation(resource_type=TOPIC, resource_name="t", principal="User:bob", host="*", operation=3, permission_type=3)]
+    ),
+    Api.DELETE_ACLS: acls.DeleteAclsRequest(
+        filters=[
+            acls.DeleteAclsFilter(
+                resource_type_filter=TOPIC,
+                resource_name_filter="t",
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+        ]
+    ),
     Api.DESCRIBE_CONFIGS: configs.DescribeConfigsRequest(
         resources=[configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)]
     ),
@@ -108,13 +128,15 @@ AT_START = {
 
 BY_NAME = {Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9}
 POINTS = pytest.mark.parametrize("point", ["before", "after_append", "reply"])
-ABOUT_TOPICS = [api for api in REQUESTS if api not in (Api.ELECT_LEADERS,) and "'t'" in repr(REQUESTS[api])]
+ABOUT_TOPICS = [
+    api for api in REQUESTS if api not in (Api.ELECT_LEADERS, Api.CREATE_ACLS, Api.DELETE_ACLS) and "'t'" in repr(REQUESTS[api])
+]
 
 
 @pytest.fixture
 def world() -> Groups:
-    """A topic, a group with a member and one without."""
-    world = Groups()
+    """A topic, a group with a member and one without; everybody may do everything."""
+    world = Groups(super_users=["ANONYMOUS"], acls=[Acl.allow("alice", "READ", topic="t")])
     world.topic()
     world.stable("a")
     world.commit("t", 1, group="empty")
@@ -151,7 +173,9 @@ def state(world: Groups) -> Any:
     """What these requests could change."""
     topics = {topic.name: (len(topic.partitions), dict(topic.overrides)) for topic in world.cluster.topics}
     known = {group for shard in world.cluster.groups.shards_of(1) for group in shard.groups.groups}
-    return topics, known, world.committed("t"), world.committed("t", group="empty")
+    authorizer = world.cluster.authorizer
+    assert authorizer is not None
+    return topics, known, world.committed("t"), world.committed("t", group="empty"), authorizer.acls
 
 
 def test_every_api_is_here() -> None:

@@ -4,6 +4,8 @@ SASL, SASL_TLS       every mechanism, without and with TLS
 BRIEF, BRIEF_TLS     the same with sessions of SESSION_MS
 TLS, MUTUAL          TLS; MUTUAL wants a client certificate
 EXPIRED, ELSEWHERE   TLS with a certificate that has expired, or is for another host
+
+Everybody may do everything to what no ACL is about, and bob and who is anonymous to all.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ def secure_kafka(authority: Authority, *, brokers: int = 1, **more: Any) -> Kafk
         "ssl.truststore.location": authority.cafile,
         "listener.name.mutual.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:bob",
+        "allow.everyone.if.no.acl.found": "true",
     }
     for listener, certificate in (("expired", authority.issue("127.0.0.1", expired=True)), ("elsewhere", authority.issue("kafka.example"))):
         config[f"listener.name.{listener}.ssl.keystore.type"] = "PEM"

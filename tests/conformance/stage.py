@@ -12,11 +12,19 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from producer import wire
+from producer.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from tests.conformance import batches
 from tests.conformance.raw import Closed, Link, Silent
 from tests.waiting import until
 
 READY_TIMEOUT_S = 30.0
+SUPER_USER = "admin"
+PASSWORD = "secret"  # everybody's, on a broker that has users
 # Kafka 4.0 removed the versions below these (KIP-896); the wire has them still, for older brokers.
 OLDEST = {
     wire.Api.PRODUCE: 3,
@@ -27,6 +35,9 @@ OLDEST = {
     wire.Api.CREATE_TOPICS: 2,
     wire.Api.DELETE_TOPICS: 1,
     wire.Api.OFFSET_FOR_LEADER_EPOCH: 2,
+    wire.Api.DESCRIBE_ACLS: 1,
+    wire.Api.CREATE_ACLS: 1,
+    wire.Api.DELETE_ACLS: 1,
     wire.Api.DESCRIBE_CONFIGS: 1,
 }
 SPOKEN = {api: range(OLDEST.get(api, 0), wire.REQUESTS[api].versions.stop) for api in sorted(map(wire.Api, wire.REQUESTS))}
@@ -39,6 +50,8 @@ class Target(Protocol):
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]: ...
+    @property
+    def guarded(self) -> bool: ...
     def stop(self, node: int, *, clean: bool) -> None: ...
     def start(self, node: int) -> None: ...
 
@@ -60,19 +73,23 @@ class Case:
     rows: tuple[str, ...]
     brokers: int
     restarts: bool
+    guarded: bool
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(*rows: str, brokers: int = 1, restarts: bool = False) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Registers a case. `restarts` says that it stops brokers, so it does not share them with others that run at the same time."""
+def case(
+    *rows: str, brokers: int = 1, restarts: bool = False, guarded: bool = False
+) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Registers a case. `restarts` says that it stops brokers, so it does not share them with others that run at the same time; `guarded`
+    that its broker has users and asks its authorizer what each of them may do."""
 
     def register(play: Callable[[Any], None]) -> Callable[[Any], None]:
         area = play.__module__.rpartition(".")[2]
         name = f"{area}.{play.__name__}"
         assert name not in CASES, f"two cases are called {name}"
-        CASES[name] = Case(name, area, play, rows, brokers, restarts)
+        CASES[name] = Case(name, area, play, rows, brokers, restarts, guarded)
         return play
 
     return register
@@ -86,7 +103,8 @@ class Stage:
         self.target = target
         self.notes: dict[str, str] = {}
         self.nodes = sorted(target.addresses)
-        self._links: dict[int, Link] = {}
+        self.user = SUPER_USER if target.guarded else ""
+        self._links: dict[tuple[str, int], Link] = {}
         self._kept: list[Link] = []
         self._topics: dict[str, Topic] = {}
         self._pids: dict[int, str] = {}
@@ -107,7 +125,10 @@ class Stage:
 
     def open(self, node: int | None = None, **options: Any) -> Link:
         """A connection of its own; the caller closes it."""
-        return Link(self.target.addresses[self.nodes[0] if node is None else node], **options)
+        link = Link(self.target.addresses[self.nodes[0] if node is None else node], **options)
+        if self.user:
+            _log_in(link, self.user)
+        return link
 
     def keep(self, link: Link) -> None:
         """Closes that connection, too, when the case is over."""
@@ -116,13 +137,13 @@ class Stage:
     def ask(self, request: wire.Message, version: int, kind: type[Answer], *, node: int | None = None) -> Answer:
         """Asks on the shared connection to that node; `Closed` and `Silent` are for the caller to note."""
         node = self.nodes[0] if node is None else node
-        link = self._links.get(node)
+        link = self._links.get((self.user, node))
         if link is None:
-            link = self._links[node] = self.open(node)
+            link = self._links[self.user, node] = self.open(node)
         try:
             answer = link.ask(request, version)
         except (Closed, Silent):
-            self._links.pop(node).close()
+            self._links.pop((self.user, node)).close()
             raise
         assert isinstance(answer, kind)
         return answer
@@ -237,3 +258,13 @@ class Stage:
         request = wire.FetchRequest(topics=[wire.FetchTopic(topic_id=topic_id, partitions=[part])], max_bytes=1)
         answer = self.ask(request, 13, wire.FetchResponse, node=node)
         return answer.error_code == 0 and answer.responses[0].partitions[0].error_code in (0, wire.ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def _log_in(link: Link, user: str) -> None:
+    """PLAIN; the user's password is the one of all of them."""
+    shaken = link.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert isinstance(shaken, SaslHandshakeResponse), shaken
+    assert shaken.error_code == 0, wire.error_name(shaken.error_code)
+    proven = link.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{PASSWORD}".encode()), 2)
+    assert isinstance(proven, SaslAuthenticateResponse), proven
+    assert proven.error_code == 0, proven.error_message

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from broker_stub import BrokerStub
 from tests.conformance.kafka import KafkaCluster
-from tests.conformance.stage import Case, Target
+from tests.conformance.stage import PASSWORD, SUPER_USER, Case, Target
+
+GUARDED_LISTENER = "SASL"
+USERS = ("alice", "bob")  # beside the super user
 
 
 class KafkaTarget:
@@ -17,7 +21,13 @@ class KafkaTarget:
         self._cluster = cluster
 
     @property
+    def guarded(self) -> bool:
+        return bool(self._cluster.listeners)
+
+    @property
     def addresses(self) -> dict[int, tuple[str, int]]:
+        if self.guarded:
+            return {node: ("127.0.0.1", broker.other_ports[GUARDED_LISTENER]) for node, broker in self._cluster.brokers.items()}
         return self._cluster.addresses
 
     def stop(self, node: int, *, clean: bool) -> None:
@@ -28,21 +38,23 @@ class KafkaTarget:
 
 
 class KafkaPool:
-    """Starts a cluster for each kind of case when the first of the kind is played: shared, restarting, of three brokers.
+    """Starts a cluster for each kind of case when the first of the kind is played: shared, restarting, of three brokers, guarded.
 
     `shared` gives a broker that runs already, for the cases that need no more.
     """
 
     def __init__(self, shared: Callable[[], KafkaCluster] | None = None) -> None:
         self._shared = shared
-        self._clusters: dict[tuple[int, bool], KafkaCluster] = {}
+        self._clusters: dict[tuple[int, bool, bool], KafkaCluster] = {}
         self._stack = ExitStack()
 
     def target_for(self, case: Case) -> Target:
         # Three brokers are only ever used one case at a time, whether it stops some or not.
-        kind = (case.brokers, case.restarts and case.brokers == 1)
+        kind = (case.brokers, case.restarts and case.brokers == 1, case.guarded)
         if kind not in self._clusters:
-            if kind == (1, False) and self._shared is not None:
+            if case.guarded:
+                self._clusters[kind] = self._stack.enter_context(guarded_kafka(brokers=case.brokers))
+            elif kind == (1, False, False) and self._shared is not None:
                 self._clusters[kind] = self._shared()
             else:
                 self._clusters[kind] = self._stack.enter_context(KafkaCluster(brokers=case.brokers))
@@ -55,11 +67,30 @@ class KafkaPool:
         self._stack.close()
 
 
+def guarded_kafka(**options: Any) -> KafkaCluster:
+    """Users, and an authorizer that lets the super user do everything and the others what ACLs say. The brokers among themselves are
+    anonymous."""
+    users = " ".join(f'user_{user}="{PASSWORD}"' for user in (SUPER_USER, *USERS))
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        f"listener.name.{GUARDED_LISTENER.lower()}.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        ),
+    }
+    return KafkaCluster(listeners={GUARDED_LISTENER: "SASL_PLAINTEXT"}, config=config, **options)
+
+
 class StubTarget:
     """The stub."""
 
     def __init__(self, stub: BrokerStub) -> None:
         self._stub = stub
+
+    @property
+    def guarded(self) -> bool:
+        return self._stub.cluster.authorizer is not None
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -75,5 +106,6 @@ class StubTarget:
 @contextmanager
 def stub_for(case: Case) -> Iterator[Target]:
     """A stub of its own for one case: it starts in milliseconds."""
-    with BrokerStub(brokers=case.brokers) as stub:
+    users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
+    with BrokerStub(brokers=case.brokers, sasl=users, super_users=[SUPER_USER] if case.guarded else []) as stub:
         yield StubTarget(stub)

@@ -7,14 +7,18 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 import producer.auth
 from broker_stub import BrokerStub, Tls
-from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture
+from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
 from tests.certificates import Authority, Certificate
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
@@ -225,3 +229,70 @@ def test_kafkas_tools_on_the_stub(
             timeout=90.0,
         )
         assert shown.splitlines() == sent
+
+
+def test_what_a_producer_without_permission_says(kafka: KafkaCluster, topic: str) -> None:
+    """Which topic, or that it is the cluster, what is missing, and what to grant; on the stub it says the same."""
+    with BrokerStub(sasl=USERS, super_users=["bob"], config={"allow.everyone.if.no.acl.found": "true"}) as stub:
+        stub.create_topic(topic)
+        said = [_refusals(where, topic) for where in (kafka.bootstrap_at("SASL"), stub.bootstrap)]
+    assert said[0] == said[1]
+    described, written, fatal, arrived = said[0]
+    for refusal, words in (
+        (described, (topic, "no permission to DESCRIBE the topic", "grant this client WRITE on it")),
+        (written, (f"{topic}-0", "no WRITE permission on the topic", "grant this client WRITE on it")),
+        (fatal, ("CLUSTER_AUTHORIZATION_FAILED", "grant this client WRITE on its topics", "IDEMPOTENT_WRITE on the cluster")),
+    ):
+        assert [word for word in words if word not in refusal] == []
+    assert arrived == "written"
+
+
+def _refusals(where: str, topic: str) -> list[str]:
+    """What alice is told while bob gives her one permission after the other."""
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": USERS["bob"]}
+    admin = AdminClient({"bootstrap.servers": where, "log_level": 0, **plain})
+
+    def binding(operation: AclOperation, name: str, *, user: str = "alice", denied: bool = False, cluster: bool = False) -> AclBinding:
+        kind = ResourceType.BROKER if cluster else ResourceType.TOPIC
+        permission = AclPermissionType.DENY if denied else AclPermissionType.ALLOW
+        return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
+
+    def attempt() -> str:
+        settings = ours("PLAIN", "alice")
+        with Producer(bootstrap_servers=where, security_protocol="SASL_PLAINTEXT", max_block_ms=20_000, **settings) as writer:
+            try:
+                failure = writer.send(topic, b"x").exception(WAIT_S)
+            except RecordRefused as refused:
+                failure = refused
+            return str(failure) if failure is not None else "written"
+
+    denials = [
+        binding(AclOperation.IDEMPOTENT_WRITE, "kafka-cluster", denied=True, cluster=True),
+        binding(AclOperation.WRITE, "*", denied=True),
+    ]
+    _change(admin, [binding(AclOperation.READ, topic, user="bob")])
+    said = [attempt()]
+    _change(admin, [binding(AclOperation.DESCRIBE, topic)])
+    said.append(attempt())
+    _change(admin, denials)
+    said.append(attempt())
+    _change(admin, denials, gone=True)
+    _change(admin, [binding(AclOperation.WRITE, topic)])
+    return [*said, attempt()]
+
+
+def _change(admin: AdminClient, acls: list[AclBinding], *, gone: bool = False) -> None:
+    """Makes them or takes them back, and waits until the broker knows."""
+    filters = [
+        AclBindingFilter(acl.restype, acl.name, acl.resource_pattern_type, acl.principal, acl.host, acl.operation, acl.permission_type)
+        for acl in acls
+    ]
+    done = admin.delete_acls(filters) if gone else admin.create_acls(acls)
+    for future in done.values():
+        future.result(WAIT_S)
+    for wanted in filters:
+        until(partial(_knows, admin, wanted, gone), "the broker knows")
+
+
+def _knows(admin: AdminClient, wanted: AclBindingFilter, gone: bool) -> bool:
+    return bool(admin.describe_acls(wanted).result(WAIT_S)) is not gone

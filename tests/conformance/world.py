@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.conformance.asks_acls import AclAsks
 from tests.conformance.asks_bare import BareAsks
 from tests.conformance.asks_cluster import ClusterAsks
 from tests.conformance.asks_configs import ConfigAsks
@@ -13,7 +14,7 @@ from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, BareAsks):
+class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, AclAsks, BareAsks):
     """What a case is given."""
 
 

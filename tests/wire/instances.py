@@ -22,6 +22,9 @@ REMOVED = {
     Api.CREATE_TOPICS: range(2),
     Api.DELETE_TOPICS: range(1),
     Api.OFFSET_FOR_LEADER_EPOCH: range(2),
+    Api.DESCRIBE_ACLS: range(1),
+    Api.CREATE_ACLS: range(1),
+    Api.DELETE_ACLS: range(1),
     Api.DESCRIBE_CONFIGS: range(1),
 }
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""

@@ -1,0 +1,77 @@
+"""CreateAcls (30), versions 1 to 3.
+
+Makes ACLs; one that is there already is made in silence. A resource without a name, a cluster that is not `kafka-cluster`, numbers that
+stand for nothing and a principal without a type are INVALID_REQUEST; what only filters may say (ANY, MATCH) fails the whole request with
+UNKNOWN_SERVER_ERROR, as in Kafka. Without an authorizer it is SECURITY_DISABLED.
+
+Leaves out: ACLs on delegation tokens and users are kept and decide nothing.
+"""
+
+from __future__ import annotations
+
+from broker_stub.acls import Acl, numbered
+from broker_stub.call import Call
+from broker_stub.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
+from broker_stub.permissions import needs_words
+from broker_stub.router import Instead, handles
+from producer.wire import ErrorCode
+from producer.wire.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+
+@handles(CreateAclsRequest, range(1, 4), cluster=Operation.ALTER)
+def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | Instead:
+    if any(0 in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type) for each in request.creations):
+        return Instead.CUT  # Kafka cannot parse it
+    if call.error:
+        return _every(request, call.error, needs_words(call.error, "CreateAcls", Operation.ALTER))
+    if call.cluster.authorizer is None:
+        return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    acls = [_acl(each) for each in request.creations]
+    if any(acl.pattern in (Pattern.ANY, Pattern.MATCH) or 1 in (acl.resource, acl.operation, acl.permission) for acl in acls):
+        return _every(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka trips over what only filters may say
+    reasons = [_why_not(acl) for acl in acls]
+    call.cluster.authorizer.add(acl for acl, reason in zip(acls, reasons, strict=True) if reason is None)
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=reason) if reason else AclCreationResult()
+            for reason in reasons
+        ]
+    )
+
+
+def _acl(asked: AclCreation) -> Acl:
+    return Acl(
+        principal=asked.principal,
+        operation=numbered(Operation, asked.operation),
+        resource=numbered(Resource, asked.resource_type),
+        name=asked.resource_name,
+        pattern=numbered(Pattern, asked.resource_pattern_type),
+        permission=numbered(Permission, asked.permission_type),
+        host=asked.host,
+    )
+
+
+def _why_not(acl: Acl) -> str | None:
+    """What is wrong with it, in Kafka's order and words."""
+    if acl.resource is Resource.CLUSTER and acl.name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.name:
+        return "Invalid empty resource name"
+    for what, value in (
+        ("resourceType", acl.resource),
+        ("patternType", acl.pattern),
+        ("operation", acl.operation),
+        ("permissionType", acl.permission),
+    ):
+        if not value:
+            return f"Invalid {what} UNKNOWN"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from the principal name)"
+        )
+    return None
+
+
+def _every(request: CreateAclsRequest, code: int, message: str | None) -> CreateAclsResponse:
+    """The same answer to each."""
+    return CreateAclsResponse(results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations])

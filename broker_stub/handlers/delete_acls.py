@@ -1,0 +1,61 @@
+"""DeleteAcls (31), versions 1 to 3.
+
+Deletes the ACLs that fit any of the filters, which are DescribeAcls', and names them. Without an authorizer it is SECURITY_DISABLED.
+"""
+
+from __future__ import annotations
+
+from broker_stub.acls import Filter
+from broker_stub.authorizer import Authorizer
+from broker_stub.call import Call
+from broker_stub.handlers.describe_acls import filter_of, is_unknown
+from broker_stub.operations import Operation
+from broker_stub.permissions import needs_words
+from broker_stub.router import Instead, handles
+from producer.wire import ErrorCode
+from producer.wire.messages.acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse
+
+
+@handles(DeleteAclsRequest, range(1, 4), cluster=Operation.ALTER)
+def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | Instead:
+    if any(map(is_unknown, request.filters)):
+        return Instead.CUT  # Kafka cannot parse it
+    if call.error:
+        return _every(request, call.error, needs_words(call.error, "DeleteAcls", Operation.ALTER))
+    authorizer = call.cluster.authorizer
+    if authorizer is None:
+        return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    filters = [filter_of(each) for each in request.filters]
+    results = [_matches(authorizer, wanted) for wanted in filters]
+    for wanted, result in zip(filters, results, strict=True):
+        if not result.error_code:
+            authorizer.remove(authorizer.matching(wanted))
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _matches(authorizer: Authorizer, wanted: Filter) -> DeleteAclsFilterResult:
+    """What fits, which an ACL may do for several filters."""
+    unknown = "patternFilter" if not wanted.resource or not wanted.pattern else "entryFilter"
+    if 0 in (wanted.resource, wanted.pattern, wanted.operation, wanted.permission):
+        return DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=f"Unknown {unknown}.")
+    return DeleteAclsFilterResult(
+        error_message=None,
+        matching_acls=[
+            DeleteAclsMatchingAcl(
+                error_message=None,
+                resource_type=acl.resource,
+                resource_name=acl.name,
+                pattern_type=acl.pattern,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in authorizer.matching(wanted)
+        ],
+    )
+
+
+def _every(request: DeleteAclsRequest, code: int, message: str | None) -> DeleteAclsResponse:
+    """The same answer to each."""
+    return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters])

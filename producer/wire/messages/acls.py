@@ -1,0 +1,158 @@
+"""DescribeAcls, CreateAcls and DeleteAcls: who may do what. Only brokers up to Kafka 3.9 take version 0, which knows no pattern types:
+every name in it is meant as it is written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i8, i16, i32, since
+from producer.wire.message import Message
+
+
+class DescribeAclsRequest(Message):
+    """Asks for the ACLs that fit."""
+
+    api = Api.DESCRIBE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = True
+
+    resource_type_filter: i8 = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: Annotated[i8, since(1)] = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: i8 = 0
+    permission_type: i8 = 0
+
+
+class AclDescription(WireStruct):
+    """Who may do what, or may not."""
+
+    principal: str = ""
+    host: str = ""
+    operation: i8 = 0
+    permission_type: i8 = 0
+
+
+class DescribeAclsResource(WireStruct):
+    """A pattern of names and the ACLs on it."""
+
+    resource_type: i8 = 0
+    resource_name: str = ""
+    pattern_type: Annotated[i8, since(1)] = 3
+    acls: list[AclDescription] = []
+
+
+class DescribeAclsResponse(Message):
+    """The ACLs that fit, by resource."""
+
+    api = Api.DESCRIBE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+    resources: list[DescribeAclsResource] = []
+
+
+class AclCreation(WireStruct):
+    """An ACL that shall be."""
+
+    resource_type: i8 = 0
+    resource_name: str = ""
+    resource_pattern_type: Annotated[i8, since(1)] = 3
+    principal: str = ""
+    host: str = ""
+    operation: i8 = 0
+    permission_type: i8 = 0
+
+
+class CreateAclsRequest(Message):
+    """Makes ACLs."""
+
+    api = Api.CREATE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = True
+
+    creations: list[AclCreation] = []
+
+
+class AclCreationResult(WireStruct):
+    """What became of one of them."""
+
+    error_code: i16 = 0
+    error_message: str | None = ""
+
+
+class CreateAclsResponse(Message):
+    """One answer per ACL, in the order of the request."""
+
+    api = Api.CREATE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    results: list[AclCreationResult] = []
+
+
+class DeleteAclsFilter(WireStruct):
+    """Which ACLs shall go."""
+
+    resource_type_filter: i8 = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: Annotated[i8, since(1)] = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: i8 = 0
+    permission_type: i8 = 0
+
+
+class DeleteAclsRequest(Message):
+    """Deletes the ACLs that fit any of the filters."""
+
+    api = Api.DELETE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = True
+
+    filters: list[DeleteAclsFilter] = []
+
+
+class DeleteAclsMatchingAcl(WireStruct):
+    """An ACL that is gone, or why it is not."""
+
+    error_code: i16 = 0
+    error_message: str | None = ""
+    resource_type: i8 = 0
+    resource_name: str = ""
+    pattern_type: Annotated[i8, since(1)] = 3
+    principal: str = ""
+    host: str = ""
+    operation: i8 = 0
+    permission_type: i8 = 0
+
+
+class DeleteAclsFilterResult(WireStruct):
+    """What a filter fitted."""
+
+    error_code: i16 = 0
+    error_message: str | None = ""
+    matching_acls: list[DeleteAclsMatchingAcl] = []
+
+
+class DeleteAclsResponse(Message):
+    """One answer per filter, in the order of the request."""
+
+    api = Api.DELETE_ACLS
+    versions = range(4)
+    flexible = 2
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    filter_results: list[DeleteAclsFilterResult] = []
