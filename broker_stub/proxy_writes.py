@@ -87,6 +87,9 @@ QUESTIONS: Final = frozenset(
 _NAMES = {Api.DELETE_TOPICS: ("topic_names", "name"), Api.DELETE_GROUPS: ("groups_names", "group_id")}
 """Where a request has mere names, and what an entry of the answer calls them."""
 
+_BY_PLACE = {Api.CREATE_ACLS: ("creations", "results"), Api.DELETE_ACLS: ("filters", "filter_results")}
+"""Where an answer has an entry for each entry of the request, in the same order; none of them is about a topic alone."""
+
 _IDENTITY = ("name", "topic", "topic_id", "resource_type", "resource_name", "group_id")
 """What an entry of an answer repeats of the entry of the request that it answers."""
 
@@ -119,6 +122,9 @@ def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None
 def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
     """The answer to a write with this code for everything that is covered, and nothing about the rest."""
     response = RESPONSES[request.api]()
+    if request.api in _BY_PLACE:
+        asked, results = _BY_PLACE[request.api]
+        return replace(response, **{results: [failed(_element(type(response), results)(), code) for _ in getattr(request, asked)]})
     answered = ANSWERED.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
     if answered is None or not entries:
