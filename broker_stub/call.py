@@ -51,7 +51,7 @@ class Call:
     """What a handler sees of one request, and the request's way through the points.
 
     `principal`: who sent it, as ACLs name him, and `host`: from where. `gate`: how his connection is authenticated, None on a listener
-    without SASL.
+    without SASL. `size_bytes`: of its frame.
     """
 
     __slots__ = (
@@ -70,6 +70,7 @@ class Call:
         "on_lost",
         "principal",
         "request",
+        "size_bytes",
         "version",
     )
 
@@ -85,12 +86,14 @@ class Call:
         principal: str = ANONYMOUS,
         host: str = LOCALHOST,
         gate: Gate | None = None,
+        size_bytes: int = 0,
     ) -> None:
         self.broker = broker
         self.principal = principal
         self.host = host
         self.gate = gate
         self.request = request
+        self.size_bytes = size_bytes
         self.exchange = exchange
         self.version = exchange.version
         self.errors: list[Action] = []
@@ -186,13 +189,23 @@ class Call:
         self.on_lost = None
         self.errors = []  # these were the handler's to heed; those that come now change its answer
         self._result = result
+        if self.cluster.quotas and result is not Instead.CUT:
+            self._charge()
         self._pass(Point.AFTER_APPEND, self._effected)
+
+    def _charge(self) -> None:
+        """Somebody has quotas, this client perhaps among them."""
+        response = self._result if isinstance(self._result, Message) else None
+        verdict = self.broker.throttling.charge(self, response)
+        self._throttle_ms = max(self._throttle_ms, verdict.throttle_ms)
+        if verdict.response is not None:
+            self._result = verdict.response
 
     def _effected(self) -> None:
         if isinstance(self._result, Message):
             self._pass(Point.REPLY, self._send)
         elif self._result is Instead.NOTHING and not self.errors:
-            self._end(Reply(Fate.NOTHING))
+            self._end(Reply(Fate.NOTHING, throttle_ms=self._throttle_ms))
         else:
             self._end(Reply(Fate.CUT))
         self._processed()
@@ -228,7 +241,7 @@ class Call:
             if action.kind is Kind.ERROR:
                 self.errors.append(action)
             elif action.kind is Kind.THROTTLE:
-                self._throttle_ms = action.ms
+                self._throttle_ms = max(self._throttle_ms, action.ms)
             elif action.kind is Kind.DUPLICATE:
                 if point is Point.BEFORE:
                     self._twice = True

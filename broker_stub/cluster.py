@@ -28,6 +28,7 @@ from broker_stub.log.config import LogConfig
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.pids import ProducerIds
 from broker_stub.principal import ANONYMOUS, LOCALHOST
+from broker_stub.quotas import Quotas
 from broker_stub.router import route_to
 from broker_stub.subjects import partitions_of
 from broker_stub.timers import Timers
@@ -82,6 +83,7 @@ class Cluster:
         )
         self.faults = faults or Faults()
         self.sasl = sasl
+        self.quotas = Quotas()
         self.authorizer = self._authorizer(acls, super_users)
         self.journal = Journal(journal)
         self.counters = Counters()
@@ -137,6 +139,7 @@ class Cluster:
         principal: str = ANONYMOUS,
         host: str = LOCALHOST,
         gate: Gate | None = None,
+        size_bytes: int = 0,
     ) -> Call:
         """A call that has not started: `processed` is called when the connection's next request may be."""
         exchange = Exchange(
@@ -156,7 +159,16 @@ class Cluster:
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"
         return Call(
-            broker, route, request=request, exchange=exchange, reply=reply, processed=processed, principal=principal, host=host, gate=gate
+            broker,
+            route,
+            request=request,
+            exchange=exchange,
+            reply=reply,
+            processed=processed,
+            principal=principal,
+            host=host,
+            gate=gate,
+            size_bytes=size_bytes,
         )
 
     def _gate(self) -> Gate | None:

@@ -198,6 +198,7 @@ class Link:
             principal=self.principal,
             host=self.host,
             gate=self.gate,
+            size_bytes=len(frame),
         )
         self._call.start()
 

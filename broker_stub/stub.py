@@ -19,6 +19,7 @@ from broker_stub.cluster import Cluster
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
 from broker_stub.partitions import Partition
+from broker_stub.restrictions import Restrictions
 from broker_stub.server import Server
 from broker_stub.spelling import PORT_MAX, all_spelled
 from broker_stub.topic_configs import Value, as_text
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from broker_stub.acls import Acl
     from broker_stub.auth import Sasl
-    from broker_stub.authorizer import Authorizer
     from broker_stub.tls import Path, Tls
 
 CALL_TIMEOUT_S = 10.0
@@ -39,7 +39,7 @@ CLOSE_TIMEOUT_S = 10.0
 T = TypeVar("T")
 
 
-class BrokerStub:
+class BrokerStub(Restrictions):
     """A Kafka-compatible cluster of brokers 1 to n.
 
     `port` is the first broker's, the others follow it; 0 takes free ones. `config` takes Kafka's broker configs, which are also its topics'
@@ -213,42 +213,6 @@ class BrokerStub:
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
         """Has another in-sync replica lead, by default the next; raises ValueError when there is none. Returns the new leader."""
         return self._call(lambda: self.cluster.move_leader(self._partition(topic, partition), to=to))
-
-    # Permissions
-
-    @property
-    def acls(self) -> list[Acl]:
-        """The ACLs that are in force, whoever made them."""
-        return self._call(lambda: self._authorizer().acls)
-
-    def allow(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
-        """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`; `*` is every one, and with
-        `prefixed` those whose names begin so. Returns the ACLs, for `revoke`."""
-        from broker_stub.acls import Acl
-
-        return self._add([Acl.allow(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
-
-    def deny(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
-        """Forbids them, whatever else permits them."""
-        from broker_stub.acls import Acl
-
-        return self._add([Acl.deny(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
-
-    def revoke(self, acls: Iterable[Acl]) -> None:
-        """Takes these ACLs back; those that are not there are passed over."""
-        gone = list(acls)
-        self._call(lambda: self._authorizer().remove(gone))
-
-    def _add(self, acls: list[Acl]) -> list[Acl]:
-        if not acls:
-            raise ValueError("name at least one operation, for example WRITE, or ALL")
-        self._call(lambda: self._authorizer().add(acls))
-        return acls
-
-    def _authorizer(self) -> Authorizer:
-        if self.cluster.authorizer is None:
-            raise ValueError("this stub permits everything: BrokerStub(acls=[...]) has it ask ACLs, acls=[] begins without any")
-        return self.cluster.authorizer
 
     # Brokers
 

@@ -114,6 +114,8 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "offset.metadata.max.bytes": Definition("4096", _whole(0, INT_MAX), ""),
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
+    "quota.window.num": Definition("11", _whole(1, INT_MAX), ""),
+    "quota.window.size.seconds": Definition("1", _whole(1, INT_MAX), ""),
     "replica.lag.time.max.ms": Definition("30000", _whole(1, LONG_MAX), ""),
     "super.users": Definition("", lambda value: all(":" in each for each in value.split(";") if each.strip()), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),

@@ -45,6 +45,8 @@ _WHEN_ASKED = {
     Api.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", range(2)),
     Api.LIST_PARTITION_REASSIGNMENTS: ("list_partition_reassignments", range(1)),
     Api.OFFSET_DELETE: ("offset_delete", range(1)),
+    Api.DESCRIBE_CLIENT_QUOTAS: ("describe_client_quotas", range(2)),
+    Api.ALTER_CLIENT_QUOTAS: ("alter_client_quotas", range(2)),
     Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
 }

@@ -5,6 +5,8 @@ goes to the partitions in the order of the request or session; the first that ha
 until `min_bytes` are there, `max_wait_ms` is over, or a leader changes; an error or a diverging epoch answers at once. Sessions as in
 KIP-227, topic ids from version 13 on, leader epochs and the leader's address in errors (KIP-320, KIP-595, KIP-951).
 
+With a quota no more is read than it lets through at once, and an answer that exceeds it is empty (KIP-219).
+
 Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them.
 
 Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
@@ -33,13 +35,16 @@ def fetch(call: Call, request: FetchRequest) -> Result:
     if code:
         return FetchResponse(error_code=code)
     incremental = session is not None and request.session_epoch != INITIAL_EPOCH
+    max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
+    if call.cluster.quotas:
+        max_bytes = min(max_bytes, call.broker.throttling.fetch_bytes_max(call) or max_bytes)
     reading = Reading(
         call,
         session.partitions() if session is not None else asked,
         session=session,
         incremental=incremental,
-        min_bytes=min(request.min_bytes, FETCH_BYTES_MAX),
-        max_bytes=min(request.max_bytes, FETCH_BYTES_MAX),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         by_id=call.version >= BY_ID_SINCE,
         read_committed=request.isolation_level == READ_COMMITTED,
     )

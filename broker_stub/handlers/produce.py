@@ -8,7 +8,7 @@ the connection is closed. From version 13 on topics go by id.
 
 Transactional records need WRITE on the transactional id, too.
 
-Leaves out: quotas, and the transaction coordinator (a transactional batch needs a transactional id and nothing more).
+Leaves out: the transaction coordinator (a transactional batch needs a transactional id and nothing more).
 """
 
 from __future__ import annotations

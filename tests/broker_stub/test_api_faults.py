@@ -16,8 +16,10 @@ from producer import wire
 from producer.wire import Api, ErrorCode
 from producer.wire.messages import (
     acls,
+    alter_quotas,
     cluster,
     configs,
+    describe_quotas,
     epochs,
     group_admin,
     group_offsets,
@@ -86,6 +88,15 @@ REQUESTS: dict[Api, wire.Message] = {
                 host_filter=None,
                 operation=1,
                 permission_type=1,
+            )
+        ]
+    ),
+    Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas.DescribeClientQuotasRequest(),
+    Api.ALTER_CLIENT_QUOTAS: alter_quotas.AlterClientQuotasRequest(
+        entries=[
+            alter_quotas.EntryData(
+                entity=[alter_quotas.EntityData(entity_type="user", entity_name="bob")],
+                ops=[alter_quotas.OpData(key="producer_byte_rate", value=1e9)],
             )
         ]
     ),
@@ -175,7 +186,7 @@ def state(world: Groups) -> Any:
     known = {group for shard in world.cluster.groups.shards_of(1) for group in shard.groups.groups}
     authorizer = world.cluster.authorizer
     assert authorizer is not None
-    return topics, known, world.committed("t"), world.committed("t", group="empty"), authorizer.acls
+    return topics, known, world.committed("t"), world.committed("t", group="empty"), authorizer.acls, dict(world.cluster.quotas.entries)
 
 
 def test_every_api_is_here() -> None:

@@ -9,12 +9,13 @@ from tests.conformance.asks_configs import ConfigAsks
 from tests.conformance.asks_fetch import FetchAsks
 from tests.conformance.asks_groups import GroupAsks
 from tests.conformance.asks_log import LogAsks
+from tests.conformance.asks_quotas import QuotaAsks
 from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, AclAsks, BareAsks):
+class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, AclAsks, QuotaAsks, BareAsks):
     """What a case is given."""
 
 

@@ -79,6 +79,8 @@ def _kinds(kind: Kind, version: int) -> st.SearchStrategy[Any]:
     match kind:
         case Scalar(code="?"):
             return st.booleans()
+        case Scalar(code="d"):
+            return st.floats(allow_nan=False)
         case Scalar():
             bound = 1 << (BITS[kind.code] - 1)
             return st.integers(-bound, bound - 1)

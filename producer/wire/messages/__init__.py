@@ -171,6 +171,8 @@ _LATER = {
     Api.INCREMENTAL_ALTER_CONFIGS: ("incremental_configs", "IncrementalAlterConfigs"),
     Api.LIST_PARTITION_REASSIGNMENTS: ("replicas", "ListPartitionReassignments"),
     Api.OFFSET_DELETE: ("group_offsets", "OffsetDelete"),
+    Api.DESCRIBE_CLIENT_QUOTAS: ("describe_quotas", "DescribeClientQuotas"),
+    Api.ALTER_CLIENT_QUOTAS: ("alter_quotas", "AlterClientQuotas"),
     Api.DESCRIBE_CLUSTER: ("cluster", "DescribeCluster"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
 }

@@ -1,0 +1,67 @@
+"""AlterClientQuotas (49), versions 0 and 1.
+
+Sets and removes quotas of users, client ids, one with the other, their defaults (a null name), and of addresses: of an entity all that is
+asked for or nothing. Produce, Fetch and requests are throttled from the next one on. `validate_only` changes nothing. An entity or a key
+that is none, a value that is not above 0, and a fraction of a byte are INVALID_REQUEST. Any broker takes the request.
+
+Leaves out: what is kept and not obeyed, `controller_mutation_rate` and the `connection_creation_rate` of addresses.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.operations import Operation
+from broker_stub.permissions import words_for
+from broker_stub.quotas import Entity, why_not
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages import altered_quotas
+from producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData
+
+
+@handles(AlterClientQuotasRequest, range(2), cluster=Operation.ALTER_CONFIGS)
+def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    if call.error:
+        words = words_for(call.error)
+        return AlterClientQuotasResponse(entries=[_answer(each.entity, call.error, words) for each in request.entries])
+    reasons: dict[Entity, str | None] = {}
+    for each in request.entries:
+        entity = _entity(each)
+        reasons[entity] = f"Ignoring duplicate entity {_shown(entity)}" if entity in reasons else _change(call, request, each)
+    return AlterClientQuotasResponse(
+        entries=[
+            _answer(
+                [EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                ErrorCode.INVALID_REQUEST if reason else ErrorCode.NONE,
+                reason,
+            )
+            for entity, reason in reasons.items()
+        ]
+    )
+
+
+def _change(call: Call, request: AlterClientQuotasRequest, asked: EntryData) -> str | None:
+    entity = _entity(asked)
+    values = {op.key: None if op.remove else op.value for op in asked.ops}
+    twice = next((op.key for number, op in enumerate(asked.ops) if op.key in [each.key for each in asked.ops[:number]]), None)
+    if twice is not None:
+        # As in Kafka, which takes its own answer about the key for a second entity.
+        return f"Ignoring duplicate entity {_shown(entity)}"
+    reason = why_not(entity, values)
+    if reason is None and not request.validate_only:
+        call.cluster.quotas.change(entity, values)
+    return reason
+
+
+def _entity(asked: EntryData) -> Entity:
+    return frozenset({each.entity_type: each.entity_name for each in asked.entity}.items())
+
+
+def _shown(entity: Entity) -> str:
+    """As Java prints it."""
+    inside = ", ".join(f"{kind}={name if name is not None else 'null'}" for kind, name in sorted(entity))
+    return f"ClientQuotaEntity(entries={{{inside}}})"
+
+
+def _answer(entity: list[EntityData], code: int, message: str | None) -> altered_quotas.EntryData:
+    return altered_quotas.EntryData(error_code=code, error_message=message, entity=entity)

@@ -1,0 +1,84 @@
+"""DescribeClientQuotas (48), versions 0 and 1.
+
+The quotas of the entities that fit: of each kind that is named the one of that name, the default, or any; strict, of entities without
+further kinds. A kind that is named twice, or a name where none belongs, is INVALID_REQUEST, an unknown kind UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.operations import Operation
+from broker_stub.quotas import CLIENT_ID, IP, USER, Entity
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.describe_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+EXACT, DEFAULT, SPECIFIED = range(3)
+
+
+class Refused(Exception):
+    """What is wrong with a filter."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@handles(DescribeClientQuotasRequest, range(2), cluster=Operation.DESCRIBE_CONFIGS)
+def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    if call.error:
+        return DescribeClientQuotasResponse(error_code=call.error, error_message=None, entries=None)
+    try:
+        _check(request.components)
+    except Refused as refused:
+        return DescribeClientQuotasResponse(error_code=refused.code, error_message=str(refused), entries=None)
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity)],
+                values=[ValueData(key=key, value=value) for key, value in sorted(values.items())],
+            )
+            for entity, values in call.cluster.quotas.entries.items()
+            if _fits(entity, request)
+        ],
+    )
+
+
+def _check(components: list[ComponentData]) -> None:
+    kinds: list[str] = []
+    for each in components:
+        if not each.entity_type:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if each.entity_type in kinds:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Entity type {each.entity_type} cannot appear more than once in the filter.")
+        if each.entity_type not in (USER, CLIENT_ID, IP):
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {each.entity_type}")
+        if each.match_type not in (EXACT, DEFAULT, SPECIFIED):
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}")
+        if each.match_type == EXACT and each.match is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if each.match_type != EXACT and each.match is not None:
+            word = "DEFAULT" if each.match_type == DEFAULT else "SPECIFIED"
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Request specified MATCH_TYPE_{word}, but also specified a match string.")
+        kinds.append(each.entity_type)
+    if IP in kinds and len(kinds) > 1:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component.",
+        )
+
+
+def _fits(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+    named = dict(entity)
+    if request.strict and len(named) != len(request.components):
+        return False
+    return all(
+        each.entity_type in named and (each.match_type == SPECIFIED or named[each.entity_type] == each.match) for each in request.components
+    )

@@ -1,0 +1,111 @@
+"""Quotas: how much of the brokers a user, a client id, or one with the other may use, and which of them counts for a client (KIP-13,
+KIP-546).
+
+It keeps quotas and finds them. What a client has used so far is each broker's own business, in `throttling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+REQUEST: Final = "request_percentage"
+MUTATION: Final = "controller_mutation_rate"
+CONNECTION: Final = "connection_creation_rate"
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+DEFAULT: Final = "<default>"  # how Kafka's tools write the name of whoever has no quota of his own
+
+LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
+
+OF_CLIENTS: Final = {PRODUCE: LONG_MAX, FETCH: LONG_MAX, REQUEST: None, MUTATION: None}
+"""The quotas of users and client ids, and the largest value of those that are whole numbers."""
+OF_ADDRESSES: Final = {CONNECTION: INT_MAX}
+
+_TOO_LARGE = {LONG_MAX: "a LONG", INT_MAX: "an INT"}
+
+Entity = frozenset[tuple[str, str | None]]
+"""Kinds and names; the name of a default is None."""
+
+
+class Limit(NamedTuple):
+    """A quota that counts for a client, and who shares it."""
+
+    bound: float
+    shared_by: tuple[str, str]
+
+
+class Quotas:
+    """The quotas of a cluster."""
+
+    def __init__(self) -> None:
+        self._values: dict[Entity, dict[str, float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    @property
+    def entries(self) -> Mapping[Entity, Mapping[str, float]]:
+        return self._values
+
+    def change(self, entity: Entity, values: Mapping[str, float | None]) -> None:
+        """Sets these; None takes one away. They must have been checked."""
+        changed = {**self._values.get(entity, {}), **{key: value for key, value in values.items() if value is not None}}
+        kept = {key: value for key, value in changed.items() if values.get(key, 0) is not None}
+        if kept:
+            self._values[entity] = kept
+        else:
+            self._values.pop(entity, None)
+
+    def limit(self, key: str, user: str, client_id: str) -> Limit | None:
+        """The most particular quota there is, in Kafka's order; None for none."""
+        for entity, shared_by in (
+            ({USER: user, CLIENT_ID: client_id}, (user, client_id)),
+            ({USER: user, CLIENT_ID: None}, (user, client_id)),
+            ({USER: user}, (user, "")),
+            ({USER: None, CLIENT_ID: client_id}, (user, client_id)),
+            ({USER: None, CLIENT_ID: None}, (user, client_id)),
+            ({USER: None}, (user, "")),
+            ({CLIENT_ID: client_id}, ("", client_id)),
+            ({CLIENT_ID: None}, ("", client_id)),
+        ):
+            bound = self._values.get(frozenset(entity.items()), {}).get(key)
+            if bound is not None:
+                return Limit(bound, shared_by)
+        return None
+
+
+def why_not(entity: Entity, values: Mapping[str, float | None]) -> str | None:
+    """What is wrong with such a change, in Kafka's words, None if nothing is."""
+    known: Mapping[str, int | None] = OF_ADDRESSES if IP in dict(entity) else OF_CLIENTS
+    wrong = _entity_error(entity)
+    if wrong is not None:
+        return wrong
+    for key, value in values.items():
+        if value is None:
+            continue
+        if key not in known:
+            return f"Invalid configuration key {key}"
+        if value <= 0:
+            return f"Quota {key} must be greater than 0"
+        largest = known[key]
+        if largest is not None and value > largest:
+            return f"Proposed value for {key} is too large for {_TOO_LARGE[largest]}."
+        if largest is not None and abs(value % 1.0) > 1e-6:
+            return f"{key} cannot be a fractional value."
+    return None
+
+
+def _entity_error(entity: Entity) -> str | None:
+    if not entity:
+        return "Invalid empty client quota entity"
+    for kind, name in entity:
+        if kind not in (USER, CLIENT_ID, IP):
+            return f"Unhandled client quota entity type: {kind}"
+        if name == "":
+            return f"Empty {kind} not supported"
+    if IP in dict(entity) and len(entity) > 1:
+        return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+    return None

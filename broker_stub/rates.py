@@ -1,0 +1,68 @@
+"""How fast something happens, by Kafka's arithmetic: sums over windows of some length, the last few of which count.
+
+A rate that has just begun is taken as if all windows but one had passed without anything. It reads no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+
+
+@dataclass
+class _Window:
+    total: float
+    begun_ms: int
+    last_ms: int
+
+
+class Rate:
+    """`windows` of `window_ms` count, and the one that is not over."""
+
+    def __init__(self, *, windows: int, window_ms: int) -> None:
+        self._windows = windows
+        self._window_ms = window_ms
+        self._ring: list[_Window] = []
+        self._current = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        if not self._ring:
+            self._ring.append(_Window(0.0, now_ms, now_ms))
+        window = self._ring[self._current]
+        if now_ms - window.begun_ms >= self._window_ms:
+            window = self._next(now_ms)
+        window.total += value
+        window.last_ms = now_ms
+
+    def per_second(self, now_ms: int) -> float:
+        elapsed_ms = self.elapsed_ms(now_ms)
+        return sum(window.total for window in self._ring) / (elapsed_ms / 1000)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """How long the windows that count have lasted."""
+        self._forget(now_ms)
+        elapsed_ms = now_ms - min((window.begun_ms for window in self._ring), default=now_ms)
+        missing = self._windows - 1 - elapsed_ms // self._window_ms
+        return max(elapsed_ms + max(missing, 0) * self._window_ms, 1)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long nothing must happen for the rate to be down at the bound; 0 if it is."""
+        rate = self.per_second(now_ms)
+        if rate <= bound:
+            return 0
+        return floor((rate - bound) / bound * self.elapsed_ms(now_ms) + 0.5)
+
+    def _next(self, now_ms: int) -> _Window:
+        self._current = (self._current + 1) % (self._windows + 1)
+        fresh = _Window(0.0, now_ms, now_ms)
+        if self._current >= len(self._ring):
+            self._ring.append(fresh)
+        else:
+            self._ring[self._current] = fresh
+        return fresh
+
+    def _forget(self, now_ms: int) -> None:
+        """Windows that nothing has happened in for too long begin anew."""
+        for index, window in enumerate(self._ring):
+            if now_ms - window.last_ms >= self._windows * self._window_ms:
+                self._ring[index] = _Window(0.0, now_ms, now_ms)

@@ -1,0 +1,38 @@
+"""AlterClientQuotas: sets and removes quotas of clients (KIP-546)."""
+
+from __future__ import annotations
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, f64
+from producer.wire.message import Message
+from producer.wire.messages.altered_quotas import AlterClientQuotasResponse
+from producer.wire.messages.describe_quotas import EntityData
+
+__all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse", "EntityData", "EntryData", "OpData"]
+
+
+class OpData(WireStruct):
+    """A quota and its new value, or that it shall be none."""
+
+    key: str = ""
+    value: f64 = 0.0
+    remove: bool = False
+
+
+class EntryData(WireStruct):
+    """Whose quotas change, and how."""
+
+    entity: list[EntityData] = []
+    ops: list[OpData] = []
+
+
+class AlterClientQuotasRequest(Message):
+    """Changes quotas."""
+
+    api = Api.ALTER_CLIENT_QUOTAS
+    versions = range(2)
+    flexible = 1
+    is_request = True
+
+    entries: list[EntryData] = []
+    validate_only: bool = False

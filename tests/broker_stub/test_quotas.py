@@ -1,0 +1,304 @@
+"""Quotas on the stub: Kafka's arithmetic, connections that are muted by the stub's clock, and clients that notice. First answers are
+compared with Apache Kafka's in tests/conformance."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Producer as ConfluentProducer
+from kafka import KafkaProducer
+
+from broker_stub import BrokerStub, VirtualClock
+from broker_stub.cluster import Cluster
+from broker_stub.link import Link
+from broker_stub.rates import Rate
+from producer import Producer
+from producer.wire import Api, Buffer, decode_response, encode_request
+from tests.broker_stub.stub_talk import TIMESTAMP_MS, Talker, batch, fetch_request, metadata_request, produce_request
+
+WINDOWS, WINDOW_MS = 11, 1000
+DEADLINE_S = 20.0
+
+
+def rate() -> Rate:
+    return Rate(windows=WINDOWS, window_ms=WINDOW_MS)
+
+
+def test_a_rate_that_begins_counts_ten_windows() -> None:
+    """The first value is spread over all windows but one: ten times the bound for a second is still within it."""
+    fresh = rate()
+    fresh.record(10_000, 0)
+    assert (fresh.per_second(0), fresh.throttle_ms(1000, 0)) == (1000, 0)
+    fresh.record(1, 0)
+    assert fresh.throttle_ms(1000, 0) == 1
+    fresh.record(9_999, 0)
+    assert fresh.throttle_ms(1000, 0) == 10_000
+
+
+def test_a_rate_falls_as_time_passes() -> None:
+    """What was used counts until eleven windows have passed without anything, less and less from the tenth on; then nothing is left."""
+    one = rate()
+    one.record(25_000, 5)
+    falling = [one.per_second(5 + now_ms) for now_ms in (0, 9_000, 10_000, 10_500, 10_999, 11_000)]
+    assert falling == [2500, 2500, 2500, pytest.approx(25_000 / 10.5), pytest.approx(25_000 / 10.999), 0]
+    assert one.throttle_ms(1000, 11_005) == 0
+
+
+def test_a_steady_rate_is_what_it_is() -> None:
+    """A hundred a tenth of a second are a thousand a second, and stay so over many windows."""
+    steady = rate()
+    for now_ms in range(0, 60_000, 100):
+        steady.record(100, now_ms)
+    assert steady.per_second(60_000) == pytest.approx(1000, rel=0.12)
+
+
+class Muted:
+    """A connection without a socket, and what came back on it."""
+
+    def __init__(self, **quotas: float) -> None:
+        self.clock = VirtualClock(TIMESTAMP_MS)
+        self.cluster = Cluster(self.clock)
+        self.cluster.create_topic("t", partitions=1, replication_factor=1)
+        self.cluster.quotas.change(frozenset({("client-id", "me")}), quotas)
+        self.link = Link(self.cluster.brokers[1], 1, self)
+        self.cluster.brokers[1].links.add(self.link)
+        self._answers: list[bytes] = []
+        self._sent: list[tuple[Api, int]] = []
+
+    def write(self, parts: list[Buffer]) -> None:
+        self._answers.append(b"".join(parts)[4:])
+
+    def cut(self, *, flush: bool) -> None:
+        raise AssertionError("the link was cut")
+
+    def pause(self, paused: bool) -> None:
+        """Nobody sends more than it can take."""
+
+    def send(self, request: Any, version: int, *, client_id: str = "me") -> int:
+        frame = b"".join(encode_request(request, version, correlation_id=7, client_id=client_id))[4:]
+        self._sent.append((request.api, version))
+        self.link.receive(frame)
+        return len(frame)
+
+    def heard(self) -> list[Any]:
+        """The answers so far."""
+        return [decode_response(answer, *sent)[1] for answer, sent in zip(self._answers, self._sent, strict=False)]
+
+    def advance(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.cluster.tick()
+
+
+def test_a_connection_is_muted_as_long_as_it_was_told() -> None:
+    """The answer comes at once and says for how long; the next request is looked at then, not a millisecond sooner."""
+    muted = Muted(producer_byte_rate=1000)
+    size = muted.send(produce_request("t", batch(bytes(20_000))), 9)
+    (first,) = muted.heard()
+    assert first.responses[0].partition_responses[0].error_code == 0
+    assert first.throttle_time_ms == round((size / 10 - 1000) / 1000 * 10_000)
+    muted.send(metadata_request("t"), 12)
+    muted.advance(first.throttle_time_ms - 1)
+    assert len(muted.heard()) == 1
+    muted.advance(1)
+    assert len(muted.heard()) == 2
+    assert muted.heard()[1].throttle_time_ms == 0
+
+
+def test_without_acks_the_connection_is_muted_without_a_word() -> None:
+    """acks=0 has no answer to say it in."""
+    muted = Muted(producer_byte_rate=1000)
+    muted.send(produce_request("t", batch(bytes(20_000)), acks=0), 9)
+    muted._sent.clear()
+    muted.send(metadata_request("t"), 12)
+    assert muted.heard() == []
+    muted.advance(60_000)
+    assert len(muted.heard()) == 1
+
+
+def test_a_fetch_comes_again() -> None:
+    """What is too much is left out, and is not charged: after the pause the same Fetch gets it. More than the quota lets through at once is
+    never read."""
+    muted = Muted(consumer_byte_rate=1000)
+    for _ in range(30):
+        muted.send(produce_request("t", batch(bytes(900))), 9, client_id="somebody else")
+    muted._answers.clear()
+    muted._sent.clear()
+    got, quiet_ms = 0, 0
+    for _ in range(20):
+        if got == 30:
+            break
+        muted.send(fetch_request("t", got), 12)
+        answer = muted.heard()[-1]
+        records = len(answer.responses[0].partitions[0].records) if answer.responses else 0
+        assert records <= 10_000
+        assert (records == 0) is (answer.throttle_time_ms > 0)
+        got += records // len(batch(bytes(900)))
+        quiet_ms += answer.throttle_time_ms
+        muted.advance(answer.throttle_time_ms)
+    assert got == 30
+    assert quiet_ms > 0
+
+
+def test_requests_are_charged_a_thousandth_of_a_second_each() -> None:
+    """Kafka charges the time of its threads; the stub takes 1 ms for each request, so that one percent are ten requests a second."""
+    muted = Muted(request_percentage=1)
+    throttled = []
+    for _ in range(130):
+        muted.send(metadata_request("t"), 12)
+        throttled.append(muted.heard()[-1].throttle_time_ms)
+        if throttled[-1]:
+            break
+    assert len(throttled) == 101
+    assert 0 < throttled[-1] <= 1000
+
+
+def test_quotas_are_shared_by_who_has_them_together() -> None:
+    """A user's clients use up one quota, two client ids have one each."""
+    muted = Muted(producer_byte_rate=1000)
+    muted.cluster.quotas.change(frozenset({("client-id", "me")}), {"producer_byte_rate": None})
+    assert not muted.cluster.quotas
+    muted.cluster.quotas.change(frozenset({("user", "ANONYMOUS")}), {"producer_byte_rate": 1000})
+    muted.send(produce_request("t", batch(bytes(6_000))), 9, client_id="one")
+    muted.send(produce_request("t", batch(bytes(6_000))), 9, client_id="two")
+    assert [answer.throttle_time_ms > 0 for answer in muted.heard()] == [False, True]
+    apart = Muted(producer_byte_rate=1000)
+    apart.cluster.quotas.change(frozenset({("client-id", None)}), {"producer_byte_rate": 1000})
+    apart.send(produce_request("t", batch(bytes(6_000))), 9, client_id="one")
+    apart.send(produce_request("t", batch(bytes(6_000))), 9, client_id="two")
+    assert [answer.throttle_time_ms for answer in apart.heard()] == [0, 0]
+
+
+def test_what_a_tester_says() -> None:
+    """Users, client ids and everybody; None takes it away; an administrator sees it, a restart forgets what was used."""
+    with BrokerStub() as stub, Talker(stub, client_id="shop") as talker:
+        stub.create_topic("t")
+        stub.quota(client_id="shop", producer_byte_rate=1000)
+        stub.quota(user="<default>", request_percentage=50.5)
+        stub.quota(user="alice", client_id="<default>", consumer_byte_rate=5)
+        kept = {tuple(sorted(entity, key=str)): dict(values) for entity, values in stub.cluster.quotas.entries.items()}
+        assert kept == {
+            (("client-id", "shop"),): {"producer_byte_rate": 1000},
+            (("user", None),): {"request_percentage": 50.5},
+            (("client-id", None), ("user", "alice")): {"consumer_byte_rate": 5},
+        }
+        assert talker.ask(produce_request("t", batch(bytes(10_500))), 9).throttle_time_ms > 0  # type: ignore[attr-defined]
+        stub.quota(client_id="shop", producer_byte_rate=None)
+        stub.quota(user="<default>", request_percentage=None)
+        stub.quota(user="alice", client_id="<default>", consumer_byte_rate=None)
+        assert not stub.cluster.quotas
+        stub.quota(client_id="shop", producer_byte_rate=1000)
+        stub.restart_broker(1)
+        with Talker(stub, client_id="shop") as again:
+            assert again.ask(produce_request("t", batch()), 9).throttle_time_ms == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"user": "alice"}, "quotas are producer_byte_rate, .* not nothing"),
+        ({"user": "alice", "byte_rate": 1}, "not byte_rate"),
+        ({"user": "alice", "controller_mutation_rate": 1}, "not controller_mutation_rate"),
+        ({"producer_byte_rate": 1}, "whose quota"),
+        ({"user": "", "producer_byte_rate": 1}, "Empty user"),
+        ({"user": "alice", "producer_byte_rate": 0}, r"must be greater than 0 \(producer_byte_rate=0\)"),
+        ({"client_id": "x", "consumer_byte_rate": 1.5}, "fractional"),
+    ],
+)
+def test_quotas_that_are_none_are_refused(given: dict[str, Any], said: str) -> None:
+    """With the value and what it can be."""
+    with pytest.raises(ValueError, match=said):
+        BrokerStub().quota(**given)
+
+
+@pytest.fixture
+def throttled() -> Iterator[BrokerStub]:
+    """Whoever has no quota of his own may write 400,000 bytes a second, and has written the first ten seconds' worth at once."""
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        stub.quota(client_id="<default>", producer_byte_rate=400_000)
+        yield stub
+
+
+SIZE, COUNT = 420_000, 10
+
+
+def check(stub: BrokerStub, client_id: str) -> None:
+    """Everything is there, once, and the client was told to wait."""
+    assert [len(record.value or b"") for record in stub.records("t", 0)] == [SIZE] * COUNT
+    answers: list[Any] = [exchange.response for exchange in stub.journal.requests(Api.PRODUCE, client_id=client_id)]
+    assert sum(answer.throttle_time_ms for answer in answers if answer is not None) > 0
+
+
+def test_our_producer_is_throttled(throttled: BrokerStub) -> None:
+    """Everything arrives, once, though it takes longer."""
+    with Producer(bootstrap_servers=throttled.bootstrap, client_id="ours", max_request_size=1_000_000) as producer:
+        futures = [producer.send("t", bytes(SIZE)) for _ in range(COUNT)]
+        assert [future.result(DEADLINE_S).offset for future in futures] == list(range(COUNT))
+    check(throttled, "ours")
+
+
+def test_confluent_is_throttled(throttled: BrokerStub) -> None:
+    """librdkafka says so in its callback."""
+    heard: list[Any] = []
+    client = ConfluentProducer(
+        {"bootstrap.servers": throttled.bootstrap, "client.id": "theirs", "throttle_cb": heard.append, "batch.num.messages": 1}
+    )
+    for _ in range(COUNT):
+        client.produce("t", bytes(SIZE))
+    assert client.flush(DEADLINE_S) == 0
+    client.poll(0.1)
+    check(throttled, "theirs")
+    assert max(event.throttle_time for event in heard) > 0
+
+
+def test_kafka_python_is_throttled(throttled: BrokerStub) -> None:
+    """It waits, and says for how long on the average."""
+    client = KafkaProducer(bootstrap_servers=throttled.bootstrap, client_id="theirs", max_request_size=1_000_000, batch_size=1)
+    try:
+        futures = [client.send("t", bytes(SIZE)) for _ in range(COUNT)]
+        assert [future.get(DEADLINE_S).offset for future in futures] == list(range(COUNT))
+    finally:
+        client.close(DEADLINE_S)
+    check(throttled, "theirs")
+
+
+def test_aiokafka_is_throttled(throttled: BrokerStub) -> None:
+    """It does not wait of its own, and is muted all the same."""
+
+    async def run() -> list[int]:
+        client = AIOKafkaProducer(bootstrap_servers=throttled.bootstrap, client_id="theirs", max_request_size=1_000_000)
+        await client.start()
+        try:
+            sent = [await client.send("t", bytes(SIZE), partition=0) for _ in range(COUNT)]
+            return [each.offset for each in await asyncio.wait_for(asyncio.gather(*sent), DEADLINE_S)]
+        finally:
+            await client.stop()
+
+    assert asyncio.run(run()) == list(range(COUNT))
+    check(throttled, "theirs")
+
+
+def test_a_throttled_consumer_gets_everything() -> None:
+    """librdkafka's consumer comes again for what a Fetch left out."""
+    with BrokerStub(config={"quota.window.num": "2"}) as stub:
+        stub.create_topic("t")
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            for _ in range(COUNT):
+                producer.send("t", bytes(50_000)).result(DEADLINE_S)
+        stub.quota(client_id="reader", consumer_byte_rate=260_000)
+        consumer = Consumer({"bootstrap.servers": stub.bootstrap, "client.id": "reader", "group.id": "g"})
+        consumer.assign([TopicPartition("t", 0, 0)])
+        got, deadline = 0, time.monotonic() + DEADLINE_S
+        while got < COUNT and time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            got += message is not None and message.error() is None
+        consumer.close()
+        assert got == COUNT
+        answers: list[Any] = [exchange.response for exchange in stub.journal.requests(Api.FETCH, client_id="reader")]
+        assert any(answer.throttle_time_ms for answer in answers if answer is not None)
