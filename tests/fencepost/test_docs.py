@@ -60,6 +60,25 @@ def test_the_protocol_page_is_what_the_handlers_say() -> None:
     assert written == generator("make_protocol").page(), "run: python docs/make_protocol.py"
 
 
+def test_the_configuration_page_is_what_the_settings_say() -> None:
+    """docs/configuration.md is what `python docs/make_configuration.py` writes from the struct, every setting described."""
+    written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert written == generator("make_configuration").page(), "run: python docs/make_configuration.py"
+
+
+def test_what_the_configuration_page_calls_missing_is_refused() -> None:
+    """Kafka's settings that are not there are no settings here, and the names of those that are there are accepted."""
+    from producer import ConfigError
+    from producer.config import DOTTED, read_settings
+
+    made = generator("make_configuration")
+    for names in made.MISSING.values():
+        for name in names:
+            with pytest.raises(ConfigError, match="unknown setting"):
+                read_settings({"bootstrap.servers": "a:1", name.replace("*", "x"): "1"})
+    assert [made.kafka_name(ours) for ours in made.KAFKA if made.kafka_name(ours) not in DOTTED] == ["partitioner.class"]
+
+
 def test_the_error_page_has_every_row_and_every_exception() -> None:
     """Every code of the verdict table and every public exception is on the page."""
     from producer.core import errors

@@ -1,0 +1,36 @@
+"""What docs/configuration.md says of Kafka's producer is what Apache Kafka says of it."""
+
+from __future__ import annotations
+
+import html
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from tests.conformance.kafka import KafkaCluster
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "make_configuration.py"
+ENTRY = re.compile(r'<a id="([\w.]+)"></a>.*?<th>Default:</th><td>(.*?)</td>', re.DOTALL)
+
+
+def made() -> ModuleType:
+    spec = spec_from_file_location("make_configuration", PAGE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_kafkas_defaults_are_kafkas(kafka: KafkaCluster) -> None:
+    """Every default that the page names, and every setting: Kafka's own `ProducerConfig`, asked for its list, has no other."""
+    printed = kafka.tool("org.apache.kafka.clients.producer.ProducerConfig")
+    theirs = {name: html.unescape(default).split(" (")[0] for name, default in ENTRY.findall(printed)}
+    page = made()
+    ours = {page.kafka_name(setting): default for setting, (default, _) in page.KAFKA.items()}
+    assert {name: theirs.get(name) for name in ours} == ours
+    missing = [name for names in page.MISSING.values() for name in names]
+    stars = tuple(name[:-1] for name in missing if name.endswith("*"))
+    assert sorted(name for name in theirs if name not in ours and name not in missing and not name.startswith(stars)) == []
+    assert sorted(name for name in missing if not name.endswith("*") and name not in theirs) == []
