@@ -87,10 +87,14 @@ QUESTIONS: Final = frozenset(
 _NAMES = {Api.DELETE_TOPICS: ("topic_names", "name"), Api.DELETE_GROUPS: ("groups_names", "group_id")}
 """Where a request has mere names, and what an entry of the answer calls them."""
 
-_BY_PLACE = {Api.CREATE_ACLS: ("creations", "results"), Api.DELETE_ACLS: ("filters", "filter_results")}
+_BY_PLACE = {
+    Api.CREATE_ACLS: ("creations", "results"),
+    Api.DELETE_ACLS: ("filters", "filter_results"),
+    Api.ALTER_CLIENT_QUOTAS: ("entries", "entries"),
+}
 """Where an answer has an entry for each entry of the request, in the same order; none of them is about a topic alone."""
 
-_IDENTITY = ("name", "topic", "topic_id", "resource_type", "resource_name", "group_id")
+_IDENTITY = ("name", "topic", "topic_id", "resource_type", "resource_name", "group_id", "entity")
 """What an entry of an answer repeats of the entry of the request that it answers."""
 
 
@@ -124,7 +128,8 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Mes
     response = RESPONSES[request.api]()
     if request.api in _BY_PLACE:
         asked, results = _BY_PLACE[request.api]
-        return replace(response, **{results: [failed(_element(type(response), results)(), code) for _ in getattr(request, asked)]})
+        entry = _element(type(response), results)
+        return replace(response, **{results: [failed(entry(**_repeated(each, entry)), code) for each in getattr(request, asked)]})
     answered = ANSWERED.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
     if answered is None or not entries:
@@ -141,6 +146,11 @@ def together(first: Message, second: Message) -> Message:
     return replace(first, **{field: [*getattr(first, field), *getattr(second, field)]})
 
 
+def _repeated(asked: WireStruct, entry: type[WireStruct]) -> dict[str, Any]:
+    """What an entry of the answer repeats of the one that it answers."""
+    return {field: getattr(asked, field) for field in _IDENTITY if field in asked.__struct_fields__ and field in entry.__struct_fields__}
+
+
 def _entries(request: Message, code: int, covers: Covers, name_of: NameOf) -> Iterator[WireStruct]:
     """An entry of the answer for each covered topic, group or resource."""
     answers, parts, answers_index = ANSWERED[request.api]
@@ -153,7 +163,7 @@ def _entries(request: Message, code: int, covers: Covers, name_of: NameOf) -> It
     topics, partitions, index = ASKED[request.api]
     for topic in getattr(request, topics) or ():
         name = topic_name(topic, name_of) or ""
-        same = {field: getattr(topic, field) for field in _IDENTITY if hasattr(topic, field) and field in entry.__struct_fields__}
+        same = _repeated(topic, entry)
         if partitions is None or parts is None or answers_index is None:
             if covers(name, ANY_PARTITION):
                 yield failed(entry(**same), code)
