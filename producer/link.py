@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from producer.auth import Ask
 from producer.core.errors import plain
+from producer.outlet import Outlet
 from producer.peers import OPENING_BYTES
 from producer.refusal import Refusal
 from producer.wire import (
@@ -92,6 +93,7 @@ class Link(asyncio.Protocol):
         self._pending: deque[Pending] = deque()
         self._correlation_id = CORRELATION_ID_FIRST - 1
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
         self._lost = False
         self._perform: Perform | None = None
         self._patience_s = 0.0
@@ -104,13 +106,18 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._outlet = Outlet(transport)
         transport.set_write_buffer_limits(high=0)
         if self._tls is not None:
             self._tls.begin()
-            transport.write(self._tls.pending())
+            self._outlet.write([self._tls.pending()])
 
     def resume_writing(self) -> None:
-        """The socket has taken everything; asyncio calls this because the buffer's limit is 0."""
+        """The socket has taken everything that asyncio had; it calls this because the buffer's limit is 0."""
+        assert self._outlet is not None
+        self._outlet.go_on()
+        if not self._outlet.empty:
+            return
         written, self._unwritten = self._unwritten, []
         for token in written:
             self._on_written(token)
@@ -228,32 +235,31 @@ class Link(asyncio.Protocol):
         answered: bool = True,
         answer: asyncio.Future[Message] | None = None,
     ) -> None:
-        assert self._transport is not None
+        assert self._outlet is not None
         if self._lost:
             return
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         if answered:
             self._pending.append(Pending(self._correlation_id, token, api, version, answer))
         parts = encode_request(message, version, correlation_id=self._correlation_id, client_id=self._client_id)
-        data = b"".join(parts)
         if self._tls is not None:
-            self._tls.send(data)
-            data = self._tls.pending()
-        # Not writelines: in some Python 3.12 and 3.13 releases it forgets to pause and so to resume.
-        self._transport.write(data)
+            for part in parts:
+                self._tls.send(part)
+            parts = [self._tls.pending()]
+        self._outlet.write(parts)
         if not answered:
             self._unwritten.append(token)
-            if not self._transport.get_write_buffer_size():
+            if self._outlet.empty:
                 self.resume_writing()
 
     def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
         """What the bytes say. What TLS itself has to answer is answered, an alert for those that say nothing good among it."""
-        assert self._transport is not None
+        assert self._outlet is not None
         try:
             return tls.receive(data)
         finally:
             if pending := tls.pending():
-                self._transport.write(pending)
+                self._outlet.write([pending])
             if tls.established and self._secured is not None and not self._secured.done():
                 self._secured.set_result(None)
 

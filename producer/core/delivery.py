@@ -20,6 +20,7 @@ from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
+from producer.wire.fields import gathered
 from producer.wire.messages import DescribeProducersRequest, ProduceRequest
 from producer.wire.messages.describe import TopicRequest
 from producer.wire.messages.produce import PartitionProduceData, TopicProduceData
@@ -220,7 +221,7 @@ class Delivery:
             seen[lane] = None
             if slot is not None:
                 slots.append(slot)
-                size += len(slot.data)
+                size += slot.size
                 served.append(lane)
         for lane in served:
             lane.wait_in(waiting)
@@ -236,7 +237,9 @@ class Delivery:
         topics: dict[str, list[PartitionProduceData]] = {}
         for slot in slots:
             self.lanes[slot.batch.topic, int(slot.batch.partition)].window.launched(slot)
-            topics.setdefault(slot.batch.topic, []).append(PartitionProduceData(index=int(slot.batch.partition), records=slot.data))
+            topics.setdefault(slot.batch.topic, []).append(
+                PartitionProduceData(index=int(slot.batch.partition), records=gathered(slot.records))
+            )
         if any(self._view.topic_id(topic) == NO_TOPIC_ID for topic in topics):
             version = min(version, PRODUCE_VERSION_WITHOUT_IDS)
         named = version <= PRODUCE_VERSION_WITHOUT_IDS

@@ -15,7 +15,7 @@ from producer.core.gate import Gate
 from producer.core.settings import Settings
 from producer.core.slot import Slot, State
 from producer.core.window import Window
-from producer.wire.records import read_records
+from producer.wire.records import Codec, read_records
 
 NEVER = float("inf")
 INTRODUCTION_MS = 600_000.0
@@ -84,7 +84,7 @@ class Lane:
         """Bytes that `next_slot` would add to a request, before compression; 0 when there is nothing to send."""
         slot = self.window.sendable(now_ms)
         if slot is not None:
-            return len(slot.data)
+            return slot.size
         head = self._accumulator.head(self.queue)
         ready = head is not None and self.window.has_room() and self.linger_until(now_ms) <= now_ms
         return int(head.size) if ready and head is not None else 0
@@ -160,7 +160,7 @@ class Lane:
         builder = batch.builder
         assert builder is not None
         codec = self._settings.compression_type
-        payload = builder.payload(codec, self._settings.compression_level)
+        payload = builder.pieces() if codec is Codec.NONE else [builder.payload(codec, self._settings.compression_level)]
         return Slot(
             batch,
             payload,

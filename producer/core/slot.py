@@ -6,12 +6,13 @@ It holds facts; `window` draws the conclusions.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 from producer.core.batch import Batch
 from producer.core.errors import DeliveryError, Persisted
 from producer.core.sequence import advance
-from producer.wire.batch_builder import build_batch
+from producer.wire.batch_builder import build_header
 from producer.wire.compression import Codec
 
 BATCH_HEADER_BYTES: Final = 61
@@ -30,7 +31,7 @@ class State(enum.Enum):
 
 
 class Slot:
-    """A stamped batch.
+    """A stamped batch. `records`: its header, and what stands behind it, in pieces that are nowhere put together; `size`: their bytes.
 
     `doubt`: some attempt may have reached the log unseen. `appended`: the leader said that it did. `failure`: decided for the futures,
     whatever the sequences do. `published`: the futures have been told; a slot that is published and unresolved is an orphan.
@@ -39,7 +40,7 @@ class Slot:
     def __init__(
         self,
         batch: Batch,
-        payload: bytes,
+        payload: Sequence[bytes | memoryview],
         *,
         codec: Codec,
         base_timestamp: int,
@@ -51,7 +52,8 @@ class Slot:
         self.count: Final = int(batch.count)
         self.transactional: Final = transactional
         self.deadline_ms = deadline_ms
-        self.data = b""
+        self.records: tuple[bytes | memoryview, ...] = ()
+        self.size: Final = BATCH_HEADER_BYTES + sum(map(len, payload))
         self.state = State.WAITING
         self.identity = NO_IDENTITY
         self.base_sequence = -1
@@ -67,7 +69,7 @@ class Slot:
         self.base_offset = -1
         self.log_append_time = -1
         self.failure: DeliveryError | None = None
-        self._payload: bytes | None = payload
+        self._payload: Final = payload
         self._codec: Final = codec
         self._base_timestamp: Final = base_timestamp
         self._max_timestamp: Final = max_timestamp
@@ -76,12 +78,10 @@ class Slot:
         """Put the header with this identity before the records. Only ever called for a batch known not to be in the log under another
         one."""
         assert not self.doubt, "a batch that may be in the log keeps its identity"
-        payload = self._payload if self._payload is not None else self.data[BATCH_HEADER_BYTES:]
-        self._payload = None
         self.identity = identity
         self.base_sequence = base_sequence
-        self.data = build_batch(
-            payload,
+        header = build_header(
+            self._payload,
             count=self.count,
             base_timestamp=self._base_timestamp,
             max_timestamp=self._max_timestamp,
@@ -91,6 +91,12 @@ class Slot:
             base_sequence=base_sequence,
             transactional=self.transactional,
         )
+        self.records = (header, *self._payload)
+
+    @property
+    def data(self) -> bytes:
+        """The whole batch in one piece, copied."""
+        return b"".join(self.records)
 
     @property
     def next_sequence(self) -> int:

@@ -14,9 +14,9 @@ from typing import Final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from producer.wire.batch_header import BATCH_OVERHEAD, NO_TIMESTAMP, TRANSACTIONAL, pack_batch
+from producer.wire.batch_header import BATCH_OVERHEAD, NO_TIMESTAMP, TRANSACTIONAL, pack_header
 from producer.wire.compression import Codec, compress
-from producer.wire.varint import signed_size, unsigned_size, write_signed
+from producer.wire.varint import signed_size, unsigned_size, write_signed, write_unsigned
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -26,6 +26,9 @@ RECORD_OVERHEAD_MAX: Final = 21
 BODY_BYTES_MAX: Final = 0x7FFFFFFF
 SMALL_BYTES: Final = 8180
 """Below so many bytes of key, value and headers, the lengths of record and value take at most two bytes each."""
+
+COPIED_BYTES_MAX: Final = 8192
+"""Up to so many bytes it is cheaper to copy encoded records than to keep them as a piece of their own."""
 
 
 def sized(content: bytes | None) -> i64:
@@ -144,6 +147,59 @@ def write_record(
     return size - start
 
 
+def write_lead(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key_length: i64, value_length: i64) -> i64:
+    """Append what stands between a record's key and the record before it: that one's count of headers, which is none, and then this one's
+    length, attributes, deltas and length of key. Returns how many bytes this record takes; lengths of -1 are null, headers it has none."""
+    content: i64 = 1
+    key_field: i64 = 1
+    if key_length >= 0:
+        key_field = key_length << 1
+        content += key_length
+    value_field: i64 = 1
+    if value_length >= 0:
+        value_field = value_length << 1
+        content += value_length
+    timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
+    offset_field: i64 = offset_delta << 1
+    writer.append(0)
+    if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
+        # As in write_record.
+        word: i64 = timestamp_field << 8
+        bits: i64 = 16
+        if timestamp_field >= 128:
+            word = (timestamp_field & 0x7F | 0x80 | timestamp_field >> 7 << 8) << 8
+            bits = 24
+        if offset_field < 128:
+            word |= offset_field << bits
+            bits += 8
+        else:
+            word |= (offset_field & 0x7F | 0x80 | offset_field >> 7 << 8) << bits
+            bits += 16
+        word |= key_field << bits
+        small: i64 = content + (bits >> 3) + 2
+        if value_field >= 128:
+            small += 1
+        end: i64 = len(writer) + (bits >> 3) + 2
+        if small < 64:
+            write_i64_le(writer, word << 8 | small << 1)
+            writer.truncate(end)
+            return small + 1
+        body_field: i64 = small << 1
+        write_i64_le(writer, word << 16 | body_field & 0x7F | 0x80 | body_field >> 7 << 8)
+        writer.truncate(end + 1)
+        return small + 2
+    deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
+    body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
+    if body > BODY_BYTES_MAX:
+        raise ValueError(f"a record of {body} bytes does not fit the format")
+    write_signed(writer, body)
+    writer.append(0)
+    write_signed(writer, timestamp_delta)
+    write_signed(writer, offset_delta)
+    write_unsigned(writer, key_field)
+    return signed_size(body) + body
+
+
 def write_range(writer: BytesWriter, column: bytes, start: i64, length: i64) -> None:
     """Append part of a column, eight bytes at a time: a slice would be an object for each record."""
     if length <= 0:
@@ -166,6 +222,7 @@ class BatchBuilder:
 
     def __init__(self) -> None:
         self._writer = BytesWriter()
+        self._pieces: list[bytes | memoryview] = []
         self._closed: bool = False
         self.count: i64 = 0
         self.size: i64 = BATCH_OVERHEAD
@@ -231,18 +288,50 @@ class BatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
 
+    def extend(self, records: memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
+        """Add records that were encoded for this place, without copying them where that pays. `size` and the timestamps are what the batch
+        has with them."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        if len(records) <= COPIED_BYTES_MAX:
+            self._writer.write(bytes(records))
+        else:
+            if len(self._writer) > 0:
+                self._pieces.append(self._writer.getvalue())
+                self._writer = BytesWriter()
+            self._pieces.append(records)
+        self.count += count
+        self.size = size
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
     @staticmethod
     def upper_bound(key: bytes | None, value: bytes | None, headers: Headers | None) -> i64:
         """The most bytes such a record can take in any batch, whatever its deltas."""
         tail_size: i64 = 1 if headers is None else headers_size(headers)
         return RECORD_OVERHEAD_MAX + sized(key) + sized(value) + tail_size
 
-    def payload(self, codec: Codec, level: int | None = None) -> bytes:
-        """Close the batch and return its records as they travel."""
+    def pieces(self) -> list[bytes | memoryview]:
+        """Close the batch and return its records, uncompressed, end to end."""
         if self._closed:
             raise ValueError("the batch is closed")
         self._closed = True
-        return compress(codec, self._writer.getvalue(), level=level)
+        pieces = self._pieces
+        if len(self._writer) > 0 or not pieces:
+            pieces.append(self._writer.getvalue())
+        # The batch lives on until its outcome is known, and its bytes need not be there twice.
+        self._writer, self._pieces = BytesWriter(), []
+        return pieces
+
+    def payload(self, codec: Codec, level: int | None = None) -> bytes:
+        """Close the batch and return its records as they travel, in one piece."""
+        return compress(codec, joined(self.pieces()), level=level)
+
+
+def joined(pieces: list[bytes | memoryview]) -> bytes:
+    """All of them as one."""
+    first = pieces[0]
+    return first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
 
 
 def build_batch(
@@ -257,8 +346,35 @@ def build_batch(
     base_sequence: int,
     transactional: bool = False,
 ) -> bytes:
-    """The whole batch as a producer sends it. The same payload can be stamped again with another identity."""
-    return pack_batch(
+    """The whole batch as a producer sends it."""
+    header = build_header(
+        (payload,),
+        count=count,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    return header + payload
+
+
+def build_header(
+    payload: Sequence[bytes | memoryview],
+    *,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: Codec,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool = False,
+) -> bytes:
+    """What a producer sends before a payload that lies in pieces. The same payload can be stamped again with another identity."""
+    return pack_header(
         payload,
         attributes=codec | (TRANSACTIONAL if transactional else 0),
         last_offset_delta=count - 1,

@@ -6,7 +6,7 @@ Records are read elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct as Layout
 from typing import Final
 
@@ -186,13 +186,47 @@ def pack_batch(
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
     """One batch: header, checksum, payload. The payload is copied once."""
+    header = pack_header(
+        (payload,),
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=records_count,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+    return header + payload
+
+
+def pack_header(
+    payload: Sequence[Readable],
+    *,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """What stands before a payload that lies in pieces."""
     checked = _CHECKED.pack(
         attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records_count
     )
-    # Mode 0 keeps the GIL: the sum takes microseconds, and having it back from a busy caller takes a switch interval, 5 ms.
-    crc = crc32c(payload, crc32c(checked), gil_release_mode=0)
-    length = BATCH_OVERHEAD - LOG_OVERHEAD + len(payload)
-    return b"".join((_UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc), checked, payload))
+    length = BATCH_OVERHEAD - LOG_OVERHEAD
+    crc = crc32c(checked)
+    for piece in payload:
+        # Mode 0 keeps the GIL: the sum takes microseconds, and having it back from a busy caller takes a switch interval, 5 ms.
+        crc = crc32c(piece, crc, gil_release_mode=0)
+        length += len(piece)
+    return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc) + checked
 
 
 def with_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:

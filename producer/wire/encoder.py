@@ -26,10 +26,10 @@ class EncoderWriter:
         self.name = f"encode_{struct.__name__}_v{version}"
         self._version = version
         self._flexible = flexible
-        self._source = Source("message", "out", "parts", "bytearray", "bytes", "len", "memoryview", "type")
+        self._source = Source("message", "out", "parts", "bytearray", "bytes", "len", "tuple", "type")
         self._pending: list[tuple[str, str]] = []
         self._inside_tag = False
-        for helper in (runtime.absent, runtime.not_null, runtime.too_long, runtime.uvarint):
+        for helper in (runtime.absent, runtime.not_null, runtime.too_long, runtime.uvarint, runtime.records_size):
             self._source.constant(helper.__name__, helper)
         self._source.constant("pack", pack)
         with self._source.block(f"def {self.name}(message, out, parts):"):
@@ -128,15 +128,18 @@ class EncoderWriter:
             raise TypeError(f"{where}: records in a tagged field have no form here")
         source = self._source
         size = source.local(f"{name}_size")
-        measured = f"len({value}) if type({value}) is bytes else memoryview({value}).nbytes"
+        measured = f"len({value}) if type({value}) is bytes else records_size({value})"
         source.line(f"{size} = -1 if {value} is None else {measured}" if nullable else f"{size} = {measured}")
         self._length("i", size)
         with source.block(f"if {size} > {runtime.RECORDS_COPIED_BYTES_MAX}:"):
             source.line("parts.append(out)")
-            source.line(f"parts.append({value})")
+            with source.block(f"if type({value}) is tuple:"):
+                source.line(f"parts.extend({value})")
+            with source.block("else:"):
+                source.line(f"parts.append({value})")
             source.line("out = bytearray()")
         with source.block(f"elif {size} > 0:"):
-            source.line(f"out += {value}")
+            source.line(f'out += b"".join({value}) if type({value}) is tuple else {value}')
 
     def _array(self, kind: Array, name: str, value: str, where: str, *, nullable: bool) -> None:
         source = self._source

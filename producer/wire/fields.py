@@ -11,7 +11,7 @@ The order of the fields is their order on the wire. It declares and nothing else
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias, dataclass_transform
+from typing import Annotated, Final, TypeAlias, cast, dataclass_transform
 from uuid import UUID
 
 import msgspec
@@ -96,6 +96,12 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 Records: TypeAlias = Annotated[Buffer, RecordsType()]
 """Record batches back to back. Any bytes-like object encodes; decoding gives a view into the frame, which keeps the frame alive."""
+
+
+def gathered(pieces: tuple[Buffer, ...]) -> Buffer:
+    """Record batches that lie in pieces, as the value of a field to be encoded and for nothing else: they are written one after the
+    other."""
+    return cast(Buffer, pieces)
 
 
 # The decorator tells type checkers what msgspec does anyway: subclasses are frozen and keyword-only, too.

@@ -12,12 +12,17 @@ from typing import Final
 from uuid import UUID
 
 from producer.wire.errors import Malformed, UnsupportedFieldValue
-from producer.wire.fields import ZERO_UUID
+from producer.wire.fields import ZERO_UUID, Buffer
 
 UVARINT_MAX: Final = (1 << 31) - 1
 
 RECORDS_COPIED_BYTES_MAX: Final = 4096
 """Records up to this size are copied into the buffer around them: cheaper than one more piece in a gathering write."""
+
+
+def records_size(records: Buffer | tuple[Buffer, ...]) -> int:
+    """The bytes of record batches, in one piece or gathered."""
+    return sum(memoryview(piece).nbytes for piece in records) if isinstance(records, tuple) else memoryview(records).nbytes
 
 
 class Refused(Exception):

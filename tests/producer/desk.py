@@ -62,6 +62,11 @@ PID = 4000
 VERSIONS = {int(api): (message.versions.start, message.versions.stop - 1) for api, message in REQUESTS.items()}
 
 
+def in_one(records: Any) -> bytes:
+    """A Produce's records, which may lie in pieces."""
+    return b"".join(records) if isinstance(records, tuple) else bytes(records or b"")
+
+
 class Flight:
     """A request that waits for the test's answer. `node`: where it was sent; `blobs`: partition -> the batch's bytes, of a Produce."""
 
@@ -72,7 +77,7 @@ class Flight:
         self.message: Any = command.message
         self.blobs: dict[int, bytes] = {}
         if isinstance(command.message, ProduceRequest):
-            self.blobs = {p.index: bytes(p.records or b"") for t in command.message.topic_data for p in t.partition_data}
+            self.blobs = {p.index: in_one(p.records) for t in command.message.topic_data for p in t.partition_data}
 
     @property
     def blob(self) -> bytes:

@@ -26,7 +26,7 @@ def slot(count: int = 1, *, deadline_ms: float = 1e9) -> Slot:
     assert builder is not None
     return Slot(
         batch,
-        builder.payload(Codec.NONE, None),
+        [builder.payload(Codec.NONE, None)],
         codec=Codec.NONE,
         base_timestamp=int(builder.base_timestamp),
         max_timestamp=int(builder.max_timestamp),

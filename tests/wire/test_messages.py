@@ -43,7 +43,7 @@ from producer.wire import (
     encode_request,
     encode_response,
 )
-from producer.wire.fields import NEVER, Scalar
+from producer.wire.fields import NEVER, Scalar, gathered
 from producer.wire.runtime import uvarint
 from producer.wire.schema import Array, FieldSpec, Nested, Text, Uuid, describe
 from tests.wire.instances import EVERY, EVERY_ID
@@ -296,6 +296,20 @@ def _decode_traced(cls: type[Any], version: int, frame: bytes | bytearray) -> tu
     finally:
         tracemalloc.stop()
     return message, peak - before
+
+
+@pytest.mark.parametrize("version", [3, 13])
+@pytest.mark.parametrize("size", [0, 1, 100, 4_096, 4_097, 100_000])
+def test_records_in_pieces(version: int, size: int) -> None:
+    """Records that are gathered are written as the same records in one piece, and larger ones are not copied."""
+    whole = bytes(range(256)) * (size // 256 + 1)
+    pieces = (whole[: size // 3], memoryview(whole)[size // 3 : size])
+    message, single = _produce(gathered(pieces), b"next"), _produce(whole[:size], b"next")
+    if version >= 13:
+        message, single = _nameless(message), _nameless(single)
+    assert encode(message, version) == encode(single, version)
+    if size > 4_096:
+        assert any(part is pieces[1] for part in encode_parts(message, version))
 
 
 def _produce(*records: Any) -> ProduceRequest:
