@@ -22,6 +22,7 @@ HOT: Final = (
     "producer.core.rows",
     "producer.core.bulk",
     "producer.core.bulk_append",
+    "producer.core.bulk_plan",
     "producer.front",
     "producer.producer",
     "broker_stub.log.walk",

@@ -1,7 +1,7 @@
 """Columns of bytes from Arrow tables and record batches, for `send_arrow`.
 
-Types are checked before anything is appended; no row becomes a Python object, but where there are headers. pyarrow is imported here only,
-so that nobody needs it who does not use it.
+Types are checked before anything is appended; no row becomes a Python object, but where there are headers. pyarrow is imported here and in
+`columns` only, so that nobody needs it who does not use it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from producer.chunks import Chunk
+from producer.columns import PADDING, ArrowChunk, content
 from producer.core.bulk_append import Column, Columns
+from producer.core.bulk_plan import largest_row
 from producer.core.errors import RecordTooLarge
 from producer.core.rows import RECORD_BOUND, is_header
 
 CHUNK_ROWS = 65_536
-PADDING = bytes(8)
+NOTHING = b""
+BINARY = pa.binary()
 
 
 def arrow_chunks(
@@ -31,22 +33,26 @@ def arrow_chunks(
     timestamp: str | None,
     largest: int,
     setting: str,
-) -> Iterator[Chunk]:
+) -> Iterator[ArrowChunk]:
     """Chunks of a Table, RecordBatch or RecordBatchReader. Raises TypeError for a column of the wrong type, ValueError for one that is not
     there or numbers out of range, RecordTooLarge with the number of the row."""
     first = 0
     for batch in batches_of(data):
+        values = binary_column(batch, value, "value")
+        keys = binary_column(batch, key, "key") if key is not None else None
         columns = Columns(
             batch.num_rows,
-            binary_column(batch, value, "value"),
-            binary_column(batch, key, "key") if key is not None else None,
+            offsets_column(values),
+            offsets_column(keys) if keys is not None else None,
             numbers(batch, partition, pa.int32(), "partition") if partition is not None else None,
             numbers(batch, timestamp, pa.int64(), "timestamp") if timestamp is not None else None,
             headers_column(batch, headers) if headers is not None else None,
         )
-        check_sizes(batch, value, key, first, largest, setting)
+        if columns.key is not None and keys is not None:
+            columns.key.data = content(keys)
+        check_sizes(columns, first, largest, setting)
         highest = pc.max(batch.column(partition)).as_py() if partition is not None else None
-        yield Chunk(columns, batch.num_rows, first, -1 if highest is None else int(highest))
+        yield ArrowChunk(columns, first, -1 if highest is None else int(highest), keys=keys, values=values)
         first += batch.num_rows
 
 
@@ -74,9 +80,11 @@ def column(batch: pa.RecordBatch, name: str, role: str) -> Any:
     return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
 
 
-def binary_column(batch: pa.RecordBatch, name: str, role: str) -> Column:
-    """Strings and binaries of every kind as bytes end to end."""
+def binary_column(batch: pa.RecordBatch, name: str, role: str) -> Any:
+    """Strings and binaries of every kind as a binary array."""
     found = column(batch, name, role)
+    if found.type == BINARY:
+        return found
     kinds = (
         pa.types.is_binary,
         pa.types.is_large_binary,
@@ -89,21 +97,21 @@ def binary_column(batch: pa.RecordBatch, name: str, role: str) -> Column:
     )
     if not any(kind(found.type) for kind in kinds):
         raise TypeError(f"{role}={name!r} must be a string or binary column, not {found.type}: encode it first")
-    plain = found.cast(pa.string() if pa.types.is_string_view(found.type) else pa.binary()).cast(pa.binary())
-    _, offsets, content = plain.buffers()
-    count = len(plain)
+    return found.cast(pa.string() if pa.types.is_string_view(found.type) else pa.binary()).cast(pa.binary())
+
+
+def offsets_column(column: Any) -> Column:
+    """Where the rows of a binary array lie, without their bytes."""
+    count = len(column)
     if count == 0:
         return Column(PADDING, PADDING, None)
-    ends = offsets.slice(plain.offset * 4, (count + 1) * 4).to_pybytes()
-    begin, end = int.from_bytes(ends[:4], "little"), int.from_bytes(ends[-4:], "little")
+    ends = column.buffers()[1].slice(column.offset * 4, (count + 1) * 4)
+    begin = int.from_bytes(ends[:4].to_pybytes(), "little")
     if begin:
-        shifted = pc.subtract(pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(ends)]), pa.scalar(begin, pa.int32()))
-        ends = shifted.buffers()[1].to_pybytes()[: (count + 1) * 4]
-    data = content.slice(begin, end - begin).to_pybytes() if content is not None else b""
-    valid = None
-    if plain.null_count:
-        valid = plain.is_valid().cast(pa.uint8()).buffers()[1].to_pybytes()
-    return Column(data + PADDING, ends + PADDING, valid)
+        shifted = pc.subtract(pa.Array.from_buffers(pa.int32(), count + 1, [None, ends]), pa.scalar(begin, pa.int32()))
+        ends = shifted.buffers()[1].slice(0, (count + 1) * 4)
+    valid = column.is_valid().cast(pa.uint8()).buffers()[1].to_pybytes() if column.null_count else None
+    return Column(NOTHING, ends.to_pybytes() + PADDING, valid)
 
 
 def numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType, role: str) -> bytes:
@@ -138,19 +146,8 @@ def headers_column(batch: pa.RecordBatch, name: str) -> list[Any]:
     return headers
 
 
-def check_sizes(batch: pa.RecordBatch, value: str, key: str | None, first: int, largest: int, setting: str) -> None:
+def check_sizes(columns: Columns, first: int, largest: int, setting: str) -> None:
     """RecordTooLarge with the number of the first row that is; headers are not counted, the broker refuses what they make too large."""
-    size = pc.fill_null(pc.binary_length(as_binary(column(batch, value, "value"))), 0)
-    if key is not None:
-        size = pc.add(size, pc.fill_null(pc.binary_length(as_binary(column(batch, key, "key"))), 0))
-    most = pc.max(size).as_py()
-    if most is not None and most + RECORD_BOUND > largest:
-        row = pc.index(size, most).as_py()
+    most, row = largest_row(columns)
+    if most + RECORD_BOUND > largest:
         raise RecordTooLarge(f"row {first + row}: a record of up to {most + RECORD_BOUND} bytes exceeds {setting}")
-
-
-def as_binary(found: Any) -> Any:
-    """What `binary_length` can take."""
-    if pa.types.is_string_view(found.type):
-        return found.cast(pa.string())
-    return found.cast(pa.binary()) if pa.types.is_null(found.type) or pa.types.is_binary_view(found.type) else found

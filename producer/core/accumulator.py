@@ -77,7 +77,7 @@ class Accumulator:
         self._flushing: i64 = 0
         self.refusal: FencepostError | None = None
         self._limit: i64 = buffer_memory
-        self._batch_size: i64 = batch_size
+        self.batch_size: i64 = batch_size
         self._clock = clock
         self._touched: list[PartitionQueue] = []
         self._woken = False
@@ -113,14 +113,14 @@ class Accumulator:
             queues = topic.queues
             queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
             batch = queue.open
-            fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self._batch_size
+            fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
             if batch is None or fresh:
                 batch = Batch(queue.topic, queue.partition, self._clock(), self.shared)
             before: i64 = batch.size
             # What the encoder refuses raises here, before anybody has been told of the batch.
             future = batch.append(timestamp, key, value, headers, on_delivery)
             if fresh:
-                self._enqueue(queue, batch)
+                self._line_up(queue, batch)
                 before = 0
                 wake = not self._woken
                 self._woken = True
@@ -137,8 +137,16 @@ class Accumulator:
                 raise
         return future
 
+    def new_batch(self, queue: PartitionQueue) -> Batch:
+        """An empty batch for the partition, in no queue yet."""
+        return Batch(queue.topic, queue.partition, self._clock(), self.shared)
+
+    def room(self) -> i64:
+        """Bytes that the budget has left; under the lock, as the next five."""
+        return self._limit - self.used
+
     def room_for(self, need: i64) -> bool:
-        """Whether the budget has room for a record of so many bytes; under the lock, as the next three."""
+        """Whether the budget has room for a record of so many bytes."""
         if self.refusal is not None:
             raise again(self.refusal)
         return self.used + need <= self._limit
@@ -146,12 +154,16 @@ class Accumulator:
     def open_batch(self, queue: PartitionQueue, need: i64) -> Batch:
         """The batch that takes a record of so many bytes."""
         batch = queue.open
-        if batch is None or batch.size + need - BATCH_OVERHEAD > self._batch_size:
-            batch = Batch(queue.topic, queue.partition, self._clock(), self.shared)
-            self._enqueue(queue, batch)
-            self.used += BATCH_OVERHEAD
-            queue.queued_bytes += BATCH_OVERHEAD
+        if batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size:
+            batch = self.new_batch(queue)
+            self.enqueue(queue, batch)
         return batch
+
+    def enqueue(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Have a new batch follow the one that was open."""
+        self._line_up(queue, batch)
+        self.used += BATCH_OVERHEAD
+        queue.queued_bytes += BATCH_OVERHEAD
 
     def grown(self, queue: PartitionQueue, size: i64) -> None:
         """So many bytes were appended."""
@@ -165,7 +177,7 @@ class Accumulator:
         self._woken = True
         return True
 
-    def _enqueue(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _line_up(self, queue: PartitionQueue, batch: Batch) -> None:
         # Without a call in it: uncompiled, Ctrl-C can strike at any, and all of this happens or nothing does.
         queue.batches += (batch,)
         queue.open = batch

@@ -30,10 +30,12 @@ OnDelivery = Callable[["RecordFuture"], object]
 
 
 class Shared:
-    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is."""
+    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `planning` is
+    held from a plan's making to its end (`bulk_plan`), and taken before `lock`."""
 
     def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
         self.lock = Lock()
+        self.planning = Lock()
         self.wake: Callable[[], object] = wake or asleep
         self.patience_s = patience_s
         self.sender_ident = 0
@@ -133,6 +135,14 @@ class Batch:
         builder.append_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
         self.size = builder.size
         self.count += 1
+
+    def extend(self, records: memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
+        """Append records that were encoded for this place; the rest is what the batch has with them."""
+        builder = self.builder
+        assert builder is not None
+        builder.extend(records, count, size, base_timestamp, max_timestamp)
+        self.size = size
+        self.count += count
 
     def follow(self, follower: Follower) -> None:
         """Tell it of the outcome, or of a split."""

@@ -115,6 +115,10 @@ class BulkFuture:
         place: i64 = 0
         begun: i64 = -1
         last: i64 = -2
+        first: i64 = read_i64_le(pairs, 0) >> 32
+        if ((read_i64_le(pairs, end - 8) >> 32) - first) << 3 == end - 8:
+            # Nobody's records lie between them, and indices only grow.
+            begun, last, place = batch.base_offset + first, batch.base_offset + first + (end >> 3) - 1, end
         while place < end:
             offset: i64 = batch.base_offset + (read_i64_le(pairs, place) >> 32)
             place += 8
@@ -192,6 +196,11 @@ class Part(Follower):
         """The row lies at that index of the batch."""
         write_i64_le(self._pairs, index << 32 | row)
         self.count += 1
+
+    def extend(self, pairs: bytes, count: i64) -> None:
+        """The same of many: pairs as `add` writes them."""
+        self._pairs.write(pairs)
+        self.count += count
 
     def settle(self) -> None:
         self.bulk.settled(self, self._pairs.getvalue())

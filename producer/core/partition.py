@@ -75,6 +75,17 @@ class Sticky:
         self._draw = draw
         self._sticky_bytes: i64 = sticky_bytes
 
+    def copy(self) -> Sticky:
+        """One that goes on from here on its own."""
+        other = Sticky(draw=self._draw, sticky_bytes=int(self._sticky_bytes))
+        other.follow(self)
+        return other
+
+    def follow(self, other: Sticky) -> None:
+        """Go on where a copy has come to."""
+        self.current = other.current
+        self._room = other._room
+
     def spend(self, size: i64) -> None:
         """Count bytes appended to the current partition; once they are used up the next record moves on."""
         self._room -= size

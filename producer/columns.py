@@ -1,0 +1,113 @@
+"""A chunk of Arrow columns as it is appended: in steps, each planned without touching keys and values, put together by Arrow, committed.
+
+Arrow copies with the interpreter's lock given away, and nothing interpreted is done for each row. Rows with headers, rows of a producer
+that rotates, and chunks too small for a plan to pay go one by one instead (`producer.core.bulk_append`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from producer.chunks import Chunk
+from producer.core.bulk_append import Columns, Target
+from producer.core.bulk_plan import Plan, commit, known_pieces, make_plan, step_end
+
+STEP_ROWS: Final = 16_384
+"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond, and as much in Arrow."""
+
+STEP_BYTES: Final = 2 << 20
+"""Bytes of keys and values in a step: what is held twice while they are copied."""
+
+PLANNED_ROWS_MIN: Final = 256
+PLANNED_ROWS_PER_PARTITION_MIN: Final = 32
+"""Chunks of fewer rows are appended one by one."""
+
+PADDING: Final = bytes(8)
+UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
+
+
+class ArrowChunk(Chunk):
+    """See the module. `keys` and `values` are the columns as binary arrays; the bytes of the values are not in `columns` yet."""
+
+    def __init__(self, columns: Columns, first_row: int, partition_max: int, *, keys: Any, values: Any) -> None:
+        super().__init__(columns, int(columns.rows), first_row, partition_max)
+        self._columns = columns
+        self._keys = without_nulls(keys) if keys is not None else None
+        self._values = without_nulls(values)
+
+    def step(self, target: Target, now_ms: int) -> bool | None:
+        """Append some more rows. True if any were appended, None if the buffer has no room."""
+        if not self._can_be_planned(target):
+            self._load()
+            return super().step(target, now_ms)
+        # Who else appends to the same partitions spoils the first attempt. The second asks for nothing but room.
+        for fresh in (False, True):
+            with target.accumulator.shared.planning:
+                begun = self._place
+                limit = min(STEP_BYTES, int(target.accumulator.room()))
+                end = int(step_end(self._columns, begun, min(self.count, begun + STEP_ROWS), limit))
+                plan = make_plan(target, self._columns, begun, end, self._first_row, now_ms, fresh=fresh)
+                if plan.reached == begun:
+                    return None
+                if commit(target, plan, self._woven(plan, begun, end)):
+                    self._place = int(plan.reached)
+                    return True
+        return None
+
+    def _can_be_planned(self, target: Target) -> bool:
+        rows_min = max(PLANNED_ROWS_MIN, PLANNED_ROWS_PER_PARTITION_MIN * len(target.topic.queues))
+        return self._columns.headers is None and target.topic.rotation is None and self.count >= rows_min
+
+    def _woven(self, plan: Plan, start: int, end: int) -> list[memoryview]:
+        """The records of each of the plan's batches."""
+        leads, offsets = plan.lead_columns()
+        columns = [each.slice(start, end - start) for each in (self._keys, self._values) if each is not None]
+        pool = pa.concat_arrays([known(), *columns, binary(int(plan.pieces), offsets, leads)])
+        return [woven(pool, picks) for picks in plan.picks]
+
+    def _load(self) -> None:
+        """The bytes of the values, for who reads them one by one."""
+        column = self._columns.value
+        if column is not None and self._values is not None:
+            column.data = content(self._values)
+            self._values = None
+
+
+def woven(pool: Any, picks: bytes) -> memoryview:
+    """What is picked, end to end, but for its first byte."""
+    places = pa.Array.from_buffers(pa.int32(), len(picks) // 4, [None, pa.py_buffer(picks)])
+    return memoryview(pc.call_function("take", [pool, places], UNCHECKED).buffers()[2])[1:]
+
+
+def binary(count: int, offsets: Any, data: Any) -> Any:
+    """So many byte strings without a null among them, of buffers that Arrow has or that are bytes."""
+    buffers = [None, *(pa.py_buffer(each) if isinstance(each, bytes) else each for each in (offsets, data))]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def without_nulls(column: Any) -> Any:
+    """A binary array with whatever lies where its nulls are."""
+    _, offsets, data = column.buffers()
+    if not len(column):
+        return pa.array([], pa.binary())
+    return pa.Array.from_buffers(pa.binary(), len(column), [None, offsets, data or pa.py_buffer(b"")], offset=column.offset)
+
+
+def content(column: Any) -> bytes:
+    """The bytes of a binary array, end to end, and eight that do not matter."""
+    if not len(column):
+        return PADDING
+    _, offsets, data = column.buffers()
+    ends = offsets.slice(column.offset * 4, (len(column) + 1) * 4).to_pybytes()
+    begin, end = int.from_bytes(ends[:4], "little"), int.from_bytes(ends[-4:], "little")
+    return (data.slice(begin, end - begin).to_pybytes() if data is not None else b"") + PADDING
+
+
+@cache
+def known() -> Any:
+    """What is picked from before a step's keys, values and leads."""
+    return pa.array(known_pieces(), pa.binary())
