@@ -36,9 +36,10 @@ from producer.core.events import (
     Written,
 )
 from producer.core.settings import Settings
-from producer.wire import REQUESTS, Message, RequestHeader
+from producer.wire import REQUESTS, Message, RequestHeader, decode_request, encode_request
 from producer.wire.records import BatchHeader, iter_batches, read_records
 
+FRAME_SIZE_BYTES = 4
 START_MS = 1_700_000_000_000
 
 
@@ -84,8 +85,8 @@ class SimLink:
             return
         command = self._queue.pop(0)
         self._busy = True
-        header = RequestHeader(api_key=command.api, api_version=command.version, correlation_id=command.request_id, client_id="sim")
-        self.world.cluster.handle(self.node, self.number, header, command.message, lambda reply: self._served(command, reply))
+        header, message = through_the_wire(command)
+        self.world.cluster.handle(self.node, self.number, header, message, lambda reply: self._served(command, reply))
 
     def _served(self, command: Send, reply: Reply) -> None:
         self._busy = False
@@ -283,3 +284,10 @@ class World:
             if not header.is_control
             for record in read_records(batch)
         ]
+
+
+def through_the_wire(command: Send) -> tuple[RequestHeader, Message]:
+    """What a broker reads of the bytes that a link would write."""
+    parts = encode_request(command.message, command.version, correlation_id=command.request_id, client_id="sim")
+    header, message = decode_request(b"".join(parts)[FRAME_SIZE_BYTES:])
+    return header, message
