@@ -55,13 +55,14 @@ def encode_all(load: Load, identity: tuple[int, int]) -> list[bytes]:
     """Every record in batches of the load's size, one batch a request, as frames ready to be written."""
     sequences = [0] * load.partitions
     frames: list[bytes] = []
+    codec = Codec[load.codec.upper()]
     for partition, builder in fill_batches(load):
         batch = build_batch(
-            builder.payload(Codec.NONE),
+            builder.payload(codec),
             count=int(builder.count),
             base_timestamp=int(builder.base_timestamp),
             max_timestamp=int(builder.max_timestamp),
-            codec=Codec.NONE,
+            codec=codec,
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=sequences[partition],

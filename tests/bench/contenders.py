@@ -30,6 +30,9 @@ class Sender(Protocol):
     acked: int
 
     def send(self, count: int) -> None: ...
+    def lone(self, key: bytes) -> None:
+        """Send one record and wait for its acknowledgement."""
+
     def finish(self) -> None: ...
     def close(self) -> None: ...
 
@@ -49,8 +52,12 @@ def open_sender(load: Load) -> Sender:
             return Confluent(load)
         case Contender.CONFLUENT_BATCH:
             return ConfluentBatch(load)
-        case Contender.CEILING:
-            raise ValueError("the ceiling makes no calls: tests.bench.ceiling replays it")
+        case Contender.AIOKAFKA | Contender.KAFKA_PYTHON:
+            from tests.bench import strangers  # nobody else pays for what they import
+
+            return strangers.Aiokafka(load) if load.contender is Contender.AIOKAFKA else strangers.KafkaPython(load)
+        case _:
+            raise ValueError(f"{load.contender.value} is not called from here: tests.bench.ceiling and tests.bench.java run it")
 
 
 class FencepostFutures:
@@ -70,6 +77,9 @@ class FencepostFutures:
         for key in endless(self._keys, count):
             keep(send(topic, value, key=key))
         self._kept.append(kept)
+
+    def lone(self, key: bytes) -> None:
+        self._producer.send(self._load.topic, self._load.value, key=key).result(FLUSH_TIMEOUT_S)
 
     def finish(self) -> None:
         self._producer.flush(FLUSH_TIMEOUT_S)
@@ -97,6 +107,9 @@ class FencepostCallbacks:
         for key in endless(self._keys, count):
             send(topic, value, key=key, on_delivery=delivered)
 
+    def lone(self, key: bytes) -> None:
+        raise NotImplementedError
+
     def finish(self) -> None:
         self._producer.flush(FLUSH_TIMEOUT_S)
 
@@ -121,6 +134,9 @@ class FencepostMany:
     def send(self, count: int) -> None:
         for rows in bulks(self._rows, count):
             self._kept.append(self._producer.send_many(self._load.topic, rows))
+
+    def lone(self, key: bytes) -> None:
+        raise NotImplementedError
 
     def finish(self) -> None:
         self._producer.flush(FLUSH_TIMEOUT_S)
@@ -163,7 +179,7 @@ class Confluent:
                 "batch.num.messages": 1_000_000,
                 "queue.buffering.max.messages": 10_000_000,
                 "queue.buffering.max.kbytes": load.buffer_bytes // 1024,
-                "compression.type": "none",
+                "compression.type": load.codec,
                 "partitioner": "murmur2_random",
             }
         )
@@ -181,6 +197,13 @@ class Confluent:
                     self._insist(key)
             sent += POLL_EVERY
             poll(0)
+
+    def lone(self, key: bytes) -> None:
+        awaited = self.acked + 1
+        self._producer.produce(self._load.topic, value=self._load.value, key=key, on_delivery=self._delivered)
+        while self.acked < awaited:
+            if not self._producer.poll(FLUSH_TIMEOUT_S):
+                raise TimeoutError("a lone record has no outcome")
 
     def finish(self) -> None:
         left = self._producer.flush(FLUSH_TIMEOUT_S)
@@ -223,7 +246,11 @@ class ConfluentBatch(Confluent):
 
 def fencepost_producer(load: Load) -> Producer:
     return Producer(
-        bootstrap_servers=load.bootstrap, linger_ms=load.linger_ms, batch_size=load.batch_bytes, buffer_memory=load.buffer_bytes
+        bootstrap_servers=load.bootstrap,
+        linger_ms=load.linger_ms,
+        batch_size=load.batch_bytes,
+        buffer_memory=load.buffer_bytes,
+        compression_type=load.codec,
     )
 
 

@@ -6,13 +6,13 @@ is slower for both. It judges nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
 import msgspec
 from rich.table import Table
 
-from tests.bench.load import Contender, Figures, Measurement, Scenario
+from tests.bench.load import Contender, Figures, Measurement, Scenario, fewer
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     scenario: Scenario
     contender: Contender
+    partitions: int
+    codec: str
     rounds: int
     acked_per_s: float
     cpu_ns: float
@@ -36,23 +38,37 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     acked_ratio: float | None
     cpu_ratio: float | None
     ceiling_share: float | None
+    p50_us: float | None
+    p99_us: float | None
+    p50_ratio: float | None
+    p99_ratio: float | None
+    grown_bytes: float | None
+    grown_share: float | None
+
+
+Where = tuple[str, Scenario, int, str]
+"""What a table is of: broker, scenario, partitions, codec."""
 
 
 def summarize(measured: Sequence[Measurement]) -> list[Row]:
-    """A row for every broker, scenario and contender that was measured."""
-    groups: dict[tuple[str, Scenario, Contender], dict[int, Figures]] = {}
+    """A row for every broker, scenario, number of partitions, codec and contender that was measured."""
+    groups: dict[tuple[Where, Contender], dict[int, Figures]] = {}
     for one in measured:
-        groups.setdefault((one.broker, one.scenario, one.contender), {})[one.round] = one.figures
+        where = (one.broker, one.scenario, one.partitions, one.codec)
+        groups.setdefault((where, one.contender), {})[one.round] = one.figures
     rows = []
-    for broker, scenario, contender in in_reading_order(groups):
-        ours = groups[broker, scenario, contender]
-        theirs = groups.get((broker, scenario, Contender.CONFLUENT), {})
-        ceiling = groups.get((broker, scenario, Contender.CEILING), {})
+    for where, contender in in_reading_order(groups):
+        ours = groups[where, contender]
+        theirs = groups.get((where, Contender.CONFLUENT), {})
+        ceiling = groups.get((where, Contender.CEILING), {})
+        broker, scenario, partitions, codec = where
         rows.append(
             Row(
                 broker=broker,
                 scenario=scenario,
                 contender=contender,
+                partitions=partitions,
+                codec=codec,
                 rounds=len(ours),
                 acked_per_s=median(figures.acked_per_s for figures in ours.values()),
                 cpu_ns=median(figures.cpu_ns for figures in ours.values()),
@@ -64,16 +80,22 @@ def summarize(measured: Sequence[Measurement]) -> list[Row]:
                 acked_ratio=ratio(ours, theirs, lambda figures: figures.acked_per_s),
                 cpu_ratio=ratio(ours, theirs, lambda figures: figures.cpu_ns),
                 ceiling_share=ratio(ours, ceiling, lambda figures: figures.acked_per_s),
+                p50_us=middle(figures.p50_us for figures in ours.values()),
+                p99_us=middle(figures.p99_us for figures in ours.values()),
+                p50_ratio=ratio(ours, theirs, lambda figures: figures.p50_us),
+                p99_ratio=ratio(ours, theirs, lambda figures: figures.p99_us),
+                grown_bytes=middle(figures.grown_bytes for figures in ours.values()),
+                grown_share=middle(figures.grown_share for figures in ours.values()),
             )
         )
     return rows
 
 
-def in_reading_order(keys: Iterable[tuple[str, Scenario, Contender]]) -> list[tuple[str, Scenario, Contender]]:
-    """Brokers as they were measured, the rest as it is declared."""
-    brokers = list(dict.fromkeys(broker for broker, _, _ in keys))
-    scenarios, contenders = list(Scenario), list(Contender)
-    return sorted(keys, key=lambda key: (brokers.index(key[0]), scenarios.index(key[1]), contenders.index(key[2])))
+def in_reading_order(keys: Iterable[tuple[Where, Contender]]) -> list[tuple[Where, Contender]]:
+    """Brokers, partitions and codecs as they were measured, the rest as it is declared."""
+    places = {where: place for place, where in enumerate(dict.fromkeys(where for where, _ in keys))}
+    contenders = list(Contender)
+    return sorted(keys, key=lambda key: (places[key[0]], contenders.index(key[1])))
 
 
 def middle(values: Iterable[float | None]) -> float | None:
@@ -93,26 +115,21 @@ def ratio(ours: dict[int, Figures], theirs: dict[int, Figures], figure: Callable
 
 
 def tables(rows: Sequence[Row]) -> Iterable[Table]:
-    """One table for every broker and scenario. The multiples are those of confluent-kafka's figure."""
-    for broker, scenario in dict.fromkeys((row.broker, row.scenario) for row in rows):
-        shown = [row for row in rows if (row.broker, row.scenario) == (broker, scenario)]
-        beside = any(row.burner_share is not None for row in shown)
-        table = Table(title=f"{broker}: {scenario.value}; medians of {shown[0].rounds}", title_justify="left")
+    """One table for every broker, scenario, number of partitions and codec. The multiples are those of confluent-kafka's figure."""
+    for where in dict.fromkeys((row.broker, row.scenario, row.partitions, row.codec) for row in rows):
+        shown = [row for row in rows if (row.broker, row.scenario, row.partitions, row.codec) == where]
+        broker, scenario, partitions, codec = where
+        many = f"{partitions} partition{'s' if partitions > 1 else ''}"
+        title = f"{broker}: {scenario.value}; {many}, {'no codec' if codec == 'none' else codec}; medians of {shown[0].rounds}"
+        table = Table(title=title, title_justify="left")
         table.add_column("")
-        for heading in ("call, room left", "call, long run", "acked records/s", "of ceiling", "CPU per record"):
+        columns = COLUMNS.get(scenario, THROUGHPUT)
+        for heading in columns:
             table.add_column(heading, justify="right")
-        if beside:
-            table.add_column("burner's core", justify="right")
         for row in shown:
-            cells = [
-                row.contender.value,
-                with_ratio(row.burst_us, row.burst_ratio, "µs"),
-                with_ratio(row.send_us, row.send_ratio, "µs"),
-                with_ratio(row.acked_per_s / 1e6, row.acked_ratio, "M"),
-                percent(row.ceiling_share),
-                with_ratio(row.cpu_ns, row.cpu_ratio, "ns"),
-            ]
-            table.add_row(*cells, *([percent(row.burner_share)] if beside else []))
+            divisor = fewer(row.contender, scenario)
+            name = row.contender.value if divisor == 1 else f"{row.contender.value} (1/{divisor} of the records)"
+            table.add_row(name, *(show(row) for show in columns.values()))
         yield table
 
 
@@ -125,3 +142,26 @@ def with_ratio(value: float | None, share: float | None, unit: str) -> str:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
+
+
+THROUGHPUT: Mapping[str, Callable[[Row], str]] = {
+    "call, room left": lambda row: with_ratio(row.burst_us, row.burst_ratio, "µs"),
+    "call, long run": lambda row: with_ratio(row.send_us, row.send_ratio, "µs"),
+    "acked records/s": lambda row: with_ratio(row.acked_per_s / 1e6, row.acked_ratio, "M"),
+    "of ceiling": lambda row: percent(row.ceiling_share),
+    "CPU per record": lambda row: with_ratio(row.cpu_ns, row.cpu_ratio, "ns"),
+}
+COLUMNS: Mapping[Scenario, Mapping[str, Callable[[Row], str]]] = {
+    Scenario.BESIDE_BURNER: {**THROUGHPUT, "burner's core": lambda row: percent(row.burner_share)},
+    Scenario.LONE: {
+        "p50": lambda row: with_ratio(row.p50_us, row.p50_ratio, "µs"),
+        "p99": lambda row: with_ratio(row.p99_us, row.p99_ratio, "µs"),
+        "CPU per record": lambda row: with_ratio(row.cpu_ns / 1e3, row.cpu_ratio, "µs"),
+    },
+    Scenario.MEMORY: {
+        "acked records/s": lambda row: with_ratio(row.acked_per_s / 1e6, row.acked_ratio, "M"),
+        "memory at most": lambda row: "" if row.grown_bytes is None else f"+{row.grown_bytes / 2**20:.1f} MiB",
+        "of the buffer": lambda row: percent(row.grown_share),
+    },
+}
+"""What the tables have beside the names."""

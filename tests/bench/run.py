@@ -24,15 +24,21 @@ from rich.progress import Progress
 
 import fencepost
 from tests.bench.hosts import Host, KafkaHost, StubHost, records_in_log
-from tests.bench.load import Contender, Figures, Load, Measurement, Scenario
+from tests.bench.load import REPLAYED, Contender, Figures, Load, Measurement, Scenario, fewer, takes_part
+from tests.bench.lone import LONE_WARM_UP
 from tests.bench.report import Row, summarize, tables
-from tests.conformance.kafka import KafkaUnavailable
+from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
 
 WORKER = Path(__file__).with_name("worker.py")
 WORKER_TIMEOUT_S = 600.0
+SHARES = 40
+JVM_TOOL = ("-Xmx512m", "-Dlog4j2.level=ERROR")
+"""As Kafka's own script starts its tools."""
+
 OUTPUT_WIDTH = 130
 BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
 SCENARIOS = {"one": Scenario.ONE, "four": Scenario.FOUR, "burner": Scenario.BESIDE_BURNER}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONTENDERS = {
     "futures": Contender.FUTURES,
     "callbacks": Contender.CALLBACKS,
@@ -40,6 +46,9 @@ CONTENDERS = {
     "arrow": Contender.ARROW,
     "confluent": Contender.CONFLUENT,
     "confluent-batch": Contender.CONFLUENT_BATCH,
+    "aiokafka": Contender.AIOKAFKA,
+    "kafka-python": Contender.KAFKA_PYTHON,
+    "java": Contender.JAVA,
     "ceiling": Contender.CEILING,
 }
 
@@ -48,7 +57,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` writes. `load_average`: of the machine, before the first measurement."""
 
     build: str
-    confluent_kafka: str
+    versions: dict[str, str]
     cores: int
     load_average: float
     settings: dict[str, float]
@@ -82,7 +91,7 @@ def main() -> int:
     if options.json:
         result = Result(
             build=build,
-            confluent_kafka=version("confluent-kafka"),
+            versions={name: version(name) for name in ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")},
             cores=os.cpu_count() or 0,
             load_average=load_average,
             settings={name: value for name, value in vars(options).items() if isinstance(value, (int, float))},
@@ -97,52 +106,95 @@ def main() -> int:
 def measure_on(host: Host, options: argparse.Namespace, console: Console) -> list[Measurement]:
     """All rounds on one broker."""
     measured: list[Measurement] = []
-    warm_up = [(0, SCENARIOS["one"], CONTENDERS[name]) for name in options.contenders] if options.warm_up else []
-    plan = [*warm_up, *planned(options)]
+    plan = [*(warm_up(options) if options.warm_up else ()), *planned(options)]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(host.name, total=len(plan))
-        for number, (round_number, scenario, contender) in enumerate(plan):
-            progress.update(task, description=f"{host.name}, round {round_number}: {contender.value}, {scenario.value}")
-            figures = measure(host, load_of(options, host, f"bench-{number}", scenario, contender))
-            if round_number:
-                measured.append(Measurement(broker=host.name, round=round_number, scenario=scenario, contender=contender, figures=figures))
+        for number, turn in enumerate(plan):
+            progress.update(task, description=f"{host.name}, {turn}")
+            figures = measure(host, load_of(options, host, f"bench-{number}", turn))
+            if turn.round:
+                measured.append(
+                    Measurement(
+                        broker=host.name,
+                        round=turn.round,
+                        scenario=turn.scenario,
+                        contender=turn.contender,
+                        partitions=turn.partitions,
+                        codec=turn.codec,
+                        figures=figures,
+                    )
+                )
             progress.advance(task)
     return measured
 
 
-def planned(options: argparse.Namespace) -> Iterator[tuple[int, Scenario, Contender]]:
-    """Rounds, scenarios in each, contenders in each: neighbours in time are what ratios compare."""
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement to be made. Round 0 is made and thrown away."""
+
+    round: int
+    scenario: Scenario
+    contender: Contender
+    partitions: int
+    codec: str
+
+    def __str__(self) -> str:
+        where = f"{self.partitions} partitions, {self.codec}"
+        return f"round {self.round}: {self.contender.value}, {self.scenario.value}, {where}"
+
+
+def warm_up(options: argparse.Namespace) -> Iterator[Turn]:
+    """Everybody once."""
+    for name in options.contenders:
+        yield Turn(round=0, scenario=Scenario.ONE, contender=CONTENDERS[name], partitions=options.partitions[0], codec=options.codecs[0])
+
+
+def planned(options: argparse.Namespace) -> Iterator[Turn]:
+    """Rounds, tables in each, contenders in each: neighbours in time are what ratios compare."""
     contenders = [CONTENDERS[name] for name in options.contenders]
-    for round_number in range(1, options.rounds + 1):
-        for name in options.scenarios:
-            turn = round_number % len(contenders)
+    for number in range(1, options.rounds + 1):
+        for scenario, partitions, codec in asked_for(options):
+            turn = number % len(contenders)
             for contender in contenders[turn:] + contenders[:turn]:
-                yield round_number, SCENARIOS[name], contender
+                if takes_part(contender, scenario):
+                    yield Turn(round=number, scenario=scenario, contender=contender, partitions=partitions, codec=codec)
 
 
-def load_of(options: argparse.Namespace, host: Host, topic: str, scenario: Scenario, contender: Contender) -> Load:
-    host.renew(topic, options.partitions)
+def asked_for(options: argparse.Namespace) -> list[tuple[Scenario, int, str]]:
+    """The tables: latency and memory only with the first number of partitions and the first codec."""
+    found = [
+        (SCENARIOS[name], partitions, codec) for partitions in options.partitions for codec in options.codecs for name in options.scenarios
+    ]
+    apart = [scenario for scenario, wanted in ((Scenario.LONE, options.latency), (Scenario.MEMORY, options.memory)) if wanted]
+    return found + [(scenario, options.partitions[0], options.codecs[0]) for scenario in apart]
+
+
+def load_of(options: argparse.Namespace, host: Host, topic: str, turn: Turn) -> Load:
+    host.renew(topic, turn.partitions)
+    divisor = fewer(turn.contender, turn.scenario)
+    lone = turn.scenario is Scenario.LONE
     return Load(
-        contender=contender,
-        scenario=scenario,
+        contender=turn.contender,
+        scenario=turn.scenario,
         bootstrap=host.bootstrap,
         topic=topic,
-        records=options.records,
-        burst=options.burst,
+        records=options.records // divisor,
+        burst=options.burst // divisor,
         bursts=options.bursts,
-        partitions=options.partitions,
+        partitions=turn.partitions,
         key_bytes=options.key_bytes,
         value_bytes=options.value_bytes,
-        linger_ms=options.linger_ms,
+        linger_ms=0.0 if lone else options.linger_ms,
         batch_bytes=options.batch_bytes,
         buffer_bytes=options.buffer_bytes,
+        codec=turn.codec,
+        java=[str(find_java()), *JVM_TOOL, "-cp", f"{kafka_home()}/libs/*"] if turn.contender is Contender.JAVA else [],
     )
 
 
 def measure(host: Host, load: Load) -> Figures:
     """Run one worker; RuntimeError when it fails, or when the log does not hold exactly what was acknowledged."""
     figures = figures_of(load, host.name)
-    sent = load.records if load.contender is Contender.CEILING else load.records + load.burst * (load.bursts + 1)
+    sent = figures.acked + warmed_up(load)
     logged = records_in_log(host.bootstrap, load.topic, load.partitions)
     if logged != sent:
         raise RuntimeError(f"{load.contender.value} on {host.name}: {sent} records were sent and the log holds {logged}")
@@ -159,6 +211,19 @@ def figures_of(load: Load, broker: str) -> Figures:
     return msgspec.json.decode(done.stdout, type=Figures)
 
 
+def warmed_up(load: Load) -> int:
+    """Records beside those of the long run."""
+    if load.contender in REPLAYED:
+        return 0
+    match load.scenario:
+        case Scenario.LONE:
+            return LONE_WARM_UP
+        case Scenario.MEMORY:
+            return load.burst
+        case _:
+            return load.burst * (load.bursts + 1)
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to see that the bench works; no real figures")
@@ -172,7 +237,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=2_000_000, help="sent in the long run of each measurement")
     parser.add_argument("--burst", type=int, default=100_000, help="sent at once into an empty buffer, for the cost of the call alone")
     parser.add_argument("--bursts", type=int, default=7)
-    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--partitions", type=numbers, default=[6], metavar="NUMBERS", help="such as 1,6,50: a table for each")
+    parser.add_argument("--codecs", type=names(dict.fromkeys(CODECS)), default=["none"], metavar="NAMES", help=f"of {','.join(CODECS)}")
+    parser.add_argument("--latency", action="store_true", help="also how long a lone record takes")
+    parser.add_argument("--memory", action="store_true", help="also how much memory a long run takes beside its buffer")
     parser.add_argument("--key-bytes", type=int, default=12)
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--linger-ms", type=float, default=5.0)
@@ -183,9 +251,25 @@ def parsed() -> argparse.Namespace:
     if options.quick:
         options.brokers, options.rounds, options.warm_up = ["stub"], 1, False
         options.records, options.burst, options.bursts = 20_000, 4_000, 2
-    if options.records % 4 or options.burst % 4:
-        parser.error("--records and --burst are shared by four threads: give multiples of 4")
+        options.contenders = [name for name in options.contenders if name != "java" or java_is_there()]
+    if options.records % SHARES or options.burst % SHARES:
+        parser.error(f"--records and --burst are shared by four threads, and a tenth of them, too: give multiples of {SHARES}")
     return options
+
+
+def java_is_there() -> bool:
+    """Whether ProducerPerformance can be had here."""
+    try:
+        find_java()
+        kafka_home()
+    except KafkaUnavailable:
+        return False
+    return True
+
+
+def numbers(text: str) -> list[int]:
+    """Reads numbers with commas between them."""
+    return [int(each) for each in text.split(",")]
 
 
 def names(known: Mapping[str, object]) -> Callable[[str], list[str]]:

@@ -9,38 +9,69 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.load import REPLAYED, Contender, Scenario, fewer
+
 BENCH = Path(__file__).with_name("run.py")
 BUILD_WORDS = ("compiled", "pure")
 
 
+EVERYBODY: dict[Scenario, set[Contender]] = {Scenario.ONE: set(Contender)}
+EVERYWHERE = {scenario: {Contender.FUTURES, Contender.CONFLUENT} for scenario in Scenario}
+
+
 @pytest.mark.timeout(300)
-def test_a_quick_run_measures_every_contender_in_every_scenario(tmp_path: Path) -> None:
-    """`--quick` runs every contender in every scenario on the stub, each gets all its records acknowledged, and `--json` says so."""
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--scenarios", "one"], EVERYBODY),
+        (["--contenders", "futures,confluent", "--latency", "--memory"], {**EVERYWHERE, Scenario.MEMORY: {Contender.CONFLUENT}}),
+    ],
+    ids=["every contender", "every scenario"],
+)
+def test_a_quick_run_measures(tmp_path: Path, options: list[str], expected: dict[Scenario, set[Contender]]) -> None:
+    """`--quick` runs contenders on the stub, in the scenarios that are asked for; each gets all its records acknowledged, and `--json` says
+    so."""
     file = tmp_path / "figures.json"
-    done = subprocess.run(
-        [sys.executable, "-P", str(BENCH), "--quick", "--json", str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=280
-    )
+    command = [sys.executable, "-P", str(BENCH), "--quick", "--json", str(file), *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     assert any(word in found["build"] for word in BUILD_WORDS)
     measured = found["measured"]
-    scenarios = {one["scenario"] for one in measured}
-    contenders = {one["contender"] for one in measured}
-    assert len(scenarios) == 3
-    assert len(contenders) == 7
-    assert len(measured) == len(scenarios) * len(contenders)
+    seen = {scenario: {Contender(one["contender"]) for one in measured if one["scenario"] == scenario.value} for scenario in Scenario}
+    java_or_not = {Contender.JAVA} - seen[Scenario.ONE]
+    assert {scenario: names for scenario, names in seen.items() if names} == {
+        scenario: names - java_or_not for scenario, names in expected.items()
+    }
     for one in measured:
-        figures = one["figures"]
-        assert figures["acked"] == found["settings"]["records"]
+        figures, scenario, contender = one["figures"], Scenario(one["scenario"]), Contender(one["contender"])
         assert figures["acked_per_s"] > 0
         assert figures["cpu_ns"] > 0
-        if "ceiling" not in one["contender"]:
+        if scenario is Scenario.LONE:
+            assert 0 < figures["p50_us"] <= figures["p99_us"]
+            continue
+        assert figures["acked"] == found["settings"]["records"] // fewer(contender, scenario)
+        if scenario is Scenario.MEMORY:
+            assert figures["grown_bytes"] is not None
+        elif contender not in REPLAYED:
             assert figures["burst_us"] > 0
             assert figures["send_us"] > 0
     for row in found["rows"]:
-        assert row["ceiling_share"] > 0
-        assert row["acked_ratio"] > 0
         assert row["contender"] in done.stdout
+        assert row["scenario"] in (Scenario.LONE.value, Scenario.MEMORY.value) or row["acked_ratio"] > 0
+
+
+def test_partitions_and_codecs(tmp_path: Path) -> None:
+    """Each number of partitions and each codec has a table of its own."""
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-P", str(BENCH), "--quick", "--json", str(file), "--scenarios", "one", "--contenders", "arrow,ceiling"]
+    done = subprocess.run(
+        [*command, "--partitions", "1,3", "--codecs", "none,lz4"], cwd=tmp_path, capture_output=True, text=True, timeout=110
+    )
+    assert done.returncode == 0, done.stderr
+    found = {(one["partitions"], one["codec"]) for one in json.loads(file.read_text())["measured"] if one["scenario"] == Scenario.ONE.value}
+    assert found == {(1, "none"), (1, "lz4"), (3, "none"), (3, "lz4")}
+    assert "one calling thread; 1 partition, lz4" in done.stdout
 
 
 def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
@@ -49,4 +80,7 @@ def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
         [sys.executable, "-P", str(BENCH), "--contenders", "pigeons"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "'pigeons' is not one of futures, callbacks, many, arrow, confluent, confluent-batch, ceiling" in done.stderr
+    assert (
+        "'pigeons' is not one of futures, callbacks, many, arrow, confluent, confluent-batch, aiokafka, kafka-python, java, ceiling"
+        in done.stderr
+    )

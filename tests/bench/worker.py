@@ -22,22 +22,37 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.ceiling import replay
 from tests.bench.contenders import Sender, open_sender
+from tests.bench.java import run_java
 from tests.bench.load import Contender, Figures, Load, Scenario
+from tests.bench.lone import lone_records, peak_growth
 
 
 def measure(load: Load) -> Figures:
     """Run the load's contender; RuntimeError when not every record was acknowledged."""
     if load.contender is Contender.CEILING:
         return replay(load)
+    if load.contender is Contender.JAVA:
+        return run_java(load)
     with ExitStack() as stack:
         sender = open_sender(load)
         stack.callback(sender.close)
+        if load.scenario is Scenario.LONE:
+            return lone_records(sender, load)
         # The first records pay for metadata, connection and producer id.
         run(sender, load.burst, threads=1)
         sender.finish()
         burner = stack.enter_context(Burner()) if load.scenario is Scenario.BESIDE_BURNER else None
+        if load.scenario is Scenario.MEMORY:
+            return memory_run(sender, load)
         bursts = [burst(sender, load) for _ in range(load.bursts)]
         return long_run(sender, load, burst_us=median(bursts) / load.burst / 1e3, burner=burner)
+
+
+def memory_run(sender: Sender, load: Load) -> Figures:
+    """A long run, and how much memory it took at its most."""
+    found: list[Figures] = []
+    grown = peak_growth(lambda: found.append(long_run(sender, load, burst_us=None, burner=None)))
+    return msgspec.structs.replace(found[0], grown_bytes=grown, grown_share=grown / load.buffer_bytes)
 
 
 def burst(sender: Sender, load: Load) -> int:
@@ -47,7 +62,7 @@ def burst(sender: Sender, load: Load) -> int:
     return spent_ns
 
 
-def long_run(sender: Sender, load: Load, *, burst_us: float, burner: Burner | None) -> Figures:
+def long_run(sender: Sender, load: Load, *, burst_us: float | None, burner: Burner | None) -> Figures:
     before = sender.acked
     if burner is not None:
         burner.mark()
