@@ -7,6 +7,7 @@ all defaults, is `Settings`.
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from producer.security import ALIASES, SECURITY_READERS, check_security
 from producer.serializers import read_serializer
 from producer.servers import check_protocols, read_dns_lookup, read_servers
 from producer.tls import client_context
+
+log = logging.getLogger("fencepost.producer")
 
 DOTTED: Final[dict[str, str]] = {
     "bootstrap.servers": "bootstrap_servers",
@@ -166,6 +169,17 @@ READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "client_dns_lookup": read_dns_lookup,
     **SECURITY_READERS,
 }
+
+
+def warn_of_softening(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Say which setting has switched idempotence off, where nobody said that it should be."""
+    if settings.enable_idempotence or any(_name(key) == "enable_idempotence" for key in given):
+        return
+    setting = f"acks={settings.acks}" if settings.acks != -1 else f"retries={settings.retries}"
+    log.warning(
+        "%s switches idempotence off: a record may be lost, doubled or out of order. enable_idempotence=False says that this is meant",
+        setting,
+    )
 
 
 def _soften(named: dict[str, Any]) -> None:

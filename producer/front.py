@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from producer.awaiting import bulk_outcome, outcome
 from producer.chunks import Chunk, list_chunks
-from producer.config import read_settings
+from producer.config import read_settings, warn_of_softening
 from producer.core.accumulator import Accumulator, TopicQueues
 from producer.core.batch import Headers, OnDelivery, RecordFuture, Shared
 from producer.core.bulk import BulkFuture
@@ -46,7 +46,9 @@ class Front:
             raise ConfigError(
                 f"settings are keyword arguments or a mapping, not {type(config).__name__}: bootstrap_servers='host:port', ..."
             )
-        self._settings: Settings = read_settings({**(config or {}), **settings})
+        given = {**(config or {}), **settings}
+        self._settings: Settings = read_settings(given)
+        warn_of_softening(self._settings, given)
         self._patience_s: float = (
             self._settings.delivery_timeout_ms + self._settings.resolve_grace_ms + self._settings.request_timeout_ms
         ) / 1000.0

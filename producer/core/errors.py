@@ -90,7 +90,8 @@ class Fatal(FencepostError):
 
 
 class Fenced(Fatal):
-    """A newer producer took over this one's identity (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH)."""
+    """A newer producer took over this one's identity (PRODUCER_FENCED). INVALID_PRODUCER_EPOCH alone is no such end: it heals, and what
+    cannot be healed fails by itself."""
 
 
 class NoUsableBroker(FencepostError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
 import pytest
 
-from producer import ConfigError, Partitioner, Producer, Settings
+from producer import AsyncProducer, ConfigError, Partitioner, Producer, Settings
 from producer.config import BATCH_SIZE_MAX, DOTTED, read_settings
 from producer.core.cluster import Address
 from producer.wire.compression import Codec
@@ -196,6 +197,21 @@ def test_what_has_the_wrong_type_or_word_is_refused(name: str, value: object) ->
     said = refusal({name: value})
     assert name in said
     assert (str(value) or "''") in said
+
+
+@pytest.mark.parametrize(("given", "named"), [({"acks": 1}, "acks=1"), ({"acks": "0"}, "acks=0"), ({"retries": 0}, "retries=0")], ids=str)
+def test_losing_idempotence_is_said(given: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One warning that names the setting, for either producer; none where somebody said that it is meant, or where nothing is lost."""
+    with caplog.at_level(logging.WARNING, "fencepost.producer"):
+        AsyncProducer(bootstrap_servers="a:1", **{**given, "enable.idempotence": False})
+        AsyncProducer(bootstrap_servers="a:1")
+        AsyncProducer({"enable_idempotence": "false"}, bootstrap_servers="a:1", **given)
+        assert not caplog.records
+        AsyncProducer(bootstrap_servers="a:1", **given)
+        Producer(bootstrap_servers="a:1", **given).close()
+    first, second = [record.getMessage() for record in caplog.records]
+    assert first == second
+    assert first.startswith(f"{named} switches idempotence off")
 
 
 def test_servers_are_read_from_text_and_lists() -> None:
