@@ -30,6 +30,30 @@ LEVEL_OF: Final[dict[str, Codec]] = {f"compression_{codec.name.lower()}_level": 
 NO_LEVELS: Final = ("compression.snappy.level", "compression_snappy_level", "compression.none.level", "compression_none_level")
 
 
+ASIDE_BYTES: Final[dict[Codec, int]] = {
+    Codec.GZIP: 32 * 1024,
+    Codec.SNAPPY: 512 * 1024,
+    Codec.LZ4: 512 * 1024,
+    Codec.ZSTD: 256 * 1024,
+}
+"""From how many bytes on packing a batch takes about a millisecond or more, which is too long for somebody else's event loop."""
+
+ASIDE_BYTES_THOROUGH: Final = 8 * 1024
+"""The same where a level above the codec's default was chosen: ten times as long, or a hundred times."""
+
+GZIP_USUAL: Final = 6
+"""What gzip's -1 stands for."""
+
+
+def aside_bytes(s: Settings) -> int | None:
+    """From which size on batches are packed beside the event loop; None for never."""
+    codec, level = s.compression_type, s.compression_level
+    if codec not in ASIDE_BYTES:
+        return None
+    usual = GZIP_USUAL if codec is Codec.GZIP else LEVELS[codec].default if codec in LEVELS else 0
+    return ASIDE_BYTES_THOROUGH if level is not None and level > usual else ASIDE_BYTES[codec]
+
+
 def read_codec(key: str, value: object) -> Codec:
     """The codec of that name. Raises ConfigError."""
     if isinstance(value, Codec):

@@ -12,7 +12,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 from typing import Any
 
 from producer.core.accumulator import Accumulator
@@ -28,6 +28,8 @@ from producer.core.events import (
     Disconnect,
     Event,
     LinkLost,
+    Pack,
+    Packed,
     Replied,
     Send,
     Settle,
@@ -38,6 +40,7 @@ from producer.core.settings import Settings
 from producer.dialer import Dialer
 from producer.failures import Failures
 from producer.link import Link
+from producer.off_loop import off_loop
 from producer.refusal import Refusal
 from producer.reporter import Reporter
 from producer.servers import addresses
@@ -55,7 +58,7 @@ def now_ms() -> float:
 
 class Engine:
     """Owns the links and the core. `announce` is told what is heard of topics, `freed` that bytes were given back to the budget, `died`
-    that the producer has ended."""
+    that the producer has ended. `pack_aside_bytes`: from which size on batches are packed off the loop, which is somebody else's."""
 
     def __init__(
         self,
@@ -63,12 +66,13 @@ class Engine:
         accumulator: Accumulator,
         loop: asyncio.AbstractEventLoop,
         *,
+        pack_aside_bytes: int | None = None,
         announce: Callable[[Announce], None],
         freed: Callable[[], None],
         died: Callable[[FencepostError], None],
     ) -> None:
         self.failures = Failures()
-        self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random)
+        self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random, pack_aside_bytes=pack_aside_bytes)
         self._dialer = Dialer(settings)
         self._accumulator = accumulator
         self._loop = loop
@@ -77,6 +81,7 @@ class Engine:
         self._died = died
         self._links: dict[int, Link] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
+        self._packs: set[asyncio.Task[None]] = set()
         self._inbox: deque[Event] = deque()
         self._busy = False
         self._freed = False
@@ -157,6 +162,12 @@ class Engine:
         self._freed = True
 
     @_do.register
+    def _(self, command: Pack) -> None:
+        task = self._loop.create_task(self._pack(command))
+        self._packs.add(task)
+        task.add_done_callback(self._packs.discard)
+
+    @_do.register
     def _(self, command: Announce) -> None:
         self._announce(command)
 
@@ -184,6 +195,18 @@ class Engine:
         # Callers could append until now: what came in after the core had failed everything has its turn here.
         for late in self.core.abandon(command.error):
             self._do(late)
+
+    async def _pack(self, command: Pack) -> None:
+        builder = command.batch.builder
+        if builder is None:
+            return  # It has failed already.
+        try:
+            payload = await off_loop(partial(builder.payload, command.codec, command.level), name="fencepost-packer")
+        except Exception as error:
+            log.exception("a batch could not be packed; the producer ends here")
+            self.end(Fatal(f"internal error while packing a batch: {error!r}"))
+            return
+        self.handle(Packed(command.batch, payload))
 
     def _say(self) -> None:
         self._say_timer = None
@@ -242,9 +265,9 @@ class Engine:
         reporting = self._reporter.close() if self._reporter is not None else None
         if reporting is not None:
             waits.append(asyncio.wait([reporting], timeout=1.0))
-        for dial in list(self._dials.values()):
-            dial.cancel()
-            waits.append(asyncio.wait([dial], timeout=1.0))
+        for task in [*self._dials.values(), *self._packs]:
+            task.cancel()
+            waits.append(asyncio.wait([task], timeout=1.0))
         for link in self._links.values():
             link.silence()
         await asyncio.gather(*waits, asyncio.sleep(0), return_exceptions=True)

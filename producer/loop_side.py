@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from producer.compression import aside_bytes
 from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared
 from producer.core.errors import FencepostError
@@ -60,7 +61,15 @@ class LoopSide:
         self._died = died
         self._ended = False
         self._thread = threading.get_ident()
-        self.engine = Engine(settings, accumulator, loop, announce=self._hear, freed=self.settled.give, died=self._die)
+        self.engine = Engine(
+            settings,
+            accumulator,
+            loop,
+            pack_aside_bytes=aside_bytes(settings),
+            announce=self._hear,
+            freed=self.settled.give,
+            died=self._die,
+        )
         shared.sender_ident = self._thread
         shared.wake = self.wake
 

@@ -230,6 +230,12 @@ class Accumulator:
         """Whether the head takes no more records."""
         return len(queue.batches) > 1 or queue.open is None
 
+    def close_head(self, queue: PartitionQueue) -> None:
+        """The head takes no more records; it stays where it is."""
+        with self.shared.lock:
+            if len(queue.batches) == 1:
+                queue.open = None
+
     def take(self, queue: PartitionQueue) -> Batch:
         """Remove the head; if it was open, the next append begins a new batch."""
         with self.shared.lock:

@@ -23,6 +23,7 @@ from producer.core.events import (
     Event,
     GateOpened,
     LinkLost,
+    Packed,
     Replied,
     Settle,
     Ticked,
@@ -40,10 +41,18 @@ from producer.wire.messages import DescribeProducersResponse, InitProducerIdResp
 
 
 class Core:
-    """See the module. `draw`: uniform in [0, 1), the only randomness there is."""
+    """See the module. `draw`: uniform in [0, 1), the only randomness there is. `pack_aside_bytes`: from which size on somebody else packs
+    batches (`Pack`); None for never."""
 
     def __init__(
-        self, settings: Settings, accumulator: Accumulator, *, bootstrap: list[Address], draw: Callable[[], float], gate: Gate | None = None
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        *,
+        bootstrap: list[Address],
+        draw: Callable[[], float],
+        gate: Gate | None = None,
+        pack_aside_bytes: int | None = None,
     ) -> None:
         self.meter = Meter()
         self.view = ClusterView()
@@ -59,6 +68,7 @@ class Core:
             registrar=self.registrar,
             gate=gate or OpenGate(),
             meter=self.meter,
+            pack_aside_bytes=pack_aside_bytes,
         )
         self.answers = Answers(
             settings,
@@ -108,6 +118,10 @@ class Core:
     @_on.register
     def _(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
         self.delivery.agenda.stir()
+
+    @_on.register
+    def _(self, event: Packed, now_ms: float, commands: list[Command]) -> None:
+        self.delivery.packed(event.batch, event.payload)
 
     @_on.register
     def _(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:

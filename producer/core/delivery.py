@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.agenda import Agenda
+from producer.core.batch import Batch
 from producer.core.cluster import NO_TOPIC_ID, ClusterView
 from producer.core.errors import FencepostError
 from producer.core.events import Command, Die, Send
@@ -43,6 +44,7 @@ class Delivery:
         registrar: Registrar,
         gate: Gate,
         meter: Meter,
+        pack_aside_bytes: int | None,
     ) -> None:
         self.lanes: dict[tuple[str, int], Lane] = {}
         self.agenda = Agenda()
@@ -57,6 +59,7 @@ class Delivery:
         self._registrar = registrar
         self._gate = gate
         self._meter = meter
+        self._pack_aside_bytes = pack_aside_bytes
 
     # -- one round ---------------------------------------------------------------------------------------------------
 
@@ -72,8 +75,15 @@ class Delivery:
             if waiting and node is not None and node.ready(now_ms):
                 commands += self._fill(node, waiting, seen, now_ms)
         for lane in seen:
+            commands += lane.pack()
             self.agenda.plan(lane, now_ms)
         return commands
+
+    def packed(self, batch: Batch, payload: bytes) -> None:
+        """A batch was packed beside the loop."""
+        lane = self.lanes[batch.topic, int(batch.partition)]
+        lane.packed(batch, payload)
+        self.agenda.mark(lane)
 
     def next_deadline(self, now_ms: float) -> float:
         return self.agenda.next_ms()
@@ -102,7 +112,7 @@ class Delivery:
         tp = (queue.topic, int(queue.partition))
         lane = self.lanes.get(tp)
         if lane is None:
-            lane = self.lanes[tp] = Lane(queue, self._settings, self._accumulator)
+            lane = self.lanes[tp] = Lane(queue, self._settings, self._accumulator, pack_aside_bytes=self._pack_aside_bytes)
         return lane
 
     def _hear(self) -> None:

@@ -12,6 +12,7 @@ from producer.core.batch import Batch
 from producer.core.cluster import Heard
 from producer.core.errors import DeliveryError, FencepostError, NoUsableBroker
 from producer.wire.codes import Api
+from producer.wire.compression import Codec
 from producer.wire.message import Message
 
 
@@ -68,7 +69,14 @@ class Written(Struct, frozen=True):
     request_id: int
 
 
-Event = Appended | TopicWanted | GateOpened | Ticked | Connected | LinkLost | Replied | Written
+class Packed(Struct, frozen=True):
+    """A batch's records were packed, as `Pack` wanted."""
+
+    batch: Batch
+    payload: bytes
+
+
+Event = Appended | TopicWanted | GateOpened | Ticked | Connected | LinkLost | Replied | Written | Packed
 
 
 class Connect(Struct, frozen=True):
@@ -106,6 +114,14 @@ class Settle(Struct, frozen=True):
     failure: DeliveryError | None = None
 
 
+class Pack(Struct, frozen=True):
+    """Pack a batch's records without holding anybody up; answer with Packed. Nothing is appended to it any more."""
+
+    batch: Batch
+    codec: Codec
+    level: int | None
+
+
 class Announce(Struct, frozen=True):
     """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard."""
 
@@ -120,4 +136,4 @@ class Die(Struct, frozen=True):
     error: FencepostError
 
 
-Command = Connect | Disconnect | Send | Settle | Announce | Die
+Command = Connect | Disconnect | Send | Settle | Pack | Announce | Die

@@ -1,6 +1,7 @@
 """One partition's way from the accumulator to its leader: the queue of batches in front, the window of unresolved ones behind.
 
-A lane seals, stamps and expires; which node its batches go to, and when, is `delivery`'s choice.
+A lane seals, stamps and expires; which node its batches go to, and when, is `delivery`'s choice. Where `pack_aside_bytes` says so, a large
+batch is packed by somebody else while it stays at the head of the queue, so that nothing passes it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.batch import Batch
 from producer.core.errors import DeliveryFatal, DeliveryTimeout, Persisted, plain
-from producer.core.events import Command, Settle
+from producer.core.events import Command, Pack, Settle
 from producer.core.gate import Gate
 from producer.core.settings import Settings
 from producer.core.slot import Slot, State
@@ -26,7 +27,7 @@ class Lane:
     """See the module. `query_not_before_ms` paces DescribeProducers; `asking` while one is on its way. `turn_ms` and `waits_in` are what
     `agenda` and `delivery` remember of it."""
 
-    def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator) -> None:
+    def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator, *, pack_aside_bytes: int | None = None) -> None:
         self.queue = queue
         self.topic = queue.topic
         self.partition = int(queue.partition)
@@ -45,6 +46,10 @@ class Lane:
         self._resting_since_ms = NEVER
         self._settings = settings
         self._accumulator = accumulator
+        self._aside_bytes = pack_aside_bytes
+        self._to_pack: Batch | None = None
+        self._packing: Batch | None = None
+        self._payload: bytes | None = None
 
     @property
     def idle(self) -> bool:
@@ -72,9 +77,10 @@ class Lane:
         self._resting_since_ms = NEVER
 
     def next_slot(self, now_ms: float, gate: Gate) -> Slot | None:
-        """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough."""
+        """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough. None where that has to
+        be packed first."""
         slot = self.window.sendable(now_ms)
-        if slot is None and self.window.has_room() and self.linger_until(now_ms) <= now_ms and gate.may_leave(self.topic, self.partition):
+        if slot is None and self._has_fresh(now_ms) and gate.may_leave(self.topic, self.partition) and not self._waits_for_packing():
             slot = self._seal(self._accumulator.take(self.queue), transactional=gate.transactional_id is not None)
             gate.wrote(self.topic, self.partition)
             self.window.enter(slot)
@@ -86,8 +92,33 @@ class Lane:
         if slot is not None:
             return slot.size
         head = self._accumulator.head(self.queue)
-        ready = head is not None and self.window.has_room() and self.linger_until(now_ms) <= now_ms
-        return int(head.size) if ready and head is not None else 0
+        return int(head.size) if head is not None and self._has_fresh(now_ms) else 0
+
+    def pack(self) -> list[Command]:
+        """Have the batch packed that could not leave because it is not."""
+        wanted, self._to_pack = self._to_pack, None
+        return [Pack(wanted, self._settings.compression_type, self._settings.compression_level)] if wanted is not None else []
+
+    def packed(self, batch: Batch, payload: bytes) -> None:
+        """It was packed; it may have failed meanwhile."""
+        if batch is self._packing:
+            self._payload = payload
+
+    def _has_fresh(self, now_ms: float) -> bool:
+        """Whether the head of the queue may leave now, or would if it were packed and nobody is packing it."""
+        if not self.window.has_room() or self.linger_until(now_ms) > now_ms:
+            return False
+        return self._packing is None or self._payload is not None or self._accumulator.head(self.queue) is not self._packing
+
+    def _waits_for_packing(self) -> bool:
+        """Whether the head of the queue has to be packed by somebody else; from here on it takes no more records."""
+        head = self._accumulator.head(self.queue)
+        if head is None or self._aside_bytes is None or head.size < self._aside_bytes or head is self._packing:
+            return False
+        self._accumulator.close_head(self.queue)
+        self._to_pack = self._packing = head
+        self._payload = None
+        return True
 
     def linger_until(self, now_ms: float) -> float:
         """When the head of the queue may leave; infinity when the queue is empty."""
@@ -160,7 +191,11 @@ class Lane:
         builder = batch.builder
         assert builder is not None
         codec = self._settings.compression_type
-        payload = builder.pieces() if codec is Codec.NONE else [builder.payload(codec, self._settings.compression_level)]
+        packed = self._payload if batch is self._packing else None
+        self._packing = self._payload = None
+        if packed is None and codec is not Codec.NONE:
+            packed = builder.payload(codec, self._settings.compression_level)
+        payload = builder.pieces() if packed is None else [packed]
         return Slot(
             batch,
             payload,

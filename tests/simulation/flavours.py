@@ -23,6 +23,7 @@ FLAVOURS: dict[str, dict[str, Any]] = {
     "epochs run out": {"chaos": {"first_epoch": 32_766}},
     "batches too large": {"chaos": {"topic_config": {"max.message.bytes": "450"}}},
     "compressed": {"settings": {"compression_type": Codec.LZ4}},
+    "packed aside": {"settings": {"compression_type": Codec.LZ4, "pack_aside_bytes": 300}},
     "patient": {"settings": {"delivery_timeout_ms": 60_000.0, "request_timeout_ms": 3_000.0}},
     "topics come and go": {"settings": {"allow_auto_create_topics": False}, "chaos": {"recreate": True}},
     "addresses change": {"settings": {"metadata_recovery_rebootstrap_trigger_ms": 4_000.0}, "chaos": {"move": True}},

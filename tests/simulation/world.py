@@ -28,6 +28,8 @@ from producer.core.events import (
     Disconnect,
     Event,
     LinkLost,
+    Pack,
+    Packed,
     Replied,
     Send,
     Settle,
@@ -120,7 +122,15 @@ class SimLink:
 class World:
     """See the module."""
 
-    def __init__(self, seed: int, *, brokers: int = 3, latency_ms: tuple[float, float] = (0.2, 8.0), **settings: Any) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        brokers: int = 3,
+        latency_ms: tuple[float, float] = (0.2, 8.0),
+        pack_aside_bytes: int | None = None,
+        **settings: Any,
+    ) -> None:
         self.random = random.Random(seed)
         self.thorough = seed % 2 == 0
         self.now = 0.0
@@ -143,7 +153,9 @@ class World:
             batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
         )
         addresses = [Address("broker", node) for node in self.cluster.brokers]
-        self.core = Core(self.settings, self.accumulator, bootstrap=addresses[:1], draw=self.random.random)
+        self.core = Core(
+            self.settings, self.accumulator, bootstrap=addresses[:1], draw=self.random.random, pack_aside_bytes=pack_aside_bytes
+        )
 
     # -- time ------------------------------------------------------------------------------------------------------------
 
@@ -207,6 +219,11 @@ class World:
                 link.send(command)
                 if not command.answered:
                     self.at(self.now, lambda: self.event(Written(command.node, command.request_id)))
+            case Pack():
+                self.counts["PACK"] = self.counts.get("PACK", 0) + 1
+                assert command.batch.builder is not None
+                payload = command.batch.builder.payload(command.codec, command.level)
+                self.at(self.now + self.latency(), lambda: self.event(Packed(command.batch, payload)))
             case Settle():
                 self.accumulator.release(command.batch)
                 command.batch.settle(command.base_offset, command.log_append_time, command.failure)
