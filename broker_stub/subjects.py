@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from broker_stub.faults import ANY_PARTITION, TopicPartition
-from producer.wire import Api, Message
+from producer.wire import Api, ErrorCode, Message, MetadataResponse
 
 NameOf = Callable[[UUID], str | None]
 Covers = Callable[[str, int], bool]
@@ -118,7 +118,10 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
 
 
 def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
-    """The answer with this code for everything that is covered, and without what only a success carries."""
+    """The answer with this code for everything that is covered, and without what only a success carries. REBOOTSTRAP_REQUIRED is about no
+    topic: it is the whole answer to Metadata."""
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED and isinstance(response, MetadataResponse):
+        return MetadataResponse(error_code=code)
     if response.api == Api.OFFSET_FETCH:
         return _offsets_failed(response, code, covers, name_of)
     walk = ANSWERED.get(response.api)

@@ -84,7 +84,10 @@ class Interceptors:
                     raise TypeError(
                         f"on_send returned {type(returned).__name__}: it returns a ProducerRecord, or None for the one it was given"
                     )
-                record = offered if returned is None else returned
+                changed = offered if returned is None else returned
+                if not isinstance(changed.headers, list | tuple):
+                    raise TypeError(f"on_send left {changed.headers!r} for headers: they are a list")
+                record = changed
             except Exception:
                 log.exception("an interceptor's on_send raised; the record for %s goes on without it", record.topic)
         return record

@@ -38,8 +38,8 @@ class Recovery:
 
     def overdue(self, now_ms: float, *, asking: bool) -> list[Command]:
         """Go back if metadata has been asked for in vain for too long. `asking`: whether it is being asked for."""
-        if not asking:
-            self._since_ms = None
+        if not asking or self._nodes.only_bootstrap():
+            self._since_ms = None  # Nobody asks, or there is nothing to go back from.
         if now_ms < self.next_deadline():
             return []
         self._since_ms = now_ms
@@ -47,7 +47,7 @@ class Recovery:
 
     def attempt(self, now_ms: float) -> None:
         """Metadata is about to be asked for."""
-        if self._since_ms is None:
+        if self._since_ms is None and not self._nodes.only_bootstrap():
             self._since_ms = now_ms
         if self._wanted and self._nodes.exhausted(now_ms):
             log.info("none of the known brokers can be reached: trying bootstrap_servers as well")

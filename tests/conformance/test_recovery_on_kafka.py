@@ -8,7 +8,7 @@ import pytest
 
 from broker_stub import FaultProxy
 from producer import DeliveryUnknown, Persisted, Producer
-from producer.wire.codes import Api
+from producer.wire.codes import Api, ErrorCode
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
@@ -44,6 +44,27 @@ def test_every_address_changes(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPa
             assert new.stats()["connections"] > 0
     found = [message.value() for message in read_topic(kafka.bootstrap, topic)]
     assert found == [b"first", *(b"%04d" % row for row in range(ROWS))]
+
+
+def test_a_broker_may_send_the_producer_back(kafka: KafkaCluster) -> None:
+    """REBOOTSTRAP_REQUIRED to Metadata, which no released broker says by itself, while the reply to a Produce is held back: every link is
+    given up, and what is sent again is recognised."""
+    topic = f"sent-back-{secrets.token_hex(4)}"
+    Admin(kafka.bootstrap).create(topic, partitions=1)
+    with (
+        FaultProxy(kafka.bootstrap) as proxy,
+        Producer(bootstrap_servers=proxy.bootstrap, batch_size=0, linger_ms=0, metadata_max_age_ms=200) as producer,
+    ):
+        producer.send(topic, b"first").result(WAIT_S)
+        held = proxy.faults.on(Api.PRODUCE).after_append().hold()
+        sent_back = proxy.faults.on(Api.METADATA).before().error(ErrorCode.REBOOTSTRAP_REQUIRED)
+        futures = [producer.send(topic, b"%d" % row) for row in range(5)]
+        held.wait(1, WAIT_S)
+        sent_back.wait(1, WAIT_S)
+        for future in futures:
+            assert future.exception(WAIT_S) is None
+    found = [message.value() for message in read_topic(kafka.bootstrap, topic)]
+    assert found == [b"first", *(b"%d" % row for row in range(5))]
 
 
 def test_another_cluster_behind_the_name(kafka: KafkaCluster, kafka_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch) -> None:

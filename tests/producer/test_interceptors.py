@@ -90,12 +90,15 @@ def test_what_an_interceptor_raises_is_contained(caplog: pytest.LogCaptureFixtur
     def wrong(record: ProducerRecord) -> Any:
         return b"not a record"
 
+    def headless(record: ProducerRecord) -> None:
+        record.headers = None  # type: ignore[assignment]  # it is refused
+
     class Deaf:
         def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
             raise RuntimeError("no more")
 
     told = Told()
-    with BrokerStub() as stub, quick(stub, interceptors=[broken, wrong, Deaf(), told]) as producer:
+    with BrokerStub() as stub, quick(stub, interceptors=[broken, wrong, headless, Deaf(), told]) as producer:
         producer.send("t", b"whole").result(20)
         producer.flush(20)
         assert values(stub, "t") == [b"whole"]
@@ -104,11 +107,13 @@ def test_what_an_interceptor_raises_is_contained(caplog: pytest.LogCaptureFixtur
     assert [message.split(";")[0].split(",")[0] for message, _ in logged] == [
         "an interceptor's on_send raised",
         "an interceptor's on_send raised",
+        "an interceptor's on_send raised",
         "an interceptor's on_acknowledgement raised",
     ]
     assert [error for _, error in logged] == [
         "no",
         "on_send returned bytes: it returns a ProducerRecord, or None for the one it was given",
+        "on_send left None for headers: they are a list",
         "no more",
     ]
 

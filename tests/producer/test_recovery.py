@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from broker_stub import BrokerStub, FaultProxy
 from producer import DeliveryUnknown, Persisted, Producer
-from producer.core.events import Replied
+from producer.core.events import Connected, Replied, TopicWanted
 from producer.core.settings import MetadataRecovery
 from producer.wire import Api, ErrorCode, MetadataResponse
 from tests.names import names
-from tests.producer.desk import PID, Desk
+from tests.producer.desk import PID, TOPIC, VERSIONS, Desk
 from tests.producer.stage import ONE_EACH, QUICK, arrivals, quick, until, values
 
 
@@ -97,6 +97,18 @@ def test_after_the_trigger_every_link_is_given_up() -> None:
     (flight,) = desk.produces(7)
     desk.ack(flight, offset=1)
     assert future.exception(0) is None
+
+
+def test_nobody_goes_back_from_the_beginning(caplog: pytest.LogCaptureFixture) -> None:
+    """A producer that has found no broker yet has nothing to go back from: it keeps its connections, however short the trigger."""
+    desk = Desk(metadata_recovery_rebootstrap_trigger_ms=0.0)
+    desk.mute.add(-1)
+    desk.happen(TopicWanted(TOPIC))
+    desk.advance(5_000)
+    assert not desk.disconnects
+    assert "going back" not in caplog.text
+    desk.happen(Connected(-1, VERSIONS))
+    assert TOPIC in desk.accumulator.topics
 
 
 def refresh(desk: Desk) -> Any:
