@@ -6,17 +6,19 @@ They need ::1, as nearly every machine has it; only where the system has none ar
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
 
 from broker_stub import BrokerStub, FaultProxy
-from producer import ConfigError, Producer, TopicUnavailable
+from producer import ConfigError, NoUsableBroker, Producer, TopicUnavailable
 from producer.config import read_settings
 from producer.core.cluster import Address
 from producer.servers import addresses
 from producer.wire import Api
+from tests.certificates import Authority
 from tests.names import names
 from tests.producer.stage import QUICK, quick, until, values
 
@@ -69,6 +71,22 @@ def test_a_name_with_both_families(monkeypatch: pytest.MonkeyPatch, host: str, o
     patient: dict[str, Any] = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
     with BrokerStub(host=host) as stub, Producer(bootstrap_servers=f"kafka:{stub.addresses[1][1]}", **patient) as producer:
         assert producer.send("t", b"x").result(20).offset == 0
+
+
+@needs_ipv6
+@pytest.mark.parametrize("named", [True, False], ids=["in the certificate", "not in the certificate"])
+def test_tls_to_an_ipv6_literal(tmp_path: Path, named: bool) -> None:
+    """A certificate is checked against the address itself, without brackets; one for another is refused, and the message says so."""
+    authority = Authority(tmp_path)
+    certificate = authority.issue("::1" if named else "::2")
+    with BrokerStub(host="::1", tls=(certificate.certfile, certificate.keyfile)) as stub:
+        trust: dict[str, Any] = {**QUICK, "security_protocol": "SSL", "ssl_cafile": authority.cafile}
+        with Producer(bootstrap_servers=f"SSL://{stub.bootstrap}", **trust) as producer:
+            if named:
+                assert producer.send("t", b"x").result(20).offset == 0
+            else:
+                with pytest.raises(NoUsableBroker, match=r"\[::1\]:.*certificate"):
+                    producer.send("t", b"x")
 
 
 @needs_ipv6
