@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import confluent_kafka
+import pyarrow as pa
 import pytest
 
 from producer import DeliveryTimeout, Persisted, Producer, RecordFuture, RecordRefused
@@ -92,6 +93,62 @@ def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object,
         assert stamp == record["timestamp"] if "timestamp" in record else begun_ms <= stamp <= ended_ms
         assert metadata.topic == topic
         assert metadata.partition == record.get("partition", metadata.partition)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_the_same_rows_by_three_ways(kafka: KafkaCluster, admin: Admin, topic: str, codec: str) -> None:
+    """send, send_many and send_arrow of the same rows, to topics of their own and mixed in one: confluent-kafka reads the same records from
+    the same partitions, in the same order and with the same timestamps, where the futures said that they are."""
+    rng = random.Random(7)
+    sizes = [0, 1, 50, 63, 64, 127, 128, 1_000, 8_191, 8_192, 20_000]
+    rows = [
+        (
+            rng.choice([None, b"", b"key-%d" % (n % 70), rng.randbytes(90)]),
+            None if n % 17 == 0 else rng.randbytes(rng.choice(sizes)),
+            1_700_000_000_000 + rng.randrange(-100_000, 100_000),
+            rng.randrange(4),
+        )
+        for n in range(1_500)
+    ]
+    keys, values, stamps, partitions = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "k": pa.array(keys, pa.binary()),
+            "v": pa.array(values, pa.binary()),
+            "t": pa.array(stamps, pa.int64()),
+            # Rows with a key go where it says.
+            "p": pa.array([partition if key is None else None for key, partition in zip(keys, partitions, strict=True)], pa.int32()),
+        }
+    )
+    topics = [f"{topic}-{way}" for way in ("send", "many", "arrow", "mixed")]
+    for each in topics:
+        admin.create(each, partitions=4)
+    single, many, arrow, mixed = topics
+    with producer_for(kafka, compression_type=codec, batch_size=100_000) as producer:
+
+        def by_one(topic: str) -> list[RecordFuture]:
+            return [
+                producer.send(topic, value, key=key, timestamp=stamp, partition=partition if key is None else None)
+                for key, value, stamp, partition in rows
+            ]
+
+        tuples = [(key, value, None, stamp, partition if key is None else None) for key, value, stamp, partition in rows]
+        columns = {"value": "v", "key": "k", "timestamp": "t", "partition": "p"}
+        futures = by_one(single)
+        bulks = [producer.send_many(many, tuples), producer.send_arrow(arrow, table, **columns)]
+        by_one(mixed)
+        last = producer.send_arrow(mixed, table, **columns)
+        producer.send_many(mixed, tuples)
+        producer.flush(WAIT_S)
+        told = {(future.result(0).partition, future.result(0).offset) for future in futures}
+        for bulk in bulks:
+            offsets = bulk.result(0).offsets
+            assert {(partition, offset) for partition, spans in offsets.items() for span in spans for offset in span} == told
+        assert last.result(0).acknowledged == len(rows)
+    read = [by_partition(kafka, each) for each in topics]
+    assert sum(map(len, read[0].values())) == len(rows)
+    assert read[0] == read[1] == read[2]
+    assert read[3] == {partition: records * 3 for partition, records in read[0].items()}
 
 
 def test_keys_go_where_javas_and_confluents_go(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
@@ -315,6 +372,17 @@ def assert_delivered(kafka: KafkaCluster, topic: str, ledger: Ledger) -> None:
     assert account.faults() == dict.fromkeys(account.faults(), 0), account.verdict()
     assert ledger.acked == ledger.sent == ledger.rows == account.found
     assert account.sum == ledger.sum
+
+
+def by_partition(kafka: KafkaCluster, topic: str) -> dict[int | None, list[tuple[object, ...]]]:
+    """What confluent-kafka reads from each partition, in order."""
+    found: dict[int | None, list[tuple[object, ...]]] = {}
+    for message in read_topic(kafka.bootstrap, topic):
+        found.setdefault(message.partition(), []).append((message.offset(), message.key(), message.value(), message.timestamp()))
+    # Offsets begin anew in each topic: what counts is that none is missing.
+    for records in found.values():
+        assert [record[0] for record in records] == list(range(len(records)))
+    return {partition: [record[1:] for record in records] for partition, records in found.items()}
 
 
 def shown(message: confluent_kafka.Message) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
