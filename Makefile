@@ -82,7 +82,7 @@ fuzz: .venv/.built
 	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/wire -n $(WORKERS) --timeout 7200
 
 crowds: .venv/.built
-	@FENCEPOST_CROWD=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_crowds.py -s
+	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_crowds.py tests/broker_stub/test_connections.py -s
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s

@@ -80,17 +80,17 @@ _COARSER = {
 _BROKER_TYPES = {
     "authorizer.class.name": Type.STRING,
     "auto.create.topics.enable": Type.BOOLEAN,
+    "connections.max.idle.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
 }  # the others are INT
-_CHANGEABLE = frozenset(("max.connections", "producer.id.expiration.ms"))  # while the broker runs, besides the topics' defaults
+# While the broker runs, besides the topics' defaults.
+_CHANGEABLE = frozenset(("max.connections", "max.connections.per.ip", "producer.id.expiration.ms"))
 
 # What a client may look at and the stub does nothing about.
 _OTHERS = {
     "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
-    "connections.max.idle.ms": ("600000", Type.LONG),
     "fetch.max.bytes": ("57671680", Type.INT),
     "log.retention.check.interval.ms": ("300000", Type.LONG),
-    "max.connections": ("2147483647", Type.INT),
     "offsets.commit.timeout.ms": ("5000", Type.INT),
     "offsets.retention.check.interval.ms": ("600000", Type.LONG),
     "offsets.retention.minutes": ("10080", Type.INT),

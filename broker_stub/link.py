@@ -109,6 +109,11 @@ class Link:
         return self._open
 
     @property
+    def busy(self) -> bool:
+        """Whether a request is still to be answered."""
+        return bool(self._slots or self._frames) or self._call is not None
+
+    @property
     def principal(self) -> str:
         """Who it belongs to, now."""
         return self._principal if self.gate is None else self.gate.principal

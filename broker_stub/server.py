@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from broker_stub.clock import Clock
 from broker_stub.cluster import Cluster
+from broker_stub.connections import Connections
 from broker_stub.link import Link
 from broker_stub.listening import bound, deaf, naming
 from broker_stub.principal import ANONYMOUS, LOCALHOST, of_certificate
+from broker_stub.timers import Timer
 from producer.wire import Buffer, FrameSplitter, FrameTooLarge
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
 DOWN_TURNS_MAX = 100
 HANDSHAKE_TIMEOUT_S = 10.0
+ACCEPT_AGAIN_S = 1.0  # after the system has refused to give a socket
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,9 @@ class Server:
         self._clock = clock
         self._sockets: dict[int, socket.socket] = {}
         self._connections: set[_Connection] = set()
+        self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
+        self._looks: dict[int, Timer] = {}  # when each node's connections are looked at for idle ones
+        self._waiting: set[int] = set()  # nodes that accept nobody for now
         self._accepting: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms: int | None = None
@@ -141,33 +147,77 @@ class Server:
     def _accept_on(self, node_id: int) -> None:
         listener = self._sockets[node_id]
         listener.setblocking(False)
+        self._waiting.discard(node_id)
         self.loop.add_reader(listener, self._accept, node_id, listener)
 
     def _accept(self, node_id: int, listener: socket.socket) -> None:
+        limits = self._limits[node_id]
         try:
             for _ in range(ACCEPT_BACKLOG):
-                accepted, _ = listener.accept()
+                if limits.full:
+                    self._wait(node_id)
+                    return
+                accepted, peer = listener.accept()
+                connection = _Connection(self, node_id)
+                if not limits.opened(connection, peer[0]):
+                    _log.info("broker %d refuses a connection from %s: max.connections.per.ip", node_id, peer[0])
+                    limits.closed(connection)
+                    accepted.close()
+                    continue
                 accepted.setblocking(False)
-                task = self.loop.create_task(self._take_over(node_id, accepted))
+                task = self.loop.create_task(self._take_over(connection, accepted))
                 self._accepting.add(task)
-                task.add_done_callback(partial(self._accepted, accepted))
+                task.add_done_callback(partial(self._accepted, connection, accepted))
         except BlockingIOError:
             return  # that was all
         except OSError as error:
             _log.warning("broker %d cannot accept a connection: %s", node_id, error)
+            self._wait(node_id)
+            self.loop.call_later(ACCEPT_AGAIN_S, self._go_on_accepting, node_id)  # one may end, and not of this broker
 
-    async def _take_over(self, node_id: int, accepted: socket.socket) -> None:
+    def _wait(self, node_id: int) -> None:
+        """Leaves new connections where they are for now."""
+        self._waiting.add(node_id)
+        self.loop.remove_reader(self._sockets[node_id])
+
+    def _go_on_accepting(self, node_id: int) -> None:
+        if node_id in self._waiting and self.cluster.brokers[node_id].alive and node_id in self._sockets:
+            self._accept_on(node_id)
+
+    async def _take_over(self, connection: _Connection, accepted: socket.socket) -> None:
         try:
-            await self.loop.connect_accepted_socket(lambda: _Connection(self, node_id), accepted)
+            await self.loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError as error:
-            _log.warning("broker %d lost a connection while accepting it: %s", node_id, error)
+            _log.warning("broker %d lost a connection while accepting it: %s", connection.node_id, error)
             accepted.close()
+            self._ended(connection)
 
-    def _accepted(self, accepted: socket.socket, task: asyncio.Task[object]) -> None:
+    def _accepted(self, connection: _Connection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
         """A task that is cancelled before its first step never knows of its socket, so that is closed here."""
         self._accepting.discard(task)
         if task.cancelled():
             accepted.close()
+            self._ended(connection)
+
+    def _began(self, connection: _Connection) -> None:
+        self._connections.add(connection)
+        if connection.node_id not in self._looks:
+            self._look_for_idle(connection.node_id)
+
+    def _ended(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+        limits = self._limits[connection.node_id]
+        limits.closed(connection)
+        if not len(limits) and connection.node_id in self._looks:
+            self._looks.pop(connection.node_id).cancel()
+        self._go_on_accepting(connection.node_id)
+
+    def _look_for_idle(self, node_id: int) -> None:
+        """Ends what is idle, and comes again while there is anything."""
+        self._looks.pop(node_id, None)
+        next_look_ms = self._limits[node_id].look(self.cluster.now_ms())
+        if next_look_ms is not None:
+            self._looks[node_id] = self.cluster.timers.at(next_look_ms, partial(self._look_for_idle, node_id))
 
     def _close_sockets(self) -> None:
         for listener in self._sockets.values():
@@ -180,7 +230,8 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, node_id: int) -> None:
         self._server = server
-        self._node_id = node_id
+        self.node_id = node_id
+        self.seen_ms = server.cluster.now_ms()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
         self._link: Link | None = None
@@ -190,7 +241,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._server._connections.add(self)
+        self._server._began(self)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         if self._server.tls is None:
             self._connect(transport, ANONYMOUS)
@@ -203,11 +254,16 @@ class _Connection(asyncio.Protocol):
     def _connect(self, transport: asyncio.Transport, principal: str) -> None:
         try:
             host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
-            self._link = self._server.cluster.connect(self._node_id, self, principal=principal, host=host)
+            self._link = self._server.cluster.connect(self.node_id, self, principal=principal, host=host)
         except ConnectionRefusedError:
             transport.abort()  # the broker stopped while the connection was being accepted
 
+    @property
+    def busy(self) -> bool:
+        return self._link is not None and self._link.busy
+
     def data_received(self, data: bytes) -> None:
+        self.seen_ms = self._server.cluster.now_ms()
         if self._tls is None:
             self._take(data)
             return
@@ -223,7 +279,7 @@ class _Connection(asyncio.Protocol):
         try:
             return tls.receive(data)
         except ssl.SSLError as error:
-            _log.info("broker %d closes a connection: %s", self._node_id, error)
+            _log.info("broker %d closes a connection: %s", self.node_id, error)
             transport.write(tls.pending())
             transport.close()
             return b""
@@ -250,7 +306,7 @@ class _Connection(asyncio.Protocol):
         self._server.arm()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._server._connections.discard(self)
+        self._server._ended(self)
         if self._patience is not None:
             self._patience.cancel()
         if self._link is not None:
@@ -270,6 +326,7 @@ class _Connection(asyncio.Protocol):
 
     def write(self, parts: list[Buffer]) -> None:
         assert self._transport is not None
+        self.seen_ms = self._server.cluster.now_ms()
         if self._tls is not None:
             for part in parts:
                 self._tls.send(part)

@@ -103,6 +103,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "allow.everyone.if.no.acl.found": Definition("false", _boolean, ""),
     "authorizer.class.name": Definition("", _one_of("", STANDARD_AUTHORIZER), ""),
     "auto.create.topics.enable": Definition("true", _boolean, ""),
+    "connections.max.idle.ms": Definition("600000", _whole(-1, LONG_MAX), ""),
     "default.replication.factor": Definition("1", _whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", _boolean, ""),
     # Kafka's default is 3000; a test does not want to wait that long for its first consumer.
@@ -110,6 +111,8 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "group.max.session.timeout.ms": Definition("1800000", _whole(1, INT_MAX), ""),
     "group.max.size": Definition(str(INT_MAX), _whole(1, INT_MAX), ""),
     "group.min.session.timeout.ms": Definition("6000", _whole(0, INT_MAX), ""),
+    "max.connections": Definition(str(INT_MAX), _whole(1, INT_MAX), ""),
+    "max.connections.per.ip": Definition(str(INT_MAX), _whole(0, INT_MAX), ""),
     "num.partitions": Definition("1", _whole(1, INT_MAX), ""),
     "offset.metadata.max.bytes": Definition("4096", _whole(0, INT_MAX), ""),
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),

@@ -1,8 +1,8 @@
 """CreatePartitions (37), versions 0 to 3.
 
 Adds partitions to a topic until it has `count`; placed by the cluster, or by hand with as many replicas as the topic has. `validate_only`
-adds none. A topic named twice is INVALID_REQUEST, a count that is no increase INVALID_PARTITIONS, an assignment that does not fit
-INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
+adds none. A topic named twice is INVALID_REQUEST, a count that is no increase INVALID_PARTITIONS, more than 10,000 partitions at once
+UNKNOWN_SERVER_ERROR, an assignment that does not fit INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
 
 Leaves out: quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has nothing to bound.
 """
@@ -25,6 +25,8 @@ from producer.wire.messages.topic_admin import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+PARTITIONS_MAX = 10_000  # that a topic grows by at once
 
 
 class Refusal(NamedTuple):
@@ -73,6 +75,8 @@ def _count_refusal(topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {there} partition(s); {asked.count} would not be an increase.",
         )
+    if asked.count - there > PARTITIONS_MAX:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # more records than a controller writes at once
     return None
 
 
