@@ -24,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds survive install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds mutate survive install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -83,6 +83,9 @@ fuzz: .venv/.built
 
 crowds: .venv/.built
 	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_crowds.py tests/broker_stub/test_connections.py -s
+
+mutate: .venv/.built
+	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_mutations.py -s
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 
 from producer.wire import Api, Malformed, Message, decode, decode_request, decode_response, encode, encode_request, encode_response
+from tests.wire.damage import damage
 from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, EVERY_ID, messages
 
@@ -67,7 +68,7 @@ def test_changed_messages_are_refused_or_other_messages(cls: type[Message], vers
         assert decode(cls, version, data) == message
         rng = random.Random(seed)
         for _ in range(CHANGES_PER_MESSAGE):
-            damaged = _damage(data, rng)
+            damaged = damage(data, rng)
             tracemalloc.reset_peak()
             memory_before, _ = tracemalloc.get_traced_memory()
             cpu_before = time.thread_time()
@@ -100,7 +101,7 @@ def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version:
         rng = random.Random(seed)
         for _ in range(CHANGES_PER_MESSAGE):
             # Most damage goes to the header: the bodies have their own test.
-            damaged = _damage(frame[:24], rng) + frame[24:] if rng.random() < 0.7 else frame[: rng.randrange(len(frame))]
+            damaged = damage(frame[:24], rng) + frame[24:] if rng.random() < 0.7 else frame[: rng.randrange(len(frame))]
             try:
                 if cls.is_request:
                     decode_request(damaged)
@@ -123,31 +124,6 @@ def test_noise_raises_nothing_but_malformed(size: int) -> None:
                 decode(cls, version, noise)
             except Malformed as error:
                 _check_place(error, cls, version, size)
-
-
-def _damage(data: bytes, rng: random.Random) -> bytes:
-    """The data with one to three changes of the kinds that break lengths, counts, text and nesting."""
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(out) + 1)
-        match rng.randrange(6):
-            case 0 if at < len(out):
-                out[at] = rng.randrange(256)
-            case 1 if at < len(out):
-                out[at] ^= 1 << rng.randrange(8)
-            case 2:
-                del out[at : at + rng.randint(1, 4)]
-            case 3:
-                out[at:at] = rng.randbytes(rng.randint(1, 4))
-            case 4:
-                extreme = rng.choice(
-                    [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x80" * 6, b"\x80\x00", b"\x00\x00\x00\x00"]
-                )
-                out[at : at + len(extreme)] = extreme
-            case _:
-                start = rng.randrange(len(out) + 1)
-                out[at:at] = out[start : start + rng.randint(1, 16)]
-    return bytes(out)
 
 
 def _check_place(error: Malformed, cls: type[Message], version: int, size: int) -> None:

@@ -1,0 +1,178 @@
+"""Mutated frames, at the stub's socket and at a producer's link: whatever comes, nobody crashes, nothing is kept, and the next is served.
+
+A sample by default; FENCEPOST_FRAMES=1000000 sends so many at each (`make mutate`). The seed is printed; FENCEPOST_SEED replays one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from broker_stub import BrokerStub
+from broker_stub.router import route_to, served
+from producer.link import CORRELATION_ID_FIRST, Link
+from producer.wire import REQUESTS, RESPONSES, Api, Buffer, Message, decode_response, encode_request, encode_response
+from tests.broker_stub.filled import filled, request_of
+from tests.broker_stub.stub_talk import Talker, numbered
+from tests.wire.damage import damage
+
+FRAMES = int(os.environ.get("FENCEPOST_FRAMES", "4000"))
+ROUNDS = 8
+PER_CONNECTION = 6
+DEADLINE_S = 30.0
+SHARE_MAX = 0.02  # that a process may have grown by
+BLOCKS_MORE_MAX = 3_000
+
+LINGER_AND_FORGET = struct.pack("ii", 1, 0)  # no TIME_WAIT: there are too many connections for that
+
+pytestmark = pytest.mark.timeout(7_200 if FRAMES > 100_000 else 200)
+
+
+def seeded() -> random.Random:
+    seed = int(os.environ.get("FENCEPOST_SEED") or random.SystemRandom().randrange(1 << 30))
+    print(f"{FRAMES} frames, FENCEPOST_SEED={seed}")
+    return random.Random(seed)
+
+
+def requests() -> list[bytes]:
+    """A frame of every request in every version that the stub serves, about topics that there are."""
+    frames = []
+    for each in served():
+        route = route_to(each.api)
+        assert route is not None
+        for version in route.versions:
+            message = request_of(each.api, version)
+            if each.api == Api.PRODUCE:
+                part = replace(message.topic_data[0].partition_data[0], records=numbered(7, 0))
+                message = replace(message, topic_data=[replace(message.topic_data[0], partition_data=[part])])
+            frames.append(b"".join(encode_request(message, version, correlation_id=1, client_id="mutant"))[4:])
+    return frames
+
+
+def sized(frame: bytes, rng: random.Random) -> bytes:
+    """With its length in front, which is seldom wrong."""
+    size = len(frame).to_bytes(4, "big")
+    return (size if rng.random() < 0.98 else damage(size, rng)) + frame
+
+
+def blocks() -> int:
+    """How much Python's allocator has given out and not got back."""
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+def assert_flat(after: list[int]) -> None:
+    """Nothing grows after the first rounds, in which everything is loaded and compiled."""
+    first, last = max(after[: len(after) // 2]), after[-1]
+    assert last - first < max(first * SHARE_MAX, BLOCKS_MORE_MAX), after
+
+
+def test_the_stub_survives_mutated_requests(caplog: pytest.LogCaptureFixture) -> None:
+    """Each connection ends or is answered, other connections are served as before, no exception reaches the loop, and a stub that is
+    closed leaves nothing in memory."""
+    rng, corpus, after = seeded(), requests(), list[int]()
+    with caplog.at_level(logging.ERROR):
+        for _ in range(ROUNDS):
+            with BrokerStub(auto_create_topics=False, journal=50) as stub:
+                for name in ("name", "topic"):
+                    stub.create_topic(name)
+                with Talker(stub) as bystander:
+                    for frame in corpus if not after else ():
+                        talk(stub.addresses[1], sized(frame, rng))  # whatever is compiled when it is first met is there after this
+                    for _ in range(max(1, FRAMES // ROUNDS // PER_CONNECTION)):
+                        frames = [sized(damage(rng.choice(corpus), rng), rng) for _ in range(PER_CONNECTION)]
+                        talk(stub.addresses[1], b"".join(frames))
+                    bystander.producer_id()
+                stub.faults.clear()
+                stub.create_topic("after", partitions=1)
+                with Talker(stub) as talker:
+                    assert talker.produce("after", numbered(-1, -1)).error_code == 0
+                    assert talker.fetch("after").records
+            after.append(blocks())
+    assert [record.getMessage() for record in caplog.records] == []
+    assert_flat(after)
+
+
+def talk(address: tuple[str, int], data: bytes) -> None:
+    """Says it and listens to the end."""
+    with socket.create_connection(address, timeout=DEADLINE_S) as link:
+        try:
+            link.sendall(data)
+            link.shutdown(socket.SHUT_WR)
+            while link.recv(65_536):
+                pass
+        except ConnectionError:
+            pass  # it had heard enough
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_AND_FORGET)
+
+
+class Nowhere(asyncio.Transport):
+    """A transport that takes everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = False
+
+    def write(self, data: Buffer) -> None:
+        """Nobody reads it."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is no buffer."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+
+def answers() -> Iterator[tuple[Message, int, bytes]]:
+    """A request in every version, and a frame that answers it."""
+    for api, request in REQUESTS.items():
+        for version in RESPONSES[api].versions:
+            if version in request.versions:
+                answer: Any = filled(RESPONSES[api], version)
+                yield request_of(api, version), version, b"".join(encode_response(answer, version, correlation_id=CORRELATION_ID_FIRST))[4:]
+
+
+def test_a_link_survives_mutated_answers() -> None:
+    """Each is an answer, or the end of the link with a reason, and never anything else; its owner hears of that end once; and nothing is
+    kept."""
+    rng, corpus, after = seeded(), list(answers()), list[int]()
+    heard = {"replies": 0, "ends": 0}
+    for request, version, frame in corpus:
+        decode_response(frame, request.api, version)
+    for _ in range(ROUNDS):
+        for _ in range(max(1, FRAMES // ROUNDS)):
+            request, version, frame = rng.choice(corpus)
+            replies, ends = list[Message](), list[str]()
+            link = Link("mutant", on_reply=lambda _, answer, to=replies: to.append(answer), on_lost=ends.append)  # type: ignore[misc]
+            link.connection_made(Nowhere())
+            link.send(1, request.api, version, request)
+            data = sized(damage(frame, rng), rng)
+            cut = rng.randrange(len(data) + 1)
+            for piece in (data[:cut], data[cut:]):
+                link.data_received(piece)
+            link.connection_lost(None)
+            assert len(replies) <= 1
+            assert len(ends) == 1, ends
+            heard["replies"] += len(replies)
+            heard["ends"] += not replies
+        after.append(blocks())
+    print(heard)
+    assert min(heard.values()) > 0
+    assert_flat(after)
