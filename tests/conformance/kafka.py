@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
+from tests.conformance.kafka_home import KAFKA_VERSION, KafkaUnavailable, find_java, kafka_home
 from tests.conformance.reaper import reaper
 from tests.waiting import until
 
@@ -90,7 +90,8 @@ class KafkaCluster:
     """`brokers` combined KRaft nodes, started by `start` or as a context manager; closing ends them and removes their data.
 
     `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags. `listeners`
-    are further ones beside the plain one, name to security protocol; `formatting` are further arguments for formatting the directories.
+    are further ones beside the plain one, name to security protocol; `formatting` are further arguments for formatting the directories,
+    `version` is the release.
     """
 
     def __init__(
@@ -103,9 +104,10 @@ class KafkaCluster:
         port: int = 0,
         listeners: Mapping[str, str] | None = None,
         formatting: Sequence[str] = (),
+        version: str = KAFKA_VERSION,
     ) -> None:
         self.java = find_java()
-        self.home = kafka_home()
+        self.home = kafka_home(version)
         self.jvm = tuple(jvm)
         self.features = dict(features or {})
         self.config = dict(config or {})

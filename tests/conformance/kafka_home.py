@@ -19,20 +19,22 @@ from pathlib import Path
 from tests.waiting import despite
 
 KAFKA_VERSION = "4.3.1"
+OLDER_VERSION = "3.9.1"
 LOG4J_VERSION = "2.25.3"
 JAVA_VERSION_MIN = 17
 FETCH_TIMEOUT_S = 600.0
+_NAMED_BY = {KAFKA_VERSION: "FENCEPOST_KAFKA_HOME", OLDER_VERSION: "FENCEPOST_KAFKA_3_9_HOME"}
 
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>fencepost.tests</groupId>
   <artifactId>kafka-libs</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{kafka}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{kafka}</version></dependency>
     <dependency>
-      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>{LOG4J_VERSION}</version>
+      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>{log4j}</version>
     </dependency>
   </dependencies>
 </project>
@@ -56,19 +58,20 @@ def find_java() -> Path:
 
 
 @cache
-def kafka_home() -> Path:
+def kafka_home(version: str = KAFKA_VERSION) -> Path:
     """The directory with Kafka's `libs/*.jar`; fetches them with Maven when they are not there yet."""
-    home = Path(os.environ.get("FENCEPOST_KAFKA_HOME") or Path.home() / ".cache" / "fencepost" / f"kafka-{KAFKA_VERSION}")
-    if _complete(home):
+    named = os.environ.get(_NAMED_BY[version])
+    home = Path(named or Path.home() / ".cache" / "fencepost" / f"kafka-{version}")
+    if _complete(home, version):
         return home
     java = find_java()
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaUnavailable(f"Kafka {KAFKA_VERSION} is not in {home} and there is no Maven (mvn) on the PATH to fetch it")
+        raise KafkaUnavailable(f"Kafka {version} is not in {home} and there is no Maven (mvn) on the PATH to fetch it")
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home.with_name(home.name + ".lock")):
-        if not _complete(home):
-            _fetch(maven, java, home)
+        if not _complete(home, version):
+            _fetch(maven, java, home, version)
     return home
 
 
@@ -93,24 +96,24 @@ def _java_version(path: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _complete(home: Path) -> bool:
+def _complete(home: Path, version: str) -> bool:
     # The directory is renamed into place when Maven has finished, so one jar of the closure stands for all of them.
-    return (home / "libs" / f"kafka_2.13-{KAFKA_VERSION}.jar").exists()
+    return (home / "libs" / f"kafka_2.13-{version}.jar").exists()
 
 
-def _fetch(maven: str, java: Path, home: Path) -> None:
+def _fetch(maven: str, java: Path, home: Path, version: str) -> None:
     with tempfile.TemporaryDirectory(prefix=home.name + ".part-", dir=home.parent) as work_dir:
         work = Path(work_dir)
-        (work / "pom.xml").write_text(_POM)
+        (work / "pom.xml").write_text(_POM.format(kafka=version, log4j=LOG4J_VERSION))
         environment = {"JAVA_HOME": str(java.resolve().parent.parent), **os.environ}
         command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
         try:
             done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise KafkaUnavailable(f"Maven did not fetch Kafka {KAFKA_VERSION} within {FETCH_TIMEOUT_S:.0f} s") from None
-        if done.returncode != 0 or not _complete(work):
+            raise KafkaUnavailable(f"Maven did not fetch Kafka {version} within {FETCH_TIMEOUT_S:.0f} s") from None
+        if done.returncode != 0 or not _complete(work, version):
             lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise KafkaUnavailable(f"Maven could not fetch Kafka {KAFKA_VERSION}: {lines[0] if lines else 'no reason given'}")
+            raise KafkaUnavailable(f"Maven could not fetch Kafka {version}: {lines[0] if lines else 'no reason given'}")
         home.mkdir(exist_ok=True)
         shutil.rmtree(home / "libs", ignore_errors=True)
         (work / "libs").rename(home / "libs")
