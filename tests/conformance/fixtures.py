@@ -54,6 +54,19 @@ def require_kafka() -> None:
     raise NoKafka(f"no real Kafka: {reason}")
 
 
+def require_older_kafka() -> None:
+    """The same for the older release that some tests ask, which is fetched by itself."""
+    require_kafka()
+    from tests.conformance.kafka_home import OLDER_VERSION, kafka_home
+
+    try:
+        kafka_home(OLDER_VERSION)
+    except KafkaUnavailable as missing:
+        if os.environ.get("FENCEPOST_KAFKA") == "require":
+            pytest.fail(f"FENCEPOST_KAFKA=require, but {missing}", pytrace=False)
+        raise NoKafka(f"no Kafka {OLDER_VERSION}: {missing}") from None
+
+
 class NoKafka(Skipped):
     """A skip that always points here, not at each test: pytest then folds all of them into one line."""
 

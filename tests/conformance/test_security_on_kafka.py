@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 import producer.auth
 from broker_stub import BrokerStub, Tls
 from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
+from producer.wire.records import Codec
 from tests.certificates import Authority, Certificate
-from tests.conformance.fixtures import require_kafka
+from tests.conformance.fixtures import require_kafka, require_older_kafka
 from tests.conformance.kafka import KafkaCluster
+from tests.conformance.kafka_home import KAFKA_VERSION, OLDER_VERSION
 from tests.conformance.secure import MODULES, SESSION_MS, secure_kafka
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
@@ -77,6 +80,67 @@ def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, 
         futures = [ours_.send(topic, b"%d" % number) for number in range(2_000)]
         assert [future.result(WAIT_S).offset for future in futures] == list(range(2_000))
     assert stored(kafka, topic) == [b"%d" % number for number in range(2_000)]
+
+
+CODECS = [codec.name.lower() for codec in Codec]
+ROWS = 20  # of each codec under each mechanism
+
+
+@pytest.mark.parametrize("version", [KAFKA_VERSION, OLDER_VERSION])
+def test_the_console_consumer_reads_every_codec_of_every_mechanism(
+    request: pytest.FixtureRequest, authority: Authority, client: Certificate, version: str
+) -> None:
+    """Into Kafka 4.3 and 3.9: with each codec under each mechanism, without and with TLS, and with a client certificate; Kafka's own
+    console consumer of that release shows each record once and in order, from batches that are in the codec."""
+    topic, expected = f"every-{secrets.token_hex(4)}", []
+    with ExitStack() as running:
+        if version == KAFKA_VERSION:
+            cluster: KafkaCluster = request.getfixturevalue("kafka")
+        else:
+            require_older_kafka()
+            cluster = running.enter_context(secure_kafka(authority, version=version))
+        Admin(cluster.bootstrap).create(topic, partitions=1)
+        ways = [(listener, mechanism, ours(mechanism)) for listener in ("SASL", "SASL_TLS") for mechanism in MECHANISMS]
+        ways += [("TLS", "TLS", {}), ("MUTUAL", "mutual", {"ssl_certfile": client.both})]
+        for listener, name, own in ways:
+            settings = {"bootstrap_servers": cluster.bootstrap_at(listener), **settings_for(listener, authority), **own}
+            for codec in CODECS:
+                values = [f"{listener} {name} {codec} {number} {'packed ' * 30}" for number in range(ROWS)]
+                with Producer(**settings, compression_type=codec) as producer:
+                    bulk = producer.send_many(topic, [value.encode() for value in values])
+                    assert bulk.result(WAIT_S).acknowledged == ROWS
+                expected += values
+        shown = cluster.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"),
+            *("--max-messages", str(len(expected)), "--timeout-ms", "30000"),
+            timeout=90.0,
+        )
+        assert shown.splitlines() == expected
+
+
+def test_older_tools_on_the_stub() -> None:
+    """Kafka 3.9's own ProducerPerformance writes to the stub, and its console consumer reads all of it in a group."""
+    require_older_kafka()
+    lender = KafkaCluster(version=OLDER_VERSION)  # it is not started, and only lends its class path
+    with closing(lender), BrokerStub() as stub:
+        stub.create_topic("t", partitions=2)
+        for codec in ("snappy", "zstd"):
+            lender.tool(
+                "org.apache.kafka.tools.ProducerPerformance",
+                *("--topic", "t", "--num-records", "50", "--record-size", "40", "--throughput", "-1"),
+                *("--producer-props", f"bootstrap.servers={stub.bootstrap}", f"compression.type={codec}", "linger.ms=50"),
+                timeout=90.0,
+            )
+        sent = [(record.value or b"").decode() for partition in (0, 1) for record in stub.records("t", partition)]
+        assert len(sent) == 100
+        shown = lender.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", stub.bootstrap, "--topic", "t", "--group", "older", "--from-beginning"),
+            *("--max-messages", str(len(sent)), "--timeout-ms", "30000"),
+            timeout=90.0,
+        )
+    assert sorted(shown.splitlines()) == sorted(sent)
 
 
 @pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "ELSEWHERE"])
