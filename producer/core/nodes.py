@@ -157,11 +157,11 @@ class Nodes:
         """Whether no broker is known but by its bootstrap address."""
         return all(node.node_id < 0 for node in self._nodes.values())
 
-    def exhausted(self, now_ms: float) -> bool:
-        """Whether the newest attempt at every known broker failed, and the next one has to wait."""
+    def exhausted(self) -> bool:
+        """Whether no link is up, and the newest attempt at every known broker failed. One that is being tried again meanwhile does not
+        count: an address where nothing answers takes its time, over and over."""
         known = [node for node in self if node.node_id >= 0]
-        tried = all(node.barren and node.state is LinkState.DOWN and node.retry_at_ms > now_ms for node in known)
-        return not self.bootstrapping and tried and not any(node.ready(now_ms) for node in self)
+        return not self.bootstrapping and all(map(_tried, known)) and not any(node.state is LinkState.UP for node in self)
 
     def connect(self, node: Node, now_ms: float) -> list[Command]:
         """Make the node's link unless it is up, on its way, or backing off."""
@@ -228,7 +228,7 @@ class Nodes:
         up = [node for node in self if node.ready(now_ms)]
         if up:
             return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
-        if any(node.state is LinkState.CONNECTING for node in self):
+        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.barren) for node in self):
             return None, []
         idle = [node for node in self._within_reach() if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
         if not idle:
@@ -275,3 +275,8 @@ class Nodes:
                 if at > now_ms:
                     times.append(at)
         return min(times)
+
+
+def _tried(node: Node) -> bool:
+    """Whether the newest attempt at it that came to an end made no link."""
+    return node.barren and node.state in (LinkState.DOWN, LinkState.CONNECTING)

@@ -49,7 +49,7 @@ class Recovery:
         """Metadata is about to be asked for."""
         if self._since_ms is None and not self._nodes.only_bootstrap():
             self._since_ms = now_ms
-        if self._wanted and self._nodes.exhausted(now_ms):
+        if self._wanted and self._nodes.exhausted():
             log.info("none of the known brokers can be reached: trying bootstrap_servers as well")
             self._nodes.bootstrapping = True
 

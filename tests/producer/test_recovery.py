@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from broker_stub import BrokerStub, FaultProxy
 from producer import DeliveryUnknown, Persisted, Producer
 from producer.core.events import Connected, Replied, TopicWanted
+from producer.core.nodes import LinkState
 from producer.core.settings import MetadataRecovery
 from producer.wire import Api, ErrorCode, MetadataResponse
 from tests.names import names
@@ -75,6 +76,29 @@ def test_strategy_none_stays_with_the_brokers_it_knows() -> None:
     desk.down.clear()
     desk.advance(2_000)
     (flight,) = desk.produces()
+    desk.ack(flight, offset=1)
+    assert future.exception(0) is None
+
+
+def test_addresses_where_nothing_answers_do_not_stand_in_the_way() -> None:
+    """Each attempt at the old addresses takes as long as it may, and the next one begins soon after: the bootstrap address is tried as soon
+    as each has failed once, not when all happen to rest at the same time."""
+    desk = Desk().introduce()
+    (future,) = desk.send(b"x")
+    desk.mute |= desk.nodes
+    for node in [-1, *desk.nodes]:
+        desk.lose(node)
+    tried = bootstraps(desk)
+    for _ in range(3):
+        desk.advance(200)
+        waiting = [node.node_id for node in desk.core.nodes if node.state is LinkState.CONNECTING]
+        assert waiting, "the leader, and whoever could be asked, are being tried"
+        for number in waiting:
+            desk.lose(number, "no answer")
+        desk.nodes, desk.leaders = {7}, {0: (7, 5)}
+    desk.advance(1_000)
+    assert bootstraps(desk) > tried
+    (flight,) = desk.produces(7)
     desk.ack(flight, offset=1)
     assert future.exception(0) is None
 

@@ -42,6 +42,15 @@ def test_the_wrap_is_really_crossed() -> None:
         assert any(before > 2**31 - 50 and after < 50 for before, after in pairwise(sequences)), sequences[:20]
 
 
+def test_what_the_flavours_are_about_really_happens() -> None:
+    """Batches are packed aside, addresses change, and clients are sent back."""
+    packed, _ = simulate(1, "packed aside")
+    assert packed.world.counts["PACK"] > 50
+    moved, _ = simulate(1, "addresses change")
+    assert moved.events["addresses changed"] > 2
+    assert moved.events["sent back"] > 1
+
+
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_checks_bite(mutant: str) -> None:
     """Each rule of the window, broken on purpose, is noticed within a few seeds."""
