@@ -17,7 +17,7 @@ from producer.core.meter import Meter
 from producer.core.nodes import Nodes, Request, backoff_ms
 from producer.core.scout import Scout
 from producer.core.settings import Settings
-from producer.core.slot import Slot
+from producer.core.slot import Slot, State
 from producer.core.verdict import Verdict, judge
 from producer.core.window import Known
 from producer.wire.codes import Api, ErrorCode, error_name
@@ -68,7 +68,7 @@ class Answers:
         for topic in answer.responses:
             for partition in topic.partition_responses:
                 said[topic.name or topic.topic_id, partition.index] = partition
-        for slot in request.slots:
+        for slot in _unanswered(request):
             topic_name, partition_index = slot.batch.topic, int(slot.batch.partition)
             part = said.get((topic_name, partition_index)) or said.get((request.topic_ids[topic_name], partition_index))
             if part is None:
@@ -105,12 +105,12 @@ class Answers:
 
     def written(self, request: Request) -> None:
         """acks=0: the socket has the bytes, and nothing more will be heard."""
-        for slot in request.slots:
+        for slot in _unanswered(request):
             self._lane_of(slot).window.acknowledged(slot, -1, -1)
 
     def lost(self, request: Request, now_ms: float) -> None:
         """The link died under the request."""
-        for slot in request.slots:
+        for slot in _unanswered(request):
             self._lost(slot, now_ms)
         if request.subject is not None:
             self._ask_later(self._lane_at(request.subject), now_ms)
@@ -157,6 +157,12 @@ class Answers:
             return []
         self._view.brokers = self._view.brokers | {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints}
         return self._nodes.learn(self._view.brokers)
+
+
+def _unanswered(request: Request) -> list[Slot]:
+    """The slots that wait for what comes now. One whose time ran out while its leader hung is resolved, and perhaps gone, as soon as the
+    next leader acknowledges a later one."""
+    return [slot for slot in request.slots if slot.state is State.FLYING]
 
 
 def record_errors(part: PartitionProduceResponse) -> str:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker_stub import BrokerStub
+from producer import DeliveryTimeout
 from producer.core.verdict import Landed, Verdict, judge
 from producer.wire import Api, ErrorCode, NodeEndpoint, ProduceResponse
 from tests.producer.desk import Desk
@@ -235,3 +236,29 @@ def test_a_new_leader_at_a_new_address() -> None:
     desk.advance(500)
     assert [(command.node, command.port) for _, command in desk.connects] == [(2, 22)]
     assert [again.node for again in desk.produces()] == [2]
+
+
+@pytest.mark.parametrize("late", ["answered", "lost"])
+def test_an_answer_to_what_a_later_batch_has_resolved(late: str) -> None:
+    """A leader hangs until the first batch's time is up; the next leader acknowledges the second batch, and so the first is in the log,
+    too. What then becomes of the first request is no news to anybody."""
+    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, metadata_max_age_ms=300.0).introduce()
+    (first,) = desk.send(b"0")
+    (hung,) = desk.produces(1)
+    desk.leaders[0] = (2, 1)
+    desk.advance(600)
+    (second,) = desk.send(b"1")
+    (moved,) = desk.produces(2)
+    desk.advance(600)
+    assert isinstance(first.exception(0), DeliveryTimeout)
+    desk.ack(moved, offset=7)
+    assert second.result(0).offset == 7
+    if late == "answered":
+        desk.ack(hung, offset=6)
+    else:
+        desk.lose(1)
+    (third,) = desk.send(b"2")
+    (next_one,) = desk.produces(2)
+    desk.ack(next_one, offset=8)
+    assert third.result(0).offset == 8
+    assert desk.dead is None
