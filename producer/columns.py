@@ -16,12 +16,13 @@ from producer.chunks import Chunk
 from producer.core.bulk_append import Columns, Target
 from producer.core.bulk_plan import Plan, commit, known_pieces, make_plan, step_end
 
-STEP_ROWS: Final = 16_384
-"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond, and as much in Arrow."""
+STEP_ROWS: Final = 10_240
+"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
 
 STEP_BYTES: Final = 2 << 20
 """Bytes of keys and values in a step: what is held twice while they are copied."""
 
+TURN_TIMEOUT_S: Final = 0.1
 PLANNED_ROWS_MIN: Final = 256
 PLANNED_ROWS_PER_PARTITION_MIN: Final = 32
 """Chunks of fewer rows are appended one by one."""
@@ -44,19 +45,32 @@ class ArrowChunk(Chunk):
         if not self._can_be_planned(target):
             self._load()
             return super().step(target, now_ms)
-        # Who else appends to the same partitions spoils the first attempt. The second asks for nothing but room.
-        for fresh in (False, True):
-            with target.accumulator.shared.planning:
-                begun = self._place
-                limit = min(STEP_BYTES, int(target.accumulator.room()))
-                end = int(step_end(self._columns, begun, min(self.count, begun + STEP_ROWS), limit))
-                plan = make_plan(target, self._columns, begun, end, self._first_row, now_ms, fresh=fresh)
-                if plan.reached == begun:
-                    return None
-                if commit(target, plan, self._woven(plan, begun, end)):
-                    self._place = int(plan.reached)
-                    return True
-        return None
+        # In turn, because plans that are made at once spoil one another. Whoever waits for long goes on without: in a signal handler, say,
+        # that struck in the middle of another step of its own thread.
+        planning = target.accumulator.shared.planning
+        held = planning.acquire(timeout=TURN_TIMEOUT_S)
+        try:
+            # A single record appended meanwhile spoils the first attempt. The second asks for nothing but room.
+            for fresh in (False, True):
+                if (outcome := self._attempt(target, now_ms, fresh=fresh)) is not False:
+                    return outcome
+            return None
+        finally:
+            if held:
+                planning.release()
+
+    def _attempt(self, target: Target, now_ms: int, *, fresh: bool) -> bool | None:
+        """Plan, copy, commit. False where the plan was spoilt, None where nothing finds room."""
+        begun = self._place
+        limit = min(STEP_BYTES, int(target.accumulator.room()))
+        end = int(step_end(self._columns, begun, min(self.count, begun + STEP_ROWS), limit))
+        plan = make_plan(target, self._columns, begun, end, self._first_row, now_ms, fresh=fresh)
+        if plan.reached == begun:
+            return None
+        if not commit(target, plan, self._woven(plan, begun, end)):
+            return False
+        self._place = int(plan.reached)
+        return True
 
     def _can_be_planned(self, target: Target) -> bool:
         rows_min = max(PLANNED_ROWS_MIN, PLANNED_ROWS_PER_PARTITION_MIN * len(target.topic.queues))

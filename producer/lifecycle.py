@@ -75,7 +75,6 @@ class Lease:
             f"this producer was made in process {os.getppid()} and cannot be used in its child {os.getpid()}: make a new one after the fork"
         )
         self._shared.lock = Lock()
-        self._shared.planning = Lock()
         self._shared.forked = forked
         self._accumulator.refusal = forked
         BURIED.append(self.sender)

@@ -31,11 +31,11 @@ OnDelivery = Callable[["RecordFuture"], object]
 
 class Shared:
     """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `planning` is
-    held from a plan's making to its end (`bulk_plan`), and taken before `lock`."""
+    held from a plan's making to its end (`columns`), so that plans do not spoil one another."""
 
     def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
         self.lock = Lock()
-        self.planning = Lock()
+        self.planning = threading.Lock()
         self.wake: Callable[[], object] = wake or asleep
         self.patience_s = patience_s
         self.sender_ident = 0
