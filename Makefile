@@ -24,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds mutate survive install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds mutate survive conformance-3.9 install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -89,6 +89,9 @@ mutate: .venv/.built
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s
+
+conformance-3.9: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
 
 kafka: .venv/.built
 	@.venv/bin/python -m tests.conformance.run_kafka

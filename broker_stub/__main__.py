@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from broker_stub.command import serve
+from broker_stub.emulation import NEWEST, RELEASES
 
 
 def main() -> None:
@@ -13,6 +14,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9092, help="the first broker's port, the others follow it; 0 takes free ones")
     parser.add_argument("--partitions", type=int, default=1, help="partitions of a topic that is created by being asked for")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka; repeatable")
+    parser.add_argument("--emulate", default=NEWEST, metavar="RELEASE", help=f"the release of Kafka that it is: {' or '.join(RELEASES)}")
     given = parser.parse_args()
     try:
         serve(
@@ -21,6 +23,7 @@ def main() -> None:
             port=given.port,
             default_partitions=given.partitions,
             config=dict(_pair(text) for text in given.config),
+            emulate=given.emulate,
         )
     except (OSError, ValueError) as error:
         sys.exit(f"broker_stub: {error}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker_stub.acls import ANYTHING, Acl, Filter, user_principal
-from broker_stub.operations import SUPPORTED, Operation, Pattern, Permission, Resource
+from broker_stub.operations import Operation, Pattern, Permission, Resource
 
 SOME_NAME = "hardcode"  # Kafka tries one made-up name before it looks through the ACLs of a type
 
@@ -60,10 +60,6 @@ class Authorizer:
             for acl in mine
             if acl.permission is Permission.ALLOW
         )
-
-    def operations(self, principal: str, host: str, resource: Resource, name: str) -> int:
-        """What that client may do to the resource, one bit for each."""
-        return sum(1 << each for each in SUPPORTED[resource] if self.allows(principal, host, each, resource, name))
 
 
 def _of_everything(acl: Acl) -> bool:

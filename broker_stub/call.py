@@ -16,7 +16,7 @@ import msgspec
 
 from broker_stub.faults import Action, Kind, Point
 from broker_stub.journal import Exchange, lightened
-from broker_stub.operations import CLUSTER_NAME, Operation, Resource
+from broker_stub.operations import CLUSTER_NAME, OLDER, SUPPORTED, Operation, Resource
 from broker_stub.permissions import Asker
 from broker_stub.principal import ANONYMOUS, LOCALHOST
 from broker_stub.router import Instead, Result, Route
@@ -143,7 +143,9 @@ class Call:
     @property
     def asker(self) -> Asker:
         """Who wants to know what he may do."""
-        return Asker(self.broker.cluster.authorizer, self.principal, self.host)
+        cluster = self.broker.cluster
+        supported = SUPPORTED if cluster.release.differs.groups_have_configs else OLDER
+        return Asker(cluster.authorizer, self.principal, self.host, supported)
 
     def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         """Whether this client may do that."""

@@ -21,6 +21,7 @@ from broker_stub.broker import Broker
 from broker_stub.call import Call, Reply
 from broker_stub.clock import Clock
 from broker_stub.counters import Counters
+from broker_stub.emulation import NEWEST, release_named
 from broker_stub.faults import Faults
 from broker_stub.journal import Exchange, Journal, lightened
 from broker_stub.link import Link, Wire
@@ -67,6 +68,7 @@ class Cluster:
         sasl: Sasl | None = None,
         acls: Iterable[Acl] | None = None,
         super_users: Iterable[str] = (),
+        emulate: str = NEWEST,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -75,7 +77,8 @@ class Cluster:
         if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
             raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
         self.now_ms = clock.now_ms
-        self.config = BrokerConfig(config)
+        self.release = release_named(emulate)
+        self.config = BrokerConfig(config, kafka_defaults=self.release.topic_defaults)
         self.auto_create_topics = auto_create_topics and self.config["auto.create.topics.enable"].lower() == "true"
         self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))
         self.default_replication_factor = int(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from broker_stub.clock import VirtualClock
+from broker_stub.emulation import NEWEST
 from broker_stub.stub import BrokerStub
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def serve(
     sasl_users: Mapping[str, str] | None = None,
     control: str | None = None,
     virtual_clock: bool = False,
+    emulate: str = NEWEST,
 ) -> None:
     """Blocks until a signal; raises OSError when a port is taken or a file not there, ValueError for what cannot be used."""
     stopped = threading.Event()
@@ -54,6 +56,7 @@ def serve(
         clock=VirtualClock() if virtual_clock else None,
         tls=_tls(tls_cert, tls_key, tls_client_ca),
         sasl=sasl_users or None,
+        emulate=emulate,
     )
     try:
         with stub, controlled(stub, control) as url:

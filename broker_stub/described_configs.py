@@ -143,6 +143,8 @@ def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
 
 def cluster_entries(cluster: Cluster) -> list[DescribeConfigsResourceResult]:
     """What is set for all brokers at once."""
+    if not cluster.release.differs.cluster_min_isr:
+        return []
     return [_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR))]
 
 
@@ -185,11 +187,11 @@ def _broker_synonyms(cluster: Cluster, topic_config: str) -> list[DescribeConfig
     name, given = TOPIC_CONFIGS[topic_config].broker, cluster.config.given
     value = given.get(name, given.get(topic_config))
     synonyms = [_synonym(name, value, Source.STATIC_BROKER)] if value is not None else []
-    if name == MIN_ISR:
-        in_force = value if value is not None else TOPIC_CONFIGS[MIN_ISR].default
+    if name == MIN_ISR and cluster.release.differs.cluster_min_isr:
+        in_force = value if value is not None else cluster.config.kafka_default(MIN_ISR)
         synonyms.insert(0, _synonym(name, in_force, Source.DYNAMIC_DEFAULT_BROKER))
     if name not in _COARSER:
-        synonyms.append(_synonym(name, TOPIC_CONFIGS[topic_config].default, Source.DEFAULT))
+        synonyms.append(_synonym(name, cluster.config.kafka_default(topic_config), Source.DEFAULT))
     elif value is not None:
         synonyms += [_synonym(each, default, Source.DEFAULT) for each, default, _ in _COARSER[name] if default is not None]
     return synonyms

@@ -179,7 +179,7 @@ class Link:
             if self.gate is not None and not self._admitted(self.gate, header, len(frame)):
                 return
             route = route_to(header.api_key)
-            known = route is not None and header.api_version in route.versions
+            known = route is not None and self.broker.cluster.release.takes(route, header.api_version)
             if route is not None and known:
                 request = _decoded(route.request, header.api_version, frame, start)
             elif header.api_key == Api.API_VERSIONS:

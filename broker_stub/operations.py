@@ -86,13 +86,11 @@ SUPPORTED: Final = {
 }
 """What can be done to a resource: what `authorized_operations` in an answer are some of."""
 
+OLDER: Final = {**SUPPORTED, Resource.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE)}
+"""The same before groups had configs (KIP-848)."""
+
 IMPLIED: Final = {
     Operation.DESCRIBE: frozenset((Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)),
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)),
 }
 """Which permissions allow these operations, too; denying them denies nothing else."""
-
-
-def every_operation(resource: Resource) -> int:
-    """What may be done to such a resource where nobody is asked, one bit for each."""
-    return sum(1 << each for each in SUPPORTED[resource])

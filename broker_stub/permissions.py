@@ -6,13 +6,15 @@ answer; what depends on more than the name of a resource asks `call.may`. Where 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker_stub.operations import CLUSTER_NAME, Operation, Resource, every_operation
+from broker_stub.operations import CLUSTER_NAME, SUPPORTED, Operation, Resource
 from producer.wire import ErrorCode
 
 if TYPE_CHECKING:
     from broker_stub.authorizer import Authorizer
+    from broker_stub.call import Call
 
 REFUSALS: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -44,6 +46,7 @@ class Asker(NamedTuple):
     authorizer: Authorizer | None
     principal: str
     host: str
+    supported: Mapping[Resource, Sequence[Operation]] = SUPPORTED
 
     def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         if self.authorizer is None:
@@ -62,9 +65,7 @@ class Asker(NamedTuple):
 
     def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
         """What he may do to the resource, one bit for each operation."""
-        if self.authorizer is None:
-            return every_operation(resource)
-        return self.authorizer.operations(self.principal, self.host, resource, name)
+        return sum(1 << each for each in self.supported[resource] if self.may(each, resource, name))
 
 
 def words_for(code: int) -> str:
@@ -72,7 +73,11 @@ def words_for(code: int) -> str:
     return WORDS.get(code, INJECTED)
 
 
-def needs_words(code: int, api: str, operation: Operation) -> str:
+def needs_words(call: Call, code: int, operation: Operation) -> str:
     """What is said where a whole request needs a permission on the cluster; Kafka prints the request itself."""
-    refused = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    return f"Request {api} needs {operation.name} permission." if refused else INJECTED
+    if code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return INJECTED
+    request = f"Request {type(call.request).__name__.removesuffix('Request')}"
+    return (
+        f"{request} needs {operation.name} permission." if call.cluster.release.differs.needs_are_named else f"{request} is not authorized."
+    )

@@ -26,6 +26,8 @@ from producer.wire import (
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024  # the broker's fetch.max.bytes
 LEADER_SINCE = 16
+ZSTD_SINCE = 10
+_BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -145,7 +147,7 @@ class Reading:
         self._urgent = False
         for asked in self._asked:
             answer = self._read_one(asked)
-            self._answers.append(answer)
+            self._answers.append(self._readable(asked, answer))
             self._read_bytes += len(answer.records or b"")
             self._urgent = self._urgent or answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
 
@@ -186,6 +188,21 @@ class Reading:
             if result.aborted is None
             else [AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset) for txn in result.aborted],
             records=result.records,
+        )
+
+    def _readable(self, asked: Asked, answer: PartitionData) -> PartitionData:
+        """What a client of that version can be given. Kafka finds out when it has read, so nobody waits less for it."""
+        if not self._call.cluster.release.differs.zstd_needs_fetch_10 or self._call.version >= ZSTD_SINCE:
+            return answer
+        partition = self._partition(asked)
+        if partition is None or partition.topic.config["compression.type"] != "zstd" or answer.error_code in _BEFORE_READING:
+            return answer
+        return PartitionData(
+            partition_index=asked.partition,
+            error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            high_watermark=-1,
+            aborted_transactions=[],
+            records=None,
         )
 
     def _partition(self, asked: Asked) -> Partition | None:

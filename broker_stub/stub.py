@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.cluster import Cluster
+from broker_stub.emulation import NEWEST
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
 from broker_stub.partitions import Partition
@@ -53,6 +54,8 @@ class BrokerStub(Restrictions):
 
     `acls`, even none (`[]`), has it ask Kafka's StandardAuthorizer what each client may do; `super_users` may do everything. Both take
     users' names. Without either, and without `authorizer.class.name` in `config`, everybody may do everything.
+
+    `emulate` is the release of Kafka that it is, "4.3" or "3.9".
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class BrokerStub(Restrictions):
         sasl: Sasl | Mapping[str, str] | None = None,
         acls: Iterable[Acl] | None = None,
         super_users: Iterable[str] = (),
+        emulate: str = NEWEST,
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
@@ -94,6 +98,7 @@ class BrokerStub(Restrictions):
             sasl=_sasl(sasl) if sasl is not None else None,
             acls=acls,
             super_users=super_users,
+            emulate=emulate,
         )
         self._host = host
         self._port = port

@@ -157,12 +157,16 @@ def check_topic_config(name: str, value: str | None) -> None:
 
 
 class BrokerConfig:
-    """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused."""
+    """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused.
 
-    def __init__(self, given: Mapping[str, Value] | None = None) -> None:
+    `kafka_defaults`: where the release has others than 4.3.
+    """
+
+    def __init__(self, given: Mapping[str, Value] | None = None, *, kafka_defaults: Mapping[str, str] | None = None) -> None:
         by_broker_name = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
         self.given: dict[str, str] = {}
-        self.topic_defaults = {name: definition.default for name, definition in TOPIC_CONFIGS.items()}
+        self._kafka_defaults = {**{name: definition.default for name, definition in TOPIC_CONFIGS.items()}, **(kafka_defaults or {})}
+        self.topic_defaults = dict(self._kafka_defaults)
         for name, value in as_text(given or {}).items():
             topic_name = by_broker_name.get(name, name)
             if topic_name in TOPIC_CONFIGS:
@@ -180,7 +184,7 @@ class BrokerConfig:
 
     def kafka_default(self, topic_config: str) -> str:
         """What the topic config is where nobody says anything."""
-        return TOPIC_CONFIGS[topic_config].default
+        return self._kafka_defaults[topic_config]
 
     def of_topic(self, overrides: Mapping[str, str]) -> dict[str, str]:
         """Every topic config in force: the topic's own over the broker's over Kafka's default."""

@@ -12,6 +12,7 @@ from textwrap import fill
 
 from broker_stub import handlers
 from broker_stub.coordinators.states import diagram
+from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, NEWEST_3_9
 from broker_stub.permissions import Needs
 from broker_stub.router import Served, route_to, served
 from producer.wire import REQUESTS, Api
@@ -59,6 +60,15 @@ Two settings differ from Kafka's defaults, because tests should not wait: `group
 internal topics have as many replicas as there are brokers, three at most.
 """
 
+RELEASES_PART = """\
+## Older releases
+
+`BrokerStub(emulate="3.9")`, or `fencepost broker --emulate 3.9`, is a Kafka 3.9: it offers version 0 of every API, ends where 3.9 ends, has
+its features (`metadata.version` 21 and no `transaction.version`), and answers otherwise where 3.9 does. It was compared with Apache Kafka
+3.9.1, which was asked what 4.3 was asked. Produce 0 to 2 and Fetch 0 to 3 are offered, as by 3.9, and end the connection: the stub has no
+message formats v0 and v1. Configs are those of 4.3 but for the default of `message.timestamp.after.max.ms`, which is without limit.
+"""
+
 NOT_SERVED = """\
 ## Not served
 
@@ -102,6 +112,8 @@ def page() -> str:
         COORDINATORS,
         "## API by API\n",
         *(_section(each) for each in every),
+        RELEASES_PART,
+        _releases(),
         NOT_SERVED,
         _missing({each.api for each in every}),
         WIRE,
@@ -131,6 +143,17 @@ def _needs(needs: Needs) -> str:
     """What a handler declares, in words."""
     said = [f"{operation.name} on the {what}" for what, operation in zip(Needs._fields, needs, strict=True) if operation is not None]
     return f" Needs {' and '.join(said)}." if said else ""
+
+
+def _releases() -> str:
+    """Where 3.9 ends before 4.3, and what it answers otherwise."""
+    ends = ", ".join(f"{_name(api)} {newest}" for api, newest in sorted(NEWEST_3_9.items()))
+    lines = [f"It ends at {ends}.", "", "| | 4.3 | 3.9 |", "|---|---|---|"]
+    words = {True: "yes", False: "no"}
+    for name, text in DIFFERENCES.items():
+        told = [words[getattr(release.differs, name)] for release in (KAFKA_4_3, KAFKA_3_9)]
+        lines.append(f"| {text} | {told[0]} | {told[1]} |")
+    return fill(lines[0], 140) + "\n" + "\n".join(lines[1:]) + "\n"
 
 
 def _missing(there: set[int]) -> str:

@@ -1,9 +1,9 @@
 """ApiVersions (18), versions 0 to 4.
 
-The list is the router's: what has a handler is named, in the versions that the handler takes. Produce alone is named from version 0 on
-although 0 to 2 are refused (KAFKA-18659: librdkafka needs it). A version that is not known is answered with the body of version 0,
-UNSUPPORTED_VERSION and this API's own range (KIP-511). Client software names that are none are INVALID_REQUEST, without a list. Finalized
-features say transaction.version 2, so that clients use the protocol of KIP-890.
+The list is the router's: what has a handler is named, in the versions that the handler takes, or that an older release does (`emulation`).
+Produce alone is named from version 0 on although 0 to 2 are refused (KAFKA-18659: librdkafka needs it). A version that is not known is
+answered with the body of version 0, UNSUPPORTED_VERSION and this API's own range (KIP-511). Client software names that are none are
+INVALID_REQUEST, without a list. Finalized features say transaction.version 2, so that clients use the protocol of KIP-890.
 
 Leaves out: features that change while the cluster runs, and ZooKeeper migration.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from broker_stub.call import Call
-from broker_stub.router import handles, served
+from broker_stub.router import handles
 from producer.wire import (
     Api,
     ApiVersion,
@@ -26,21 +26,12 @@ from producer.wire import (
 
 VERSIONS = range(5)
 FEATURES_EPOCH = 1
-# name: lowest and highest supported level, finalized level; a level of 0 is not finalized.
-FEATURES = {
-    "eligible.leader.replicas.version": (0, 1, 0),
-    "group.version": (0, 1, 0),
-    "kraft.version": (0, 1, 0),
-    "metadata.version": (7, 30, 30),
-    "share.version": (0, 1, 0),
-    "streams.version": (0, 1, 0),
-    "transaction.version": (0, 2, 2),
-}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @handles(ApiVersionsRequest, VERSIONS)
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    release = call.cluster.release
     if call.version not in VERSIONS:
         own = ApiVersion(api_key=Api.API_VERSIONS, min_version=VERSIONS.start, max_version=VERSIONS.stop - 1)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
@@ -51,17 +42,17 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in served()],
+        api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in release.offers()],
         # Clients before version 4 choke on a lowest level of 0 (KAFKA-17492).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high, _) in FEATURES.items()
+            for name, (low, high, _) in release.features.items()
             if low > 0 or call.version >= 4
         ],
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, (_, _, level) in FEATURES.items()
+            for name, (_, _, level) in release.features.items()
             if level
         ],
     )

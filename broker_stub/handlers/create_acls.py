@@ -9,6 +9,8 @@ Leaves out: ACLs on delegation tokens and users are kept and decide nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from broker_stub.acls import Acl, numbered
 from broker_stub.call import Call
 from broker_stub.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
@@ -23,10 +25,12 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | 
     if any(0 in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type) for each in request.creations):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return _every(request, call.error, needs_words(call.error, "CreateAcls", Operation.ALTER))
+        return _every(request, call.error, needs_words(call, call.error, Operation.ALTER))
     if call.cluster.authorizer is None:
         return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     acls = [_acl(each) for each in request.creations]
+    if not call.cluster.release.differs.two_phase_commit:
+        acls = [replace(acl, operation=Operation.UNKNOWN) if acl.operation is Operation.TWO_PHASE_COMMIT else acl for acl in acls]
     if any(acl.pattern in (Pattern.ANY, Pattern.MATCH) or 1 in (acl.resource, acl.operation, acl.permission) for acl in acls):
         return _every(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka trips over what only filters may say
     reasons = [_why_not(acl) for acl in acls]

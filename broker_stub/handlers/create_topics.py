@@ -206,7 +206,7 @@ def _in_force(cluster: Cluster, overrides: dict[str, str]) -> list[CreatableTopi
     def source(name: str, value: str) -> int:
         if name in overrides:
             return DYNAMIC_TOPIC_CONFIG
-        if name == SET_BY_CONTROLLER:
+        if name == SET_BY_CONTROLLER and cluster.release.differs.cluster_min_isr:
             return DYNAMIC_DEFAULT_BROKER_CONFIG
         return DEFAULT_CONFIG if value == cluster.config.kafka_default(name) else STATIC_BROKER_CONFIG
 

@@ -21,7 +21,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | 
     if any(map(is_unknown, request.filters)):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return _every(request, call.error, needs_words(call.error, "DeleteAcls", Operation.ALTER))
+        return _every(request, call.error, needs_words(call, call.error, Operation.ALTER))
     authorizer = call.cluster.authorizer
     if authorizer is None:
         return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -26,7 +26,7 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespo
     if is_unknown(request):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return DescribeAclsResponse(error_code=call.error, error_message=needs_words(call.error, "DescribeAcls", Operation.DESCRIBE))
+        return DescribeAclsResponse(error_code=call.error, error_message=needs_words(call, call.error, Operation.DESCRIBE))
     if call.cluster.authorizer is None:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker")
     resources: dict[tuple[Resource, str, Pattern], list[Acl]] = {}

@@ -35,7 +35,7 @@ MESSAGES = {
 @handles(ElectLeadersRequest, range(3), cluster=Operation.ALTER)
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     if call.error and (call.version >= ERROR_SINCE or call.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
-        return _refused(call, request, call.error, needs_words(call.error, "ElectLeaders", Operation.ALTER))
+        return _refused(call, request, call.error, needs_words(call, call.error, Operation.ALTER))
     if request.election_type not in (PREFERRED, UNCLEAN):
         return _refused(call, request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topic_partitions is not None:

@@ -7,7 +7,7 @@ KIP-227, topic ids from version 13 on, leader epochs and the leader's address in
 
 With a quota no more is read than it lets through at once, and an answer that exceeds it is empty (KIP-219).
 
-Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them.
+Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them, as 3.9 does.
 
 Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
 """

@@ -31,11 +31,14 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
     config = call.cluster.config
     shortest_ms, longest_ms = int(config["group.min.session.timeout.ms"]), int(config["group.max.session.timeout.ms"])
     shard, code = find_shard(call, request.group_id)
-    if code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR) and not shortest_ms <= request.session_timeout_ms <= longest_ms:
+    differs = call.cluster.release.differs
+    early = (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR) if differs.sessions_before_coordinator else (ErrorCode.NONE,)
+    if code in early and not shortest_ms <= request.session_timeout_ms <= longest_ms:
         code = ErrorCode.INVALID_SESSION_TIMEOUT
     if shard is None or code:
         # Kafka names the member only in what it refuses before it looks for the group, but not where it looks at permissions.
-        unnamed = (ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        unnamed = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+        unnamed += [ErrorCode.NOT_COORDINATOR] if differs.sessions_before_coordinator else []
         member_id = "" if code in unnamed else request.member_id
         return _in_version(call, no_join(code, member_id))
     if call.version < REBALANCE_TIMEOUT_SINCE:

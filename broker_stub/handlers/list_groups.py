@@ -20,7 +20,8 @@ CLASSIC = "classic"
 def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     if call.error:
         return ListGroupsResponse(error_code=call.error)
-    states = {state.strip().lower() for state in request.states_filter}
+    trimmed = call.cluster.release.differs.states_trimmed
+    states = {state.strip().lower() if trimmed else state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()

@@ -15,6 +15,7 @@ from collections import Counter
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import leadership_error
 from broker_stub.operations import Operation
+from broker_stub.partitions import Partition
 from broker_stub.router import handles
 from producer.wire import (
     ErrorCode,
@@ -27,9 +28,11 @@ from producer.wire import (
 )
 
 READ_COMMITTED = 1
-SPECIAL_SINCE = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 TIERED = (-5, -6)
 EPOCH_SINCE = 4
+TIMESTAMPS_SINCE = 1
+EARLIEST = -2
 
 
 @handles(ListOffsetsRequest, range(1, 12), topic=Operation.DESCRIBE)
@@ -43,15 +46,20 @@ def _topic(call: Call, topic: ListOffsetsTopic, named: Counter[tuple[str, int]],
     refusal = call.topic_refusal(topic.name)
     if refusal:
         return ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(each.partition_index, refusal) for each in topic.partitions])
+    once = call.cluster.release.differs.offsets_once
     return ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[
             _failed(index, ErrorCode.INVALID_REQUEST)
             if named[topic.name, index] > 1
             else _partition(call, topic.name, asked, committed=committed)
-            for index, asked in {each.partition_index: each for each in topic.partitions}.items()
+            for index, asked in (_once(topic.partitions) if once else [(each.partition_index, each) for each in topic.partitions])
         ],
     )
+
+
+def _once(partitions: list[ListOffsetsPartition]) -> list[tuple[int, ListOffsetsPartition]]:
+    return list({each.partition_index: each for each in partitions}.items())
 
 
 def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> ListOffsetsPartitionResponse:
@@ -64,6 +72,8 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
         return _failed(asked.partition_index, code)
     if asked.timestamp in TIERED:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    if call.version < TIMESTAMPS_SINCE:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(partition, asked))
     found = partition.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -71,6 +81,13 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
         offset=found.offset,
         leader_epoch=found.leader_epoch if call.version >= EPOCH_SINCE else -1,
     )
+
+
+def _segments(partition: Partition, asked: ListOffsetsPartition) -> list[int]:
+    """Where segments begin that are older than the time, the end of the log before them. There is one segment."""
+    log = partition.log
+    offsets = [log.log_start_offset] if asked.timestamp == EARLIEST else [log.high_watermark, log.log_start_offset]
+    return list(dict.fromkeys(offsets))[: asked.max_num_offsets]
 
 
 def _failed(index: int, code: int) -> ListOffsetsPartitionResponse:

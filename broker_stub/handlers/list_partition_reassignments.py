@@ -16,5 +16,5 @@ from producer.wire.messages.replicas import ListPartitionReassignmentsRequest, L
 
 @handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    message = needs_words(call.error, "ListPartitionReassignments", Operation.DESCRIBE) if call.error else None
+    message = needs_words(call, call.error, Operation.DESCRIBE) if call.error else None
     return ListPartitionReassignmentsResponse(error_code=call.error, error_message=message)

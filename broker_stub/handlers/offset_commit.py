@@ -10,6 +10,7 @@ Leaves out: retention (`retention_time_ms` is passed over and offsets never expi
 from __future__ import annotations
 
 from functools import cached_property
+from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
@@ -28,22 +29,24 @@ from producer.wire.messages.group_offsets import (
 )
 
 BY_ID_SINCE = 10
+IN_TOPIC_SINCE = 1  # version 0 kept offsets in ZooKeeper
 
 
 @handles(OffsetCommitRequest, range(2, 11), group=Operation.READ, topic=Operation.READ)
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     commit = _Commit(call, request)
+    apart = call.version < IN_TOPIC_SINCE or call.group_error(request.group_id)
+    answers: dict[tuple[str, UUID, int], list[OffsetCommitResponsePartition]] = {}
+    for number, asked in enumerate(request.topics):
+        # A topic that is named twice is answered once, but not by version 0 and not where the group is refused.
+        answers.setdefault((asked.name, asked.topic_id, number if apart else 0), []).extend(
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=commit.partition(asked, each))
+            for each in asked.partitions
+        )
     return OffsetCommitResponse(
         topics=[
-            OffsetCommitResponseTopic(
-                name=asked.name,
-                topic_id=asked.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=commit.partition(asked, each))
-                    for each in asked.partitions
-                ],
-            )
-            for asked in request.topics
+            OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+            for (name, topic_id, _), partitions in answers.items()
         ]
     )
 
@@ -61,6 +64,8 @@ class _Commit:
         code = self._call.group_error(self._request.group_id)
         if code:
             return code
+        if self._call.version < IN_TOPIC_SINCE:
+            return self._call.topic_refusal(asked.name) or ErrorCode.UNSUPPORTED_VERSION
         if topic is None and by_id:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if topic is None:
@@ -82,4 +87,6 @@ class _Commit:
         shard, code = find_shard(self._call, self._request.group_id, may_be_empty=True)
         if shard is not None:
             code = shard.offsets.commit_error(self._request, self._call.version)
+            if code == ErrorCode.GROUP_ID_NOT_FOUND and not self._call.cluster.release.differs.committing_needs_the_group:
+                code = ErrorCode.ILLEGAL_GENERATION
         return (None, code) if code else (shard, code)

@@ -30,6 +30,7 @@ from producer.wire.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 
+IN_TOPIC_SINCE = 1  # version 0 looked for offsets in ZooKeeper
 GROUP_ERROR_SINCE = 2
 BATCHED_SINCE = 8
 BY_ID_SINCE = 10
@@ -40,11 +41,13 @@ NOTHING = Committed(-1, -1, "", ZERO_UUID)
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= BATCHED_SINCE:
         return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
+    if call.version < IN_TOPIC_SINCE:
+        return _in_zookeeper(call, request)
     named = None
     if request.topics is not None:
         named = [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
     group = _group(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=named))
-    if group.error_code and call.version < GROUP_ERROR_SINCE:
+    if group.error_code and call.version < GROUP_ERROR_SINCE and call.cluster.release.differs.groups_fail_in_offset_fetch_1:
         group = _failed_everywhere(group, named or [])
     return OffsetFetchResponse(
         error_code=group.error_code,
@@ -64,6 +67,22 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
             )
             for topic in group.topics
         ],
+    )
+
+
+def _in_zookeeper(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    code = call.group_error(request.group_id) or ErrorCode.UNSUPPORTED_VERSION
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
     )
 
 

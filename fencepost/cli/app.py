@@ -61,6 +61,7 @@ def broker(
     ] = None,
     control: Control = None,
     virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Time stands still and is advanced through the control.")] = False,
+    emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka that it is: 4.3 or 3.9.")] = "4.3",
 ) -> None:
     """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
     raise typer.Exit(
@@ -76,6 +77,7 @@ def broker(
             sasl_user=sasl_user,
             control=control,
             virtual_clock=virtual_clock,
+            emulate=emulate,
         )
     )
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-_PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str}
+_PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str, "--emulate": str}
 
 
 def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -42,6 +42,7 @@ def run(
     sasl_user: Sequence[str] | None = None,
     control: str | None = None,
     virtual_clock: bool = False,
+    emulate: str = "4.3",
 ) -> int:
     """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
     from broker_stub.command import serve
@@ -59,6 +60,7 @@ def run(
             sasl_users=dict(map(_user, sasl_user or ())),
             control=control,
             virtual_clock=virtual_clock,
+            emulate=emulate,
         )
     except (OSError, ValueError) as error:
         print(f"fencepost broker: {error}", file=sys.stderr)

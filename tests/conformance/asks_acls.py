@@ -11,7 +11,7 @@ from uuid import UUID
 from broker_stub.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
 from producer import wire
 from producer.wire import WireStruct, error_name
-from producer.wire.messages import group_admin
+from producer.wire.messages import configs, group_admin
 from producer.wire.messages.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -91,6 +91,10 @@ class AclAsks(Stage):
         assert [each.error_code for each in answer.results] == [0] * len(acls), answer
         until(self._count, "the new ACLs", good=lambda count: count == before + len(acls), timeout_s=READY_TIMEOUT_S)
 
+    def until_permitted(self, count: int) -> None:
+        """Waits until there are so many ACLs."""
+        until(self._count, f"{count} ACLs", good=lambda there: there == count, timeout_s=READY_TIMEOUT_S)
+
     def forbid_again(self, *acls: AclCreation) -> None:
         """Takes these ACLs back and waits until the broker obeys that."""
         before = self._count()
@@ -128,6 +132,12 @@ class AclAsks(Stage):
                 self.note(label, "closed")
             except Silent:
                 self.note(label, "silent")
+
+    def told_default(self, request: configs.DescribeConfigsRequest, *, label: str) -> None:
+        """What version 0 says of each config."""
+        answer = self.ask(request, 0, configs.DescribeConfigsResponse)
+        told = [f"{each.name}={each.value} default={each.is_default} read-only={each.read_only}" for each in answer.results[0].configs]
+        self.note(label, f"{error_name(answer.results[0].error_code)} {told}")
 
     def say_into_the_dark(self, request: wire.Message, version: int, *, label: str, user: str) -> None:
         """Asks what is never answered, and notes whether the connection ends."""
@@ -184,7 +194,7 @@ class AclAsks(Stage):
 
     def _in_general(self, text: str) -> str:
         """Without the names that are the run's own, and without what Kafka prints of its own objects."""
-        text = re.sub(r"^Request .* needs", "Request ... needs", text)
+        text = re.sub(r"^Request .* (needs|is not authorized)", r"Request ... \1", text)
         return repr(text.replace(f"-{self._run}-", "-"))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -28,10 +29,18 @@ class Silent(Exception):
 
 
 class Link:
-    """One connection; closes itself as a context manager."""
+    """One connection; closes itself as a context manager. `newest`: where a broker is older than some versions that are asked for."""
 
-    def __init__(self, address: tuple[str, int], *, client_id: str | None = CLIENT_ID, timeout: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        client_id: str | None = CLIENT_ID,
+        timeout: float = TIMEOUT_S,
+        newest: Mapping[int, int] | None = None,
+    ) -> None:
         self.client_id = client_id
+        self._newest = newest or {}
         self.timeout = timeout
         self._socket = socket.create_connection(address, timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -45,14 +54,19 @@ class Link:
 
     def send(self, request: wire.Message, version: int) -> int:
         self._correlation_id += 1
+        version = self._spoken(request, version)
         parts = wire.encode_request(request, version, correlation_id=self._correlation_id, client_id=self.client_id)
         self.send_bytes(b"".join(parts))
         return self._correlation_id
 
     def receive(self, request: wire.Message, version: int, *, correlation_id: int | None = None) -> wire.Message:
-        answered, answer = wire.decode_response(self.receive_frame(), request.api, version)
+        answered, answer = wire.decode_response(self.receive_frame(), request.api, self._spoken(request, version))
         assert correlation_id is None or answered == correlation_id, f"asked {correlation_id}, answered {answered}"
         return answer
+
+    def _spoken(self, request: wire.Message, version: int) -> int:
+        """The version that is meant, or the newest one that an older broker has."""
+        return min(version, self._newest.get(request.api, version))
 
     def send_frame(self, body: bytes) -> None:
         self.send_bytes(struct.pack(">i", len(body)) + body)

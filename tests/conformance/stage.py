@@ -52,6 +52,11 @@ class Target(Protocol):
     def addresses(self) -> dict[int, tuple[str, int]]: ...
     @property
     def guarded(self) -> bool: ...
+    @property
+    def newest(self) -> Mapping[int, int]:
+        """The newest version of each API on an older broker; a case that asks in a newer one is answered in this."""
+        ...
+
     def stop(self, node: int, *, clean: bool) -> None: ...
     def start(self, node: int) -> None: ...
 
@@ -74,22 +79,23 @@ class Case:
     brokers: int
     restarts: bool
     guarded: bool
+    older: bool
 
 
 CASES: dict[str, Case] = {}
 
 
 def case(
-    *rows: str, brokers: int = 1, restarts: bool = False, guarded: bool = False
+    *rows: str, brokers: int = 1, restarts: bool = False, guarded: bool = False, older: bool = False
 ) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Registers a case. `restarts` says that it stops brokers, so it does not share them with others that run at the same time; `guarded`
-    that its broker has users and asks its authorizer what each of them may do."""
+    that its broker has users and asks its authorizer what each of them may do; `older` that it is for older releases alone."""
 
     def register(play: Callable[[Any], None]) -> Callable[[Any], None]:
         area = play.__module__.rpartition(".")[2]
         name = f"{area}.{play.__name__}"
         assert name not in CASES, f"two cases are called {name}"
-        CASES[name] = Case(name, area, play, rows, brokers, restarts, guarded)
+        CASES[name] = Case(name, area, play, rows, brokers, restarts, guarded, older)
         return play
 
     return register
@@ -125,7 +131,7 @@ class Stage:
 
     def open(self, node: int | None = None, **options: Any) -> Link:
         """A connection of its own; the caller closes it."""
-        link = Link(self.target.addresses[self.nodes[0] if node is None else node], **options)
+        link = Link(self.target.addresses[self.nodes[0] if node is None else node], newest=self.target.newest, **options)
         if self.user:
             _log_in(link, self.user)
         return link

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from broker_stub import BrokerStub
+from broker_stub.emulation import NEWEST
 from tests.conformance.kafka import KafkaCluster
+from tests.conformance.kafka_home import KAFKA_VERSION
 from tests.conformance.stage import PASSWORD, SUPER_USER, Case, Target
 
 GUARDED_LISTENER = "SASL"
@@ -17,8 +19,9 @@ USERS = ("alice", "bob")  # beside the super user
 class KafkaTarget:
     """Real Kafka."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    def __init__(self, cluster: KafkaCluster, newest: Mapping[int, int] | None = None) -> None:
         self._cluster = cluster
+        self.newest: Mapping[int, int] = newest or {}
 
     @property
     def guarded(self) -> bool:
@@ -40,11 +43,19 @@ class KafkaTarget:
 class KafkaPool:
     """Starts a cluster for each kind of case when the first of the kind is played: shared, restarting, of three brokers, guarded.
 
-    `shared` gives a broker that runs already, for the cases that need no more.
+    `shared` gives a broker that runs already, for the cases that need no more; `version` and `newest` are for an older release.
     """
 
-    def __init__(self, shared: Callable[[], KafkaCluster] | None = None) -> None:
+    def __init__(
+        self,
+        shared: Callable[[], KafkaCluster] | None = None,
+        *,
+        version: str = KAFKA_VERSION,
+        newest: Mapping[int, int] | None = None,
+    ) -> None:
         self._shared = shared
+        self._version = version
+        self._newest = newest
         self._clusters: dict[tuple[int, bool, bool], KafkaCluster] = {}
         self._stack = ExitStack()
 
@@ -53,12 +64,12 @@ class KafkaPool:
         kind = (case.brokers, case.restarts and case.brokers == 1, case.guarded)
         if kind not in self._clusters:
             if case.guarded:
-                self._clusters[kind] = self._stack.enter_context(guarded_kafka(brokers=case.brokers))
+                self._clusters[kind] = self._stack.enter_context(guarded_kafka(brokers=case.brokers, version=self._version))
             elif kind == (1, False, False) and self._shared is not None:
                 self._clusters[kind] = self._shared()
             else:
-                self._clusters[kind] = self._stack.enter_context(KafkaCluster(brokers=case.brokers))
-        return KafkaTarget(self._clusters[kind])
+                self._clusters[kind] = self._stack.enter_context(KafkaCluster(brokers=case.brokers, version=self._version))
+        return KafkaTarget(self._clusters[kind], self._newest)
 
     def __enter__(self) -> KafkaPool:
         return self
@@ -85,8 +96,9 @@ def guarded_kafka(**options: Any) -> KafkaCluster:
 class StubTarget:
     """The stub."""
 
-    def __init__(self, stub: BrokerStub) -> None:
+    def __init__(self, stub: BrokerStub, newest: Mapping[int, int] | None = None) -> None:
         self._stub = stub
+        self.newest: Mapping[int, int] = newest or {}
 
     @property
     def guarded(self) -> bool:
@@ -104,8 +116,8 @@ class StubTarget:
 
 
 @contextmanager
-def stub_for(case: Case) -> Iterator[Target]:
+def stub_for(case: Case, *, emulate: str = NEWEST, newest: Mapping[int, int] | None = None) -> Iterator[Target]:
     """A stub of its own for one case: it starts in milliseconds."""
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
-    with BrokerStub(brokers=case.brokers, sasl=users, super_users=[SUPER_USER] if case.guarded else []) as stub:
-        yield StubTarget(stub)
+    with BrokerStub(brokers=case.brokers, sasl=users, super_users=[SUPER_USER] if case.guarded else [], emulate=emulate) as stub:
+        yield StubTarget(stub, newest)

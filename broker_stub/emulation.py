@@ -1,0 +1,133 @@
+"""Which release of Kafka the stub is: what it offers, and where its answers are not those of the newest one.
+
+Everything that depends on the release is in the tables here; a handler asks `call.cluster.release` for the one row that is about it. The
+ranges are those of ApiVersions of a broker of that release, as far as the stub has a handler. Another release is another row.
+
+Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, whose records are message sets of formats v0 and v1: they are offered, as Kafka 3.9
+does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has (all are 4.3's), ZooKeeper, and transaction
+version 1, as there are no transactions yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from broker_stub.router import Route, Served, served
+from producer.wire import Api
+
+LONG_MAX = 2**63 - 1
+
+FEATURES_4_3 = {
+    "eligible.leader.replicas.version": (0, 1, 0),
+    "group.version": (0, 1, 0),
+    "kraft.version": (0, 1, 0),
+    "metadata.version": (7, 30, 30),
+    "share.version": (0, 1, 0),
+    "streams.version": (0, 1, 0),
+    "transaction.version": (0, 2, 2),
+}
+"""name: lowest and highest supported level, finalized level; a level of 0 is not finalized."""
+
+FEATURES_3_9 = {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)}
+
+NEWEST_3_9: dict[int, int] = {
+    Api.PRODUCE: 11,
+    Api.FETCH: 17,
+    Api.LIST_OFFSETS: 9,
+    Api.METADATA: 12,
+    Api.OFFSET_COMMIT: 9,
+    Api.OFFSET_FETCH: 9,
+    Api.DESCRIBE_GROUPS: 5,
+    Api.DESCRIBE_CLUSTER: 1,
+}
+"""Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
+
+UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4)}
+"""Offered and not served: message formats v0 and v1."""
+
+
+class Differences(NamedTuple):
+    """Where releases answer the same request otherwise, in the words of DIFFERENCES. The defaults are 4.3's."""
+
+    zstd_needs_fetch_10: bool = False
+    groups_have_configs: bool = True
+    committing_needs_the_group: bool = True
+    sessions_before_coordinator: bool = True
+    groups_fail_in_offset_fetch_1: bool = True
+    offsets_once: bool = True
+    states_trimmed: bool = True
+    cluster_min_isr: bool = True
+    needs_are_named: bool = True
+    two_phase_commit: bool = True
+
+
+DIFFERENCES: Final = {
+    "zstd_needs_fetch_10": "A topic whose compression.type is zstd is UNSUPPORTED_COMPRESSION_TYPE to Fetch below version 10 (KIP-110).",
+    "groups_have_configs": "DESCRIBE_CONFIGS and ALTER_CONFIGS are among what can be done to a group (KIP-848).",
+    "committing_needs_the_group": "OffsetCommit 9 to a group that is not there is GROUP_ID_NOT_FOUND, else ILLEGAL_GENERATION (KIP-848).",
+    "sessions_before_coordinator": "JoinGroup looks at the session's length before it looks for the group.",
+    "groups_fail_in_offset_fetch_1": "OffsetFetch 1 has the group's error at every partition, else no partition is answered.",
+    "offsets_once": "A partition that ListOffsets names twice is answered once.",
+    "states_trimmed": "ListGroups takes states with blanks around them.",
+    "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
+    "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",
+    "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
+}
+"""What each of them says."""
+
+
+class Release(NamedTuple):
+    """A release of Kafka."""
+
+    name: str
+    newest: Mapping[int, int] | None  # None: what the handlers say
+    unreadable: Mapping[int, range]
+    features: Mapping[str, tuple[int, int, int]]
+    topic_defaults: Mapping[str, str]
+    differs: Differences
+
+    def offers(self) -> Iterator[Served]:
+        """What ApiVersions says."""
+        for each in served():
+            yield each if self.newest is None else Served(each.api, 0, min(self.newest.get(each.api, each.highest), each.highest))
+
+    def takes(self, route: Route, version: int) -> bool:
+        """Whether a request in that version is served."""
+        api = route.request.api
+        if self.newest is None:
+            return version in route.versions
+        newest = min(self.newest.get(api, route.versions.stop - 1), route.versions.stop - 1)
+        return 0 <= version <= newest and version not in self.unreadable.get(api, ())
+
+
+KAFKA_4_3: Final = Release("4.3", newest=None, unreadable={}, features=FEATURES_4_3, topic_defaults={}, differs=Differences())
+KAFKA_3_9: Final = Release(
+    "3.9",
+    newest=NEWEST_3_9,
+    unreadable=UNREADABLE_3_9,
+    features=FEATURES_3_9,
+    topic_defaults={"message.timestamp.after.max.ms": str(LONG_MAX)},  # an hour since 4.0
+    differs=Differences(
+        zstd_needs_fetch_10=True,
+        groups_have_configs=False,
+        committing_needs_the_group=False,
+        sessions_before_coordinator=False,
+        groups_fail_in_offset_fetch_1=False,
+        offsets_once=False,
+        states_trimmed=False,
+        cluster_min_isr=False,
+        needs_are_named=False,
+        two_phase_commit=False,
+    ),
+)
+RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}
+NEWEST: Final = KAFKA_4_3.name
+
+
+def release_named(name: str) -> Release:
+    """Raises ValueError for a release that is not here."""
+    release = RELEASES.get(name)
+    if release is None:
+        raise ValueError(f"emulate={name!r}: the stub can be Kafka {' or '.join(RELEASES)}")
+    return release

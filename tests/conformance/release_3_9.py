@@ -1,0 +1,123 @@
+"""`python -m tests.conformance.release_3_9 [pattern ...]`: plays the cases on a Kafka 3.9.1 and writes down where it differs from 4.3.
+
+A case that asks in a newer version than 3.9 has is asked in 3.9's newest; some of its answers are then those to other questions than it
+means, and the same on both sides.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from producer.wire import Api
+from tests.conformance.answers import Notes, load_cases, recorded
+from tests.conformance.gaps import GAPS, Gap
+from tests.conformance.kafka_home import OLDER_VERSION
+from tests.conformance.targets import KafkaPool, stub_for
+from tests.conformance.world import Case, Target, play
+
+EMULATED = "3.9"
+FILE = Path(__file__).parent / "answers_3_9.json"
+
+NEWEST: Mapping[int, int] = {
+    Api.PRODUCE: 11,
+    Api.FETCH: 17,
+    Api.LIST_OFFSETS: 9,
+    Api.METADATA: 12,
+    Api.OFFSET_COMMIT: 9,
+    Api.OFFSET_FETCH: 9,
+    Api.DESCRIBE_GROUPS: 5,
+    Api.DESCRIBE_CLUSTER: 1,
+}
+
+LEFT_OUT = {
+    "acls.what_implies_what": "makes ACLs of an operation that 3.9 does not know",
+    "cluster_admin.the_cluster": "asks for what only DescribeCluster 2 can",
+    "coordinators.odd_keys": "3.9 has no share groups and never finds their coordinator",
+    "configs.every_topic_config": "the stub's configs are 4.3's",
+    "configs.some_topic_configs": "the stub's configs are 4.3's",
+    "configs.some_broker_configs": "the stub's configs are 4.3's",
+    "topics.configs": "the stub's configs are 4.3's",
+    "topics.told_configs": "the stub's configs are 4.3's",
+    "groups.members_that_stay_away": "3.9 forgets assignments when a rebalance begins, 4.3 when it ends",
+    "restarts.killed": "3.9 keeps the leader epoch of a killed broker that has the only replica",
+    "restarts.a_restart_keeps_the_records_and_moves_the_leader_epoch": "the same",
+    "versions.unsupported_versions": "the stub does not serve Produce 0 to 2 and Fetch 0 to 3",
+    "versions.produce_zero_to_two": "the stub does not serve Produce 0 to 2",
+}
+"""What is not played, or not compared, and why."""
+
+_NOWHERE = "empty p{} NONE offset=-1 epoch=-1 ''"
+GAPS_3_9: dict[str, Gap] = {
+    "fetching.read_committed": Gap(
+        "what cannot be read is null in 3.9 and empty in 4.3: no client sends that isolation level",
+        {"isolation 2": "UNKNOWN_SERVER_ERROR for all; UNKNOWN_SERVER_ERROR hw=-1 lso=-1 start=-1 aborted=0 []"},
+    ),
+    "group_offsets.topics_that_are_not_there": Gap(
+        "a partition that OffsetFetch names twice is answered twice: what is asked in version 10 has no names in 9",
+        {"fetch v10": f"g1 NONE [{_NOWHERE.format(0)}; {_NOWHERE.format(0)}; {_NOWHERE.format(7)}]"},
+    ),
+}
+"""Where the stub is known to answer otherwise than 3.9, besides the gaps that it has as 4.3."""
+
+Answers = dict[str, dict[str, str | None]]
+
+
+def cases() -> list[Case]:
+    return [case for name, case in load_cases().items() if name not in LEFT_OUT]
+
+
+def expected(case: Case) -> Notes:
+    """What 3.9 answered: what 4.3 did, but for what is written down."""
+    changed = different().get(case.name, {})
+    notes = {**({} if case.older else recorded(case) or {}), **changed}
+    return {label: answer for label, answer in notes.items() if answer is not None}
+
+
+def expected_of_the_stub(case: Case) -> Notes:
+    """The same, but for the gaps."""
+    notes = expected(case)
+    for gaps in (GAPS, GAPS_3_9):
+        if case.name in gaps:
+            notes |= gaps[case.name].answers
+    return notes
+
+
+def different() -> Answers:
+    found: Answers = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return found
+
+
+@contextmanager
+def stub_3_9(case: Case) -> Iterator[Target]:
+    with stub_for(case, emulate=EMULATED, newest=NEWEST) as target:
+        yield target
+
+
+def kafka_3_9() -> KafkaPool:
+    return KafkaPool(version=OLDER_VERSION, newest=NEWEST)
+
+
+def main() -> None:
+    patterns = sys.argv[1:] or ["*"]
+    kept = {name: notes for name, notes in different().items() if name in load_cases() and name not in LEFT_OUT}
+    with kafka_3_9() as pool:
+        for case in cases():
+            if any(fnmatch(case.name, pattern) for pattern in patterns):
+                notes = play(case, pool.target_for(case))
+                before = {} if case.older else recorded(case) or {}
+                changed = {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+                kept.pop(case.name, None)
+                if changed:
+                    kept[case.name] = changed
+                print(f"{case.name}: {len(notes)} answers, {len(changed)} other than 4.3's", flush=True)
+    ordered = {name: kept[name] for name in load_cases() if name in kept}
+    FILE.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
