@@ -4,8 +4,9 @@ Everything that depends on the release is in the tables here; a handler asks `ca
 ranges are those of ApiVersions of a broker of that release, as far as the stub has a handler. Another release is another row.
 
 Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, whose records are message sets of formats v0 and v1: they are offered, as Kafka 3.9
-does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has (all are 4.3's), ZooKeeper, and transaction
-version 1, as there are no transactions yet.
+does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has, and their bounds (all are 4.3's); the leader
+epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins and
+4.3 when it ends; ZooKeeper; and transaction version 1, as there are no transactions yet.
 """
 
 from __future__ import annotations

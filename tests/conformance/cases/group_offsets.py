@@ -1,5 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
+from producer.wire import ZERO_UUID
+from producer.wire.messages import group_offsets
 from tests.conformance.world import World, case
 
 
@@ -180,3 +182,19 @@ def deleted_offsets_of_members(w: World) -> None:
     first.join(protocol_type="connect", label="joins")
     w.commit(group, {topic: {0: 1}}, label="as nobody")
     w.delete_offsets(group, {topic: [0]}, label="of a group that is no consumers'")
+
+
+@case()
+def a_topic_named_twice(w: World) -> None:
+    """It is answered once, with all of its partitions."""
+    topic, group = w.topic(), w.group()
+    for version in (2, 9, 10):
+        asked = [
+            group_offsets.OffsetCommitRequestTopic(
+                name=topic.name if version < 10 else "",
+                topic_id=topic.id if version >= 10 else ZERO_UUID,
+                partitions=[group_offsets.OffsetCommitRequestPartition(partition_index=index, committed_offset=5)],
+            )
+            for index in (0, 7)
+        ]
+        w.say(group_offsets.OffsetCommitRequest(group_id=group, topics=asked), version, label=f"v{version}")
