@@ -20,6 +20,7 @@ from broker_stub.spelling import PORT_MAX
 from broker_stub.stub import BrokerStub
 
 LOCALHOST: Final = "127.0.0.1"
+LOCAL: Final = (LOCALHOST, "localhost", "::1")
 START_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 
@@ -28,7 +29,7 @@ class Control:
     """Serves while it is started; `port` 0 takes a free one. Starting raises OSError when the port is taken."""
 
     def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0) -> None:
-        self._http = HttpServer(Routes(target).answer)
+        self._http = HttpServer(Routes(target).answer, local=host in LOCAL)
         self._host = host
         self._port = port
         self._loop = asyncio.new_event_loop()

@@ -1,8 +1,9 @@
 """HTTP/1.1 for the control of a stub or a proxy: one request a connection, JSON both ways, everything bounded.
 
 A head or a body above its limit, a connection that says nothing, more connections than `CONNECTIONS_MAX` and bytes that are no HTTP end
-with an answer or without one, and never with more. Whoever drives a stub is a test or a shell: a request that a browser sends for some page
-(it has an Origin, or names a host that is not an address) is refused. It knows no routes, speaks no TLS and keeps no connection open.
+with an answer or without one, and never with more. Whoever drives a stub is a test or a shell: a request that a browser sends for some
+page (it has an Origin, or on localhost names a host that is no address) is refused. It knows no routes, speaks no TLS and keeps no
+connection open.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ Answer = Callable[[Request], tuple[HTTPStatus, Any]]
 
 
 class HttpServer:
-    """Serves on the loop that runs `serve`."""
+    """Serves on the loop that runs `serve`. `local`: it is there for this machine alone, and is called so."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, local: bool = True) -> None:
         self._answer = answer
+        self._local = local
         self._open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,7 +75,7 @@ class HttpServer:
             if self._open > CONNECTIONS_MAX:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} connections are open already")
             async with asyncio.timeout(READ_TIMEOUT_S):
-                request = await _read(reader)
+                request = await _read(reader, local=self._local)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 return await asyncio.to_thread(self._answer, request)
         except Refused as refused:
@@ -87,7 +89,7 @@ class HttpServer:
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "this is a bug; the log of the process that was asked has it"}
 
 
-async def _read(reader: asyncio.StreamReader) -> Request:
+async def _read(reader: asyncio.StreamReader, *, local: bool) -> Request:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
@@ -98,15 +100,17 @@ async def _read(reader: asyncio.StreamReader) -> Request:
     if not version.startswith("HTTP/1.") or not target.startswith("/"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} begins no HTTP/1.1 request")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    _check_sender(headers)
+    _check_sender(headers, local=local)
     split = urlsplit(f"//host{target}")
     return Request(method, split.path, dict(parse_qsl(split.query)), await _body(reader, headers))
 
 
-def _check_sender(headers: dict[str, str]) -> None:
+def _check_sender(headers: dict[str, str], *, local: bool) -> None:
     """A page in a browser on this machine could otherwise ask, under its own name or under one that it had point here."""
     if "origin" in headers:
         raise Refused(HTTPStatus.FORBIDDEN, f"a page of {headers['origin'][:100]} may not ask; this is for tests and shells")
+    if not local:
+        return
     try:
         host = urlsplit(f"//{headers.get('host', LOCAL)}").hostname or ""
         if host != LOCAL:

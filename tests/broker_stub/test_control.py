@@ -221,6 +221,15 @@ def test_browsers_are_refused(ask: Asked) -> None:
     assert ask("GET", "/faults", Host="[::1]:80") == (200, {"faults": []})
 
 
+def test_elsewhere_it_may_have_any_name() -> None:
+    """One that somebody opened to other machines is called what they call it; pages may not ask there either."""
+    with BrokerStub() as stub, Control(stub, host="0.0.0.0") as control:
+        asked = Asked(control, stub)
+        asked.place = ("127.0.0.1", asked.place[1])
+        assert asked("GET", "/faults", Host="kafka:9644") == (200, {"faults": []})
+        assert asked("GET", "/faults", Host="kafka:9644", Origin="http://kafka:9644")[0] == 403
+
+
 @pytest.mark.parametrize(
     ("data", "status"),
     [
