@@ -14,8 +14,8 @@ from broker_stub import BrokerStub
 from producer import AsyncProducer, Fatal, FencepostError, Persisted, Producer, RecordRefused, TopicUnavailable
 from producer.wire import Api, ErrorCode
 
-SECONDS = 5.0
-"""What "within seconds" is; on a quiet machine it is a fraction of one."""
+SECONDS = 20.0
+"""What "within seconds" is on a machine that is very busy, and far below max_block_ms; on a quiet one it is a fraction of one."""
 
 TOPIC, CLUSTER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 WHO = "sasl_username, or the name in ssl_certfile"
