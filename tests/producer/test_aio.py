@@ -189,10 +189,10 @@ def test_close_under_cancellation_ends_at_once() -> None:
     async def story() -> None:
         producer = made(stub)
         await producer.partitions_for("t")
-        stub.faults.on(Api.PRODUCE).before().forever().hold()
+        held = stub.faults.on(Api.PRODUCE).before().forever().hold()
         future = await producer.send("t", b"x", partition=0)
         closing = asyncio.create_task(producer.close())
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(held.wait, 1, LIMIT_S / 3)
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
