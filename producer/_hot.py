@@ -15,6 +15,7 @@ from typing import Final
 HOT: Final = (
     "producer.wire.varint",
     "producer.wire.batch_builder",
+    "producer.wire.record_lead",
     "producer.wire.record_reader",
     "producer.core.partition",
     "producer.core.batch",

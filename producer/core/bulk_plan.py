@@ -20,8 +20,8 @@ from producer.core.bulk import BulkFuture, Part
 from producer.core.bulk_append import Columns, Target
 from producer.core.errors import again
 from producer.core.partition import murmur2_range
-from producer.wire.batch_builder import write_lead
 from producer.wire.batch_header import NO_TIMESTAMP
+from producer.wire.record_lead import write_lead
 from producer.wire.varint import encode_signed, write_signed
 
 EMPTY: Final[i64] = 0
