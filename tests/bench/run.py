@@ -32,6 +32,10 @@ from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
 WORKER = Path(__file__).with_name("worker.py")
 WORKER_TIMEOUT_S = 600.0
 SHARES = 40
+MEMORY_SHARE = 2
+"""Where memory is looked at the buffer is so much smaller, as large as `buffer_memory` is by default, so that it is full for most of the
+run."""
+
 JVM_TOOL = ("-Xmx512m", "-Dlog4j2.level=ERROR")
 """As Kafka's own script starts its tools."""
 
@@ -185,7 +189,7 @@ def load_of(options: argparse.Namespace, host: Host, topic: str, turn: Turn) -> 
         value_bytes=options.value_bytes,
         linger_ms=0.0 if lone else options.linger_ms,
         batch_bytes=options.batch_bytes,
-        buffer_bytes=options.buffer_bytes,
+        buffer_bytes=options.buffer_bytes // (MEMORY_SHARE if turn.scenario is Scenario.MEMORY else 1),
         codec=turn.codec,
         java=[str(find_java()), *JVM_TOOL, "-cp", f"{kafka_home()}/libs/*"] if turn.contender is Contender.JAVA else [],
     )
