@@ -12,8 +12,8 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from functools import partial, singledispatchmethod
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from producer.core.accumulator import Accumulator
 from producer.core.cluster import Address
@@ -126,22 +126,28 @@ class Engine:
                 self._tell_room()
 
     def _set_timer(self, seen_ms: float) -> None:
-        """Wake the core for what comes due after the time that it has seen; some of that may be past by now."""
+        """Wake the core for what comes due after the time that it has seen; some of that may be past by now. A timer that ends sooner is
+        left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each."""
         wake_ms = self.core.next_wake_ms(seen_ms)
+        if wake_ms == float("inf"):
+            return
+        at_s = self._loop.time() + max(0.0, wake_ms - now_ms()) / 1000.0
         if self._timer is not None:
+            if self._timer.when() <= at_s:
+                return
             self._timer.cancel()
-            self._timer = None
-        if wake_ms != float("inf"):
-            self._timer = self._loop.call_later(max(0.0, wake_ms - now_ms()) / 1000.0, self.handle, TICKED)
+        self._timer = self._loop.call_at(at_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.handle(TICKED)
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    @singledispatchmethod
     def _do(self, command: Command) -> None:
-        raise AssertionError(f"no such command: {command!r}")
+        _DO[type(command)](self, command)
 
-    @_do.register
-    def _(self, command: Send) -> None:
+    def _do_send(self, command: Send) -> None:
         link = self._links.get(command.node)
         if link is None:
             self._inbox.append(LinkLost(command.node, "the connection was lost"))
@@ -149,8 +155,7 @@ class Engine:
         self.core.meter.broker(command.node).requests += 1
         link.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
 
-    @_do.register
-    def _(self, command: Settle) -> None:
+    def _do_settle(self, command: Settle) -> None:
         batch = command.batch
         self.core.meter.settled(batch.topic, int(batch.count), failed=command.failure is not None)
         batch.settle(command.base_offset, command.log_append_time, command.failure)
@@ -161,23 +166,19 @@ class Engine:
         self._accumulator.release(batch)
         self._freed = True
 
-    @_do.register
-    def _(self, command: Pack) -> None:
+    def _do_pack(self, command: Pack) -> None:
         task = self._loop.create_task(self._pack(command))
         self._packs.add(task)
         task.add_done_callback(self._packs.discard)
 
-    @_do.register
-    def _(self, command: Announce) -> None:
+    def _do_announce(self, command: Announce) -> None:
         self._announce(command)
 
-    @_do.register
-    def _(self, command: Connect) -> None:
+    def _do_connect(self, command: Connect) -> None:
         log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
         self._dials[command.node] = self._loop.create_task(self._dial(command))
 
-    @_do.register
-    def _(self, command: Disconnect) -> None:
+    def _do_disconnect(self, command: Disconnect) -> None:
         log.info("giving up the connection to broker %d: %s", command.node, command.reason)
         dial = self._dials.pop(command.node, None)
         link = self._links.pop(command.node, None)
@@ -187,8 +188,7 @@ class Engine:
             link.silence()
         self._inbox.append(LinkLost(command.node, command.reason))
 
-    @_do.register
-    def _(self, command: Die) -> None:
+    def _do_die(self, command: Die) -> None:
         log.error("the producer cannot go on: %s", command.error)
         self._accumulator.refusal = command.error
         self._died(command.error)
@@ -274,3 +274,15 @@ class Engine:
 
 
 TICKED = Ticked()
+
+
+# Not singledispatchmethod: it makes a new function for every call.
+_DO: Final[dict[type[Any], Callable[..., None]]] = {
+    Send: Engine._do_send,
+    Settle: Engine._do_settle,
+    Pack: Engine._do_pack,
+    Announce: Engine._do_announce,
+    Connect: Engine._do_connect,
+    Disconnect: Engine._do_disconnect,
+    Die: Engine._do_die,
+}

@@ -80,7 +80,6 @@ class Accumulator:
         self.batch_size: i64 = batch_size
         self._clock = clock
         self._touched: list[PartitionQueue] = []
-        self._woken = False
         self._incomplete: dict[Batch, None] = {}
 
     # -- callers' side -----------------------------------------------------------------------------------------------
@@ -122,19 +121,15 @@ class Accumulator:
             if fresh:
                 self._line_up(queue, batch)
                 before = 0
-                wake = not self._woken
-                self._woken = True
+                wake = not self.shared.woken
+                self.shared.woken = True
             grown: i64 = batch.size - before
             self.used += grown
             queue.queued_bytes += grown
             if partition < 0 and key is None and topic.rotation is None:
                 topic.sticky.spend(grown)
         if wake:
-            try:
-                self.shared.wake()
-            except BaseException:
-                self.shared.wake()  # Ctrl-C in the middle of it: the sender must hear of the batch all the same.
-                raise
+            self.shared.rouse()
         return future
 
     def new_batch(self, queue: PartitionQueue) -> Batch:
@@ -172,9 +167,9 @@ class Accumulator:
 
     def must_wake(self) -> bool:
         """Whether the sender has to be woken for what was appended, once the lock is given back."""
-        if self._woken or not self._touched:
+        if self.shared.woken or not self._touched:
             return False
-        self._woken = True
+        self.shared.woken = True
         return True
 
     def _line_up(self, queue: PartitionQueue, batch: Batch) -> None:
@@ -192,7 +187,7 @@ class Accumulator:
             self._flushing += 1
             self.flushes += 1
             waiting = list(self._incomplete)
-        self.shared.wake()
+        self.shared.rouse()
         return waiting
 
     def end_flush(self) -> None:
@@ -206,7 +201,7 @@ class Accumulator:
         """Queues that got a new batch since the last call; from here on the next new batch wakes the sender again."""
         with self.shared.lock:
             touched, self._touched = self._touched, []
-            self._woken = False
+            self.shared.woken = False
             for queue in touched:
                 queue.touched = False
             return touched
@@ -243,6 +238,7 @@ class Accumulator:
             if queue.open is batch:
                 queue.open = None
             queue.queued_bytes -= batch.size
+            batch.urgent = True
             return batch
 
     def replace(self, batch: Batch, pieces: list[Batch]) -> None:

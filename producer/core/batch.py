@@ -30,8 +30,8 @@ OnDelivery = Callable[["RecordFuture"], object]
 
 
 class Shared:
-    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `planning` is
-    held from a plan's making to its end (`columns`), so that plans do not spoil one another."""
+    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `woken`: the
+    sender is going to look anyhow. `planning` is held from a plan's making to its end (`columns`), so that no plan spoils another."""
 
     def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
         self.lock = Lock()
@@ -40,9 +40,32 @@ class Shared:
         self.patience_s = patience_s
         self.sender_ident = 0
         self.urgent: list[Batch] = []
+        self.woken = False
         self.forked: FencepostError | None = None
         self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
         self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
+
+    def rouse(self) -> None:
+        """Wake the sender, also when Ctrl-C strikes in the middle of it."""
+        try:
+            self.wake()
+        except BaseException:
+            self.wake()
+            raise
+
+    def hasten(self, batches: list[Batch]) -> None:
+        """Have these sent without further lingering, because somebody waits. The sender is woken unless it is going to look anyhow."""
+        with self.lock:
+            wake = False
+            for batch in batches:
+                if not batch.urgent:
+                    batch.urgent = True
+                    self.urgent.append(batch)
+                    wake = not self.woken
+            if wake:
+                self.woken = True
+        if wake:
+            self.rouse()
 
     def on_sender(self) -> bool:
         """Whether the caller is the sender thread, where waiting for the sender would never end."""
@@ -71,7 +94,7 @@ class Follower:
 
 
 class Batch:
-    """Records of one partition, from the first append to the outcome that they share."""
+    """Records of one partition, from the first append to the outcome that they share. `urgent`: it is not to linger, or does no more."""
 
     def __init__(self, topic: str, partition: i64, created_ms: float, shared: Shared) -> None:
         self.topic = topic
@@ -311,10 +334,7 @@ class RecordFuture:
     def hasten(self) -> None:
         """Have the record's batch sent without further lingering, because somebody waits for it."""
         if not self.batch.urgent:
-            with self.batch.shared.lock:
-                self.batch.urgent = True
-                self.batch.shared.urgent.append(self.batch)
-            self.batch.shared.wake()
+            self.batch.shared.hasten([self.batch])
 
     def overlooked(self) -> None:
         """Whoever was to be told of the outcome has left: it counts as not looked at."""

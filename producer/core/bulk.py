@@ -158,11 +158,8 @@ class BulkFuture:
     def hasten(self) -> None:
         """Have the batches sent without further lingering, because somebody waits."""
         with self.shared.lock:
-            for part in self._open_parts:
-                if not part.batch.urgent:
-                    part.batch.urgent = True
-                    self.shared.urgent.append(part.batch)
-        self.shared.wake()
+            batches = [part.batch for part in self._open_parts]
+        self.shared.hasten(batches)
 
     def _wait(self, timeout: float | None) -> None:
         shared = self.shared

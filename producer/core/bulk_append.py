@@ -108,7 +108,7 @@ class Target:
                 place += 1
             wake = accumulator.must_wake()
         if wake:
-            accumulator.shared.wake()
+            accumulator.shared.rouse()
         return place
 
     def append_columns(self, columns: Columns, start: i64, end: i64, row_number: i64, now_ms: i64) -> i64:
@@ -168,7 +168,7 @@ class Target:
                 place += 1
             wake = accumulator.must_wake()
         if wake:
-            accumulator.shared.wake()
+            accumulator.shared.rouse()
         return place
 
     def _note(self, batch: Batch, row: i64) -> None:

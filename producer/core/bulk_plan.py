@@ -286,7 +286,7 @@ def commit(target: Target, plan: Plan, blocks: list[memoryview]) -> bool:
             target.topic.sticky.follow(plan.sticky)
         wake = accumulator.must_wake()
     if wake:
-        accumulator.shared.wake()
+        accumulator.shared.rouse()
     return True
 
 

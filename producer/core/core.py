@@ -7,7 +7,7 @@ event the whole machine advances once, so that no order of events can leave some
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatchmethod
+from typing import Any, Final
 
 from producer.core.accumulator import Accumulator
 from producer.core.answers import Answers
@@ -86,7 +86,7 @@ class Core:
     def handle(self, event: Event, now_ms: float) -> list[Command]:
         """Take one event, then do everything that can be done now."""
         commands: list[Command] = []
-        self._on(event, now_ms, commands)
+        _ON[type(event)](self, event, now_ms, commands)
         if self.dead is not None:
             return commands
         for advance in (self.delivery.advance, self.registrar.advance, self.scout.advance, self.nodes.upkeep):
@@ -107,41 +107,30 @@ class Core:
         self.dead = error
         return self.delivery.fail_all(error)
 
-    @singledispatchmethod
-    def _on(self, event: Event, now_ms: float, commands: list[Command]) -> None:
-        raise AssertionError(f"no such event: {event!r}")
-
-    @_on.register
-    def _(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
+    def _on_appended(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
         return None
 
-    @_on.register
-    def _(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
+    def _on_gate_opened(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
         self.delivery.agenda.stir()
 
-    @_on.register
-    def _(self, event: Packed, now_ms: float, commands: list[Command]) -> None:
+    def _on_packed(self, event: Packed, now_ms: float, commands: list[Command]) -> None:
         self.delivery.packed(event.batch, event.payload)
 
-    @_on.register
-    def _(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:
+    def _on_ticked(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:
         return None
 
-    @_on.register
-    def _(self, event: TopicWanted, now_ms: float, commands: list[Command]) -> None:
+    def _on_topic_wanted(self, event: TopicWanted, now_ms: float, commands: list[Command]) -> None:
         wait_ms = event.wait_ms if event.wait_ms is not None else self._max_block_ms
         self.scout.want(event.topic, until_ms=now_ms + wait_ms, partitions=event.partitions)
 
-    @_on.register
-    def _(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
+    def _on_connected(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
             self.meter.links_made += 1
             commands += self.nodes.connected(node, event.versions, now_ms)
             self.delivery.agenda.stir()
 
-    @_on.register
-    def _(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
+    def _on_link_lost(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is None:
             return
@@ -159,15 +148,13 @@ class Core:
         if hopeless is not None:
             commands += self.scout.despair(hopeless)
 
-    @_on.register
-    def _(self, event: Written, now_ms: float, commands: list[Command]) -> None:
+    def _on_written(self, event: Written, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
         if request is not None:
             self.answers.written(request)
 
-    @_on.register
-    def _(self, event: Replied, now_ms: float, commands: list[Command]) -> None:
+    def _on_replied(self, event: Replied, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
         if node is None or request is None:
@@ -214,3 +201,17 @@ class Core:
 def death_in(commands: list[Command]) -> Die | None:
     """The command that ends the producer, if it is among them."""
     return next((command for command in commands if isinstance(command, Die)), None)
+
+
+# Not singledispatchmethod: it makes a new function for every call.
+_ON: Final[dict[type[Any], Callable[..., None]]] = {
+    Appended: Core._on_appended,
+    GateOpened: Core._on_gate_opened,
+    Packed: Core._on_packed,
+    Ticked: Core._on_ticked,
+    TopicWanted: Core._on_topic_wanted,
+    Connected: Core._on_connected,
+    LinkLost: Core._on_link_lost,
+    Written: Core._on_written,
+    Replied: Core._on_replied,
+}
