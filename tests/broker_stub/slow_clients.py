@@ -1,4 +1,4 @@
-"""`python -m tests.broker_stub.slow_clients HOST PORT COUNT`: opens that many connections, each of which says nothing, or begins a request
+"""`python tests/broker_stub/slow_clients.py HOST PORT COUNT`: opens that many connections, each of which says nothing, or begins a request
 and does not go on, and keeps them until its standard input ends. It prints how many are open."""
 
 from __future__ import annotations

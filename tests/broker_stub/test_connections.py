@@ -21,6 +21,7 @@ from broker_stub.connections import Connections
 from broker_stub.topic_configs import BrokerConfig, InvalidConfig
 from producer import Producer
 from producer.wire import Api
+from tests.broker_stub import slow_clients as slow_clients_module
 from tests.broker_stub.slow_clients import raise_limit
 from tests.broker_stub.stub_talk import Talker, fetch_request
 from tests.waiting import until
@@ -138,7 +139,7 @@ def init() -> Any:
 @contextmanager
 def slow_clients(address: tuple[str, int], count: int) -> Iterator[None]:
     """So many connections of another process."""
-    command = [sys.executable, "-m", "tests.broker_stub.slow_clients", address[0], str(address[1]), str(count)]
+    command = [sys.executable, slow_clients_module.__file__, address[0], str(address[1]), str(count)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

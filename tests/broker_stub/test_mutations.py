@@ -156,23 +156,33 @@ def test_a_link_survives_mutated_answers() -> None:
     heard = {"replies": 0, "ends": 0}
     for request, version, frame in corpus:
         decode_response(frame, request.api, version)
-    for _ in range(ROUNDS):
-        for _ in range(max(1, FRAMES // ROUNDS)):
-            request, version, frame = rng.choice(corpus)
-            replies, ends = list[Message](), list[str]()
-            link = Link("mutant", on_reply=lambda _, answer, to=replies: to.append(answer), on_lost=ends.append)  # type: ignore[misc]
-            link.connection_made(Nowhere())
-            link.send(1, request.api, version, request)
-            data = sized(damage(frame, rng), rng)
-            cut = rng.randrange(len(data) + 1)
-            for piece in (data[:cut], data[cut:]):
-                link.data_received(piece)
-            link.connection_lost(None)
-            assert len(replies) <= 1
-            assert len(ends) == 1, ends
-            heard["replies"] += len(replies)
-            heard["ends"] += not replies
-        after.append(blocks())
+
+    async def rounds() -> None:
+        for _ in range(ROUNDS):
+            for _ in range(max(1, FRAMES // ROUNDS)):
+                replies = answered(rng.choice(corpus), rng)
+                heard["replies"] += replies
+                heard["ends"] += not replies
+            after.append(blocks())
+
+    asyncio.run(rounds())
     print(heard)
     assert min(heard.values()) > 0
     assert_flat(after)
+
+
+def answered(question: tuple[Message, int, bytes], rng: random.Random) -> int:
+    """How many answers a link of its own reads of a damaged one, in two pieces."""
+    request, version, frame = question
+    replies, ends = list[Message](), list[str]()
+    link = Link("mutant", on_reply=lambda _, answer: replies.append(answer), on_lost=ends.append)
+    link.connection_made(Nowhere())
+    link.send(1, request.api, version, request)
+    data = sized(damage(frame, rng), rng)
+    cut = rng.randrange(len(data) + 1)
+    for piece in (data[:cut], data[cut:]):
+        link.data_received(piece)
+    link.connection_lost(None)
+    assert len(replies) <= 1
+    assert len(ends) == 1, ends
+    return len(replies)

@@ -13,6 +13,7 @@ from producer.core.events import Command, Event, LinkLost, Replied, Send
 from producer.wire.codes import error_name
 from producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
 from producer.wire.records import read_header
+from tests.producer.desk import in_one
 
 BatchName = tuple[int, int, int, int]
 """(partition, producer id, epoch, base sequence)."""
@@ -74,8 +75,7 @@ class Tap:
         batches: dict[tuple[str | UUID, int], BatchName] = {}
         for topic in message.topic_data:
             for part in topic.partition_data:
-                assert part.records is not None
-                header = read_header(part.records)
+                header = read_header(in_one(part.records))
                 name = (part.index, header.producer_id, header.producer_epoch, header.base_sequence)
                 batches[topic.name or topic.topic_id, part.index] = name
                 if name in self.answers and header.producer_id >= 0:
