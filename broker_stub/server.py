@@ -13,25 +13,16 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker_stub.clock import Clock
 from broker_stub.cluster import Cluster
+from broker_stub.connection import Connection
 from broker_stub.connections import Connections
-from broker_stub.link import Link
 from broker_stub.listening import bound, deaf, naming
-from broker_stub.principal import ANONYMOUS, LOCALHOST, of_certificate
 from broker_stub.timers import Timer
-from producer.wire import Buffer, FrameSplitter, FrameTooLarge
-
-if TYPE_CHECKING:
-    from producer.wire.tls import TlsPipe
 
 ACCEPT_BACKLOG = 128
-WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
-JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
 DOWN_TURNS_MAX = 100
-HANDSHAKE_TIMEOUT_S = 10.0
 ACCEPT_AGAIN_S = 1.0  # after the system has refused to give a socket
 
 _log = logging.getLogger(__name__)
@@ -46,7 +37,7 @@ class Server:
         self.tls = tls
         self._clock = clock
         self._sockets: dict[int, socket.socket] = {}
-        self._connections: set[_Connection] = set()
+        self._connections: set[Connection] = set()
         self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
         self._looks: dict[int, Timer] = {}  # when each node's connections are looked at for idle ones
         self._waiting: set[int] = set()  # nodes that accept nobody for now
@@ -158,7 +149,7 @@ class Server:
                     self._wait(node_id)
                     return
                 accepted, peer = listener.accept()
-                connection = _Connection(self, node_id)
+                connection = Connection(self, node_id)
                 if not limits.opened(connection, peer[0]):
                     _log.info("broker %d refuses a connection from %s: max.connections.per.ip", node_id, peer[0])
                     limits.closed(connection)
@@ -184,27 +175,29 @@ class Server:
         if node_id in self._waiting and self.cluster.brokers[node_id].alive and node_id in self._sockets:
             self._accept_on(node_id)
 
-    async def _take_over(self, connection: _Connection, accepted: socket.socket) -> None:
+    async def _take_over(self, connection: Connection, accepted: socket.socket) -> None:
         try:
             await self.loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError as error:
             _log.warning("broker %d lost a connection while accepting it: %s", connection.node_id, error)
             accepted.close()
-            self._ended(connection)
+            self.ended(connection)
 
-    def _accepted(self, connection: _Connection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
+    def _accepted(self, connection: Connection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
         """A task that is cancelled before its first step never knows of its socket, so that is closed here."""
         self._accepting.discard(task)
         if task.cancelled():
             accepted.close()
-            self._ended(connection)
+            self.ended(connection)
 
-    def _began(self, connection: _Connection) -> None:
+    def began(self, connection: Connection) -> None:
+        """A connection is up."""
         self._connections.add(connection)
         if connection.node_id not in self._looks:
             self._look_for_idle(connection.node_id)
 
-    def _ended(self, connection: _Connection) -> None:
+    def ended(self, connection: Connection) -> None:
+        """A connection is down, or never came up."""
         self._connections.discard(connection)
         limits = self._limits[connection.node_id]
         limits.closed(connection)
@@ -223,139 +216,6 @@ class Server:
         for listener in self._sockets.values():
             listener.close()
         self._sockets.clear()
-
-
-class _Connection(asyncio.Protocol):
-    """One accepted socket and its link. With TLS there is no link before the handshake is over."""
-
-    def __init__(self, server: Server, node_id: int) -> None:
-        self._server = server
-        self.node_id = node_id
-        self.seen_ms = server.cluster.now_ms()
-        self._splitter = FrameSplitter()
-        self._transport: asyncio.Transport | None = None
-        self._link: Link | None = None
-        self._tls: TlsPipe | None = None
-        self._patience: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._server._began(self)
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
-        if self._server.tls is None:
-            self._connect(transport, ANONYMOUS)
-            return
-        from producer.wire.tls import TlsPipe
-
-        self._tls = TlsPipe(self._server.tls, server_side=True)
-        self._patience = self._server.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
-
-    def _connect(self, transport: asyncio.Transport, principal: str) -> None:
-        try:
-            host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
-            self._link = self._server.cluster.connect(self.node_id, self, principal=principal, host=host)
-        except ConnectionRefusedError:
-            transport.abort()  # the broker stopped while the connection was being accepted
-
-    @property
-    def busy(self) -> bool:
-        return self._link is not None and self._link.busy
-
-    def data_received(self, data: bytes) -> None:
-        self.seen_ms = self._server.cluster.now_ms()
-        if self._tls is None:
-            self._take(data)
-            return
-        self._take(self._decrypt(data, self._tls))
-        if self._tls.ended and self._transport is not None:
-            self.cut(flush=True)  # some clients wait until their goodbye is answered
-
-    def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
-        """What the bytes say; once the handshake is over there is a link that it can be said to. What is not TLS, or the client's alert,
-        ends the connection with an alert, if TLS has one for that."""
-        transport = self._transport
-        assert transport is not None
-        try:
-            return tls.receive(data)
-        except ssl.SSLError as error:
-            _log.info("broker %d closes a connection: %s", self.node_id, error)
-            transport.write(tls.pending())
-            transport.close()
-            return b""
-        finally:
-            transport.write(tls.pending())
-            if tls.established and self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-                self._connect(transport, of_certificate(tls.peer_certificate()))
-
-    def _take(self, data: bytes) -> None:
-        link = self._link
-        if link is None or not link.open:
-            return
-        too_large = False
-        try:
-            frames = self._splitter.feed(data)
-        except FrameTooLarge as error:
-            frames, too_large = error.frames, True
-        for frame in frames:
-            link.receive(frame)
-        if too_large:
-            link.cut()
-        self._server.arm()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._server._ended(self)
-        if self._patience is not None:
-            self._patience.cancel()
-        if self._link is not None:
-            self._link.lost()
-            self._server.arm()
-
-    def pause_writing(self) -> None:
-        if self._link is not None:
-            self._link.choke(True)
-
-    def resume_writing(self) -> None:
-        if self._link is not None:
-            self._link.choke(False)
-            self._server.arm()
-
-    # What the link asks of it
-
-    def write(self, parts: list[Buffer]) -> None:
-        assert self._transport is not None
-        self.seen_ms = self._server.cluster.now_ms()
-        if self._tls is not None:
-            for part in parts:
-                self._tls.send(part)
-            self._transport.write(self._tls.pending())
-        elif len(parts) == 1:
-            self._transport.write(parts[0])
-        elif sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
-            self._transport.write(b"".join(parts))
-        else:
-            # `writelines` joins before Python 3.12 and forgets flow control in some releases after it.
-            for part in parts:
-                self._transport.write(part)
-
-    def cut(self, *, flush: bool) -> None:
-        assert self._transport is not None
-        if flush:
-            if self._tls is not None:
-                self._tls.end()
-                self._transport.write(self._tls.pending())
-            self._transport.close()
-        else:
-            self._transport.abort()
-
-    def pause(self, paused: bool) -> None:
-        assert self._transport is not None
-        if paused:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
 
 
 def _nothing() -> None:

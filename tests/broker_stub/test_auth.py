@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-import broker_stub.server
+import broker_stub.connection
 from broker_stub import BrokerStub, Sasl, Tls, VirtualClock
 from broker_stub.auth import sasl_from
 from broker_stub.principal import ANONYMOUS, of_certificate
@@ -326,7 +326,7 @@ def test_what_is_no_tls_ends_its_connection_and_no_other(secure: BrokerStub, aut
 
 def test_a_handshake_has_its_time(secure: BrokerStub, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that never say a word are ended, and hundreds of them do not keep others from being served meanwhile."""
-    monkeypatch.setattr(broker_stub.server, "HANDSHAKE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(broker_stub.connection, "HANDSHAKE_TIMEOUT_S", 0.5)
     mute = [socket.create_connection(secure.addresses[1], timeout=10) for _ in range(300)]
     try:
         with Client(secure, trusting(authority)) as client:
