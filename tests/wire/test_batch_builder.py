@@ -14,7 +14,8 @@ from producer.wire.records import check_crc, read_header, read_records
 
 BLOBS = st.none() | st.binary(max_size=200) | st.integers(8000, 8400).map(lambda size: bytes(size))
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=80)), max_size=4)
-TIMESTAMPS = st.integers(-1, 2**63 - 1) | st.integers(1_700_000_000_000, 1_700_000_020_000)
+# The last millisecond after none at all (-1) would be a difference that has no form on the wire.
+TIMESTAMPS = st.integers(-1, 2**63 - 2) | st.integers(1_700_000_000_000, 1_700_000_020_000)
 ENTRIES = st.lists(st.tuples(TIMESTAMPS, BLOBS, BLOBS, HEADERS), min_size=1, max_size=12)
 Entry = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 
