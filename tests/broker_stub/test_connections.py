@@ -119,6 +119,8 @@ def test_the_idle_are_closed() -> None:
         idle.metadata("t")
         waiting.send(init(), 5)
         held.wait()
+        # What is sent is not yet heard, and hearing it later would make it busy.
+        until(lambda: stub._server and any(each._splitter.pending for each in stub._server._connections), "half a request")
         stub.advance(IDLE_MS // 2)
         talking.metadata("t")
         stub.advance(IDLE_MS // 2 + 1)

@@ -177,7 +177,7 @@ def test_sessions_that_end(
     futures: list[RecordFuture] = []
     with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=1, **settings) as ours_:
         deadline = time.monotonic() + 40
-        while max(sessions.values(), default=0) < 4:
+        while max(sessions.values(), default=0) < 3:
             assert time.monotonic() < deadline, sessions
             futures.append(ours_.send(topic, b"%d" % len(futures)))
             if len(futures) > 100:

@@ -19,7 +19,7 @@ from tests.wire.damage import damage
 from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, EVERY_ID, messages
 
-CHANGES_PER_MESSAGE = 30
+CHANGES_PER_MESSAGE = 12
 TRUNCATIONS_MAX = 200
 
 # What a decoded message may take. Many tiny structs are the worst: three bytes of the frame can become a struct with an empty list in it.
