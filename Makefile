@@ -49,10 +49,10 @@ test-pure: .venv-pure/.built
 	@$(PURE) $(SAY)
 	@$(call suite,pure,$(PURE))
 
-# Files side by side and in their order (those with few tests are the slow ones: not last), then what must have the machine to itself; pytest ends with 5 where PYTEST_ARGS leaves nothing of one of them.
+# Files side by side, then what must have the machine to itself; pytest ends with 5 where PYTEST_ARGS leaves nothing of one of them.
 define suite
 export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
-{ $(2) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]; } && \
+{ $(2) -m pytest -n $(WORKERS) --dist loadfile -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]; } && \
 { $(2) -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]; }
 endef
 
