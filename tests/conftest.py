@@ -1,4 +1,5 @@
-"""What every test run shares: the settings of hypothesis, a first line that says which fencepost is under test, and the closing table."""
+"""What every test run shares: the settings of hypothesis, a first line that says which fencepost is under test, the watch over
+sockets, and the closing table."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ import hypothesis
 import pytest
 
 import fencepost
+from tests import unclosed
 from tests.conformance.summary import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
 
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
+unclosed.watch()
 
 
 def pytest_report_header() -> str:

@@ -211,7 +211,8 @@ def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
         try:
             while len(values) < count:
                 assert time.monotonic() < deadline, len(values)
-                for records in consumer.poll(timeout_ms=200).values():
+                # Not a short time: kafka-python does not come back from one that ends while it joins.
+                for records in consumer.poll(timeout_ms=int(1000 * DEADLINE_S)).values():
                     values += [record.value for record in records]
             consumer.commit()
             assert len(consumer.assignment()) == PARTITIONS

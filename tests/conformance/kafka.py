@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from tests.conformance import class_archive
 from tests.conformance.kafka_home import KAFKA_VERSION, KafkaUnavailable, find_java, kafka_home
 from tests.conformance.reaper import reaper
 from tests.waiting import until
@@ -89,9 +90,9 @@ class KafkaBroker:
 class KafkaCluster:
     """`brokers` combined KRaft nodes, started by `start` or as a context manager; closing ends them and removes their data.
 
-    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags. `listeners`
-    are further ones beside the plain one, name to security protocol; `formatting` are further arguments for formatting the directories,
-    `version` is the release.
+    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags and
+    `sharing` those about class data, by default of an archive made when first needed. `listeners` are further ones beside the plain one,
+    name to security protocol; `formatting` are further arguments for formatting the directories, `version` is the release.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class KafkaCluster:
         features: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
         jvm: Sequence[str] = JVM_FAST,
+        sharing: Sequence[str] | None = None,
         port: int = 0,
         listeners: Mapping[str, str] | None = None,
         formatting: Sequence[str] = (),
@@ -108,7 +110,9 @@ class KafkaCluster:
     ) -> None:
         self.java = find_java()
         self.home = kafka_home(version)
-        self.jvm = tuple(jvm)
+        if sharing is None:
+            sharing = class_archive.using(self.java, self.home, version, _record_classes)
+        self.jvm = (*jvm, *sharing)
         self.features = dict(features or {})
         self.config = dict(config or {})
         self.listeners = dict(listeners or {})
@@ -310,6 +314,12 @@ class KafkaCluster:
             except TimeoutError as late:
                 late.add_note(_last_lines(broker))
                 raise
+
+
+def _record_classes(version: str, archive: Path) -> None:
+    """A broker's whole life, for the classes that it needs."""
+    with KafkaCluster(sharing=class_archive.recording(archive), version=version) as cluster:
+        cluster.stop_broker(1)
 
 
 def new_cluster_id() -> str:

@@ -69,7 +69,7 @@ def kafka_home(version: str = KAFKA_VERSION) -> Path:
     if maven is None:
         raise KafkaUnavailable(f"Kafka {version} is not in {home} and there is no Maven (mvn) on the PATH to fetch it")
     home.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(home.with_name(home.name + ".lock")):
+    with locked(home.with_name(home.name + ".lock")):
         if not _complete(home, version):
             _fetch(maven, java, home, version)
     return home
@@ -120,8 +120,8 @@ def _fetch(maven: str, java: Path, home: Path, version: str) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock file, so that test processes started together fetch once; gives up when the other one takes too long."""
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock file, so that of test processes started together one makes what all need; gives up when that takes too long."""
     with path.open("w") as file:
         try:
             despite(BlockingIOError, lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), timeout_s=FETCH_TIMEOUT_S, pause_max_s=0.2)

@@ -1,0 +1,50 @@
+"""A socket that nobody closed is told with the place that made it, whenever its garbage is collected."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+import warnings
+from types import ModuleType
+
+import pytest
+
+
+def forget(made: socket.socket) -> None:
+    """Leave it to the garbage collector, as an exception's frames do."""
+    around: list[object] = [made]
+    around.append(around)
+
+
+def test_it_says_where_it_was_made() -> None:
+    forget(socket.socket())
+    with pytest.warns(ResourceWarning, match=r"unclosed <socket\.socket fd=(.|\n)*test_it_says_where_it_was_made"):
+        gc.collect()
+
+
+def test_closed_ones_say_nothing() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with socket.socket() as closed:
+            forget(closed)
+        gc.collect()
+    assert not [each for each in told if "test_closed_ones" in str(each.message)]
+
+
+def test_some_packages_are_forgiven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their sockets are closed all the same."""
+    theirs = ModuleType("kafka.net")
+    exec("import socket\ndef connect(): return socket.socket()", theirs.__dict__)
+    monkeypatch.setitem(sys.modules, "kafka.net", theirs)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made = theirs.connect()
+        number = made.fileno()
+        forget(made)
+        del made
+        gc.collect()
+    assert not [each for each in told if "test_some_packages" in str(each.message)]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)

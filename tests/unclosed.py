@@ -1,0 +1,52 @@
+"""Sockets that nobody closed. Garbage is collected in whatever test runs by then, so each socket remembers where it was made, and says it.
+
+Those of kafka-python are closed without a word: a connection that it gives up while it is being made is left to the garbage collector.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import traceback
+import warnings
+from types import FrameType
+
+FORGIVEN = ("kafka",)
+"""Packages whose sockets are their own affair."""
+
+FRAMES = 12
+
+_made: dict[int, tuple[str, traceback.StackSummary]] = {}
+_init = socket.socket.__init__
+
+
+def watch() -> None:
+    """From here on, in this process."""
+    socket.socket.__init__ = _watched  # type: ignore[method-assign]
+    socket.socket.__del__ = _found  # type: ignore[attr-defined]
+
+
+def _watched(self: socket.socket, *arguments: object, **options: object) -> None:
+    _init(self, *arguments, **options)  # type: ignore[arg-type]
+    frame = sys._getframe(1)
+    _made[id(self)] = _maker(frame), traceback.StackSummary.extract(traceback.walk_stack(frame), limit=FRAMES, lookup_lines=False)
+
+
+def _found(self: socket.socket) -> None:
+    maker, stack = _made.pop(id(self), ("", None))
+    if self.fileno() == -1:
+        return
+    if maker not in FORGIVEN:
+        where = "".join(reversed(stack.format())) if stack is not None else "somewhere\n"
+        warnings.warn(f"unclosed {self!r}, made in\n{where}", ResourceWarning, stacklevel=2, source=self)
+    self.close()
+
+
+def _maker(frame: FrameType | None) -> str:
+    """The package that wanted the socket: what is nearest, apart from Python itself."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in sys.stdlib_module_names:
+            return package
+        frame = frame.f_back
+    return ""
