@@ -57,8 +57,12 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
 
 
 def end_offsets(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    """partition -> (first offset, next offset)."""
-    known = consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
+    """partition -> (first offset, next offset). librdkafka may show a topic without partitions at first, and says why in its error."""
+    known = until(
+        lambda: consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic],
+        f"the partitions of {topic}",
+        good=lambda found: bool(found.partitions) and found.error is None,
+    )
     return {
         partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=CALL_TIMEOUT_S)
         for partition in known.partitions
