@@ -42,6 +42,8 @@ def producer_for(kafka: KafkaCluster, **settings: Any) -> Producer:
 
 READY = b"the partition takes records"
 
+# Kafka deletes records by their own timestamps, which in these tests are years old, as soon as it looks.
+KEPT = {"retention.ms": "-1"}
 ODD_RECORDS: list[dict[str, Any]] = [
     {"value": b"plain"},
     {"value": None},
@@ -66,7 +68,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object, codec: str) -> None:
     """Keys, values, nulls, headers, timestamps and places come back as they were given, at the offsets that were told."""
     # The broker would refuse a record from the future; the timestamps here are the test's, not the clock's.
-    admin.create(topic, partitions=3, config={"message.timestamp.after.max.ms": str(2**62)})
+    admin.create(topic, partitions=3, config={"message.timestamp.after.max.ms": str(2**62), **KEPT})
     with producer_for(kafka) as first:
         # A partition that has just been made may have a leader that does not know it yet; acks=0 would never hear of it.
         for partition in range(3):
@@ -122,7 +124,7 @@ def test_the_same_rows_by_three_ways(kafka: KafkaCluster, admin: Admin, topic: s
     )
     topics = [f"{topic}-{way}" for way in ("send", "many", "arrow", "mixed")]
     for each in topics:
-        admin.create(each, partitions=4)
+        admin.create(each, partitions=4, config=KEPT)
     single, many, arrow, mixed = topics
     with producer_for(kafka, compression_type=codec, batch_size=100_000) as producer:
 
