@@ -81,6 +81,8 @@ class Core:
             meter=self.meter,
         )
         self.dead: FencepostError | None = None
+        self._advances = (self.delivery.advance, self.registrar.advance, self.scout.advance, self.nodes.upkeep)
+        self._deadlines = (self.delivery.next_deadline, self.registrar.next_deadline, self.scout.next_deadline, self.nodes.next_deadline)
         self._max_block_ms = settings.max_block_ms
 
     def handle(self, event: Event, now_ms: float) -> list[Command]:
@@ -89,7 +91,7 @@ class Core:
         _ON[type(event)](self, event, now_ms, commands)
         if self.dead is not None:
             return commands
-        for advance in (self.delivery.advance, self.registrar.advance, self.scout.advance, self.nodes.upkeep):
+        for advance in self._advances:
             if death_in(commands) is not None:
                 break  # before anything is sent that would have to be called doubtful
             commands += advance(now_ms)
@@ -99,8 +101,7 @@ class Core:
         """When to send Ticked at the latest; infinity when only another event can change anything."""
         if self.dead is not None:
             return float("inf")
-        parts = (self.delivery, self.registrar, self.scout, self.nodes)
-        return min(part.next_deadline(now_ms) for part in parts)
+        return min([deadline(now_ms) for deadline in self._deadlines])
 
     def abandon(self, error: FencepostError) -> list[Command]:
         """End here: fail every record that has no outcome yet."""
@@ -161,7 +162,7 @@ class Core:
             return
         throttle_ms = getattr(event.response, "throttle_time_ms", 0)
         if throttle_ms > 0:
-            node.muted_until_ms = now_ms + throttle_ms
+            self.nodes.mute(node, now_ms + throttle_ms)
         produce = request.api is Api.PRODUCE
         self.meter.answered(node.node_id, now_ms - request.begun_ms, now_ms, produce=produce, throttle_ms=throttle_ms)
         match event.response:
@@ -200,7 +201,10 @@ class Core:
 
 def death_in(commands: list[Command]) -> Die | None:
     """The command that ends the producer, if it is among them."""
-    return next((command for command in commands if isinstance(command, Die)), None)
+    for command in commands:
+        if isinstance(command, Die):
+            return command
+    return None
 
 
 # Not singledispatchmethod: it makes a new function for every call.

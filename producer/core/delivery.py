@@ -75,8 +75,9 @@ class Delivery:
             if waiting and node is not None and node.ready(now_ms):
                 commands += self._fill(node, waiting, seen, now_ms)
         for lane in seen:
-            commands += lane.pack()
-            self.agenda.plan(lane, now_ms)
+            if not lane.idle:
+                commands += lane.pack()
+                self.agenda.plan(lane, now_ms)
         return commands
 
     def packed(self, batch: Batch, payload: bytes) -> None:

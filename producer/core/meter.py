@@ -103,7 +103,7 @@ class Meter:
         """A Produce request is about to leave; the slots have not been launched yet."""
         records = size = 0
         for slot in slots:
-            length, topic = len(slot.data), self.topic(slot.batch.topic)
+            length, topic = slot.size, self.topic(slot.batch.topic)
             records += slot.count
             size += length
             topic.sent += slot.count

@@ -26,6 +26,8 @@ PRODUCE_VERSIONS: Final = range(3, 14)
 PRODUCE_VERSION_WITH_ZSTD: Final = 7
 """Before it nobody could be expected to open zstd, and brokers refuse it (KIP-110)."""
 
+NEVER: Final = float("inf")
+
 _ANYTHING: Final = ("this producer speaks", PRODUCE_VERSIONS[0], "0.11")
 
 
@@ -113,6 +115,8 @@ class Nodes:
         self._draw = draw
         self._nodes = {-1 - i: Node(-1 - i, address) for i, address in enumerate(bootstrap)}
         self._next_request = 0
+        # Never later than the first thing that `upkeep` has to do. What it waits for seldom happens, so it is not looked for each time.
+        self._due_ms = NEVER
         self.bootstrapping = True
 
     def __iter__(self) -> Iterator[Node]:
@@ -187,6 +191,7 @@ class Nodes:
         node.failures = 0
         node.barren, node.refused = False, None
         node.used_ms = now_ms
+        self._note(now_ms + self._settings.connections_max_idle_ms)
         return [Die(node.unusable())] if node.too_old() else []
 
     def lost(self, node: Node, reason: str, now_ms: float, *, refused: NoUsableBroker | None = None) -> list[Request]:
@@ -198,6 +203,7 @@ class Nodes:
         node.last_failure = reason
         delay = backoff_ms(node.failures, settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self._draw())
         node.retry_at_ms = now_ms + delay
+        self._note(node.retry_at_ms)
         node.failures += 1
         dead = list(node.requests.values())
         node.requests.clear()
@@ -213,6 +219,7 @@ class Nodes:
         node.requests[request.request_id] = request
         node.produces += api is Api.PRODUCE
         node.used_ms = now_ms
+        self._note(request.timeout_at_ms)
         return request
 
     def finish(self, node: Node, request_id: int, now_ms: float) -> Request | None:
@@ -221,7 +228,13 @@ class Nodes:
         if request is not None:
             node.produces -= request.api is Api.PRODUCE
             node.used_ms = now_ms
+            self._note(now_ms + self._settings.connections_max_idle_ms)
         return request
+
+    def mute(self, node: Node, until_ms: float) -> None:
+        """The broker wants nothing more until then."""
+        node.muted_until_ms = until_ms
+        self._note(until_ms)
 
     def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:
         """A node that can be asked anything: the least busy one that is up; otherwise begin a link to the one whose turn comes first."""
@@ -255,6 +268,8 @@ class Nodes:
     def upkeep(self, now_ms: float) -> list[Command]:
         """Give up links whose requests are overdue or that nobody uses."""
         commands: list[Command] = []
+        if now_ms < self._due_ms:
+            return commands
         for node in self:
             if any(request.timeout_at_ms <= now_ms for request in node.requests.values()):
                 commands += self.disconnect(
@@ -262,11 +277,19 @@ class Nodes:
                 )
             elif not node.requests and node.state is LinkState.UP and now_ms - node.used_ms >= self._settings.connections_max_idle_ms:
                 commands += self.disconnect(node, f"idle for connections_max_idle_ms={plain(self._settings.connections_max_idle_ms)}")
+        self._due_ms = self._first_due(now_ms)
         return commands
 
     def next_deadline(self, now_ms: float) -> float:
-        """When something here must be looked at again, in ms."""
-        times = [float("inf")]
+        """When something here must be looked at again at the latest, in ms."""
+        return self._due_ms
+
+    def _note(self, at_ms: float) -> None:
+        """Something may have to be done then."""
+        self._due_ms = min(self._due_ms, at_ms)
+
+    def _first_due(self, now_ms: float) -> float:
+        times = [NEVER]
         for node in self:
             if node.state is LinkState.UP:
                 idle_at = node.used_ms + self._settings.connections_max_idle_ms

@@ -163,7 +163,7 @@ def test_an_error_of_ours_ends_the_producer_and_tells_everybody(monkeypatch: pyt
         def broken(*args: object) -> Any:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(producer._sender.engine.core.delivery, "advance", broken)
+        monkeypatch.setattr(producer._sender.engine.core.delivery, "_visit", broken)
         failure = producer.send("t", b"y").exception(20)
         assert isinstance(failure, DeliveryFatal)
         assert "internal error" in str(failure)
