@@ -29,6 +29,9 @@ REMOVED = {
 }
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
 
+UNSPOKEN = {Api.WRITE_TXN_MARKERS: range(1)}
+"""The versions of those that nobody here speaks: brokers sent them to each other."""
+
 OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
 """Every (message, version) of them."""
 
@@ -65,7 +68,7 @@ def _values(field: FieldSpec, version: int) -> st.SearchStrategy[Any]:
         values = st.integers(-1, 133)
     elif field.name in ("log_append_time_ms", "retention_time_ms"):
         values = st.one_of(st.just(-1), st.integers(0, LAST_SECOND).map(lambda seconds: seconds * 1000))
-    elif field.name == "session_lifetime_ms":
+    elif field.name in ("session_lifetime_ms", "transaction_start_time_ms"):  # kio knows no -1 there, which Kafka sends for no start
         values = st.integers(0, LAST_SECOND).map(lambda seconds: seconds * 1000)
     else:
         values = _kinds(field.kind, version)

@@ -18,10 +18,17 @@ SKIP_REASON = "no Kafka schemas: set FENCEPOST_SCHEMAS to the directory of Kafka
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The definition of that name. Comments are whole lines in these files; none stands inside a string."""
+    """The definition of that name, every struct where it is used. Comments are whole lines in these files; none stands inside a string."""
     text = (DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    _unfold(document.get("fields", []), {each["name"]: each["fields"] for each in document.get("commonStructs", [])})
     return document
+
+
+def _unfold(fields: list[dict[str, Any]], common: dict[str, list[dict[str, Any]]]) -> None:
+    """Gives each field whose struct stands elsewhere in the definition the fields of it."""
+    for field in fields:
+        _unfold(field.setdefault("fields", common.get(field["type"].removeprefix("[]"), [])), common)
 
 
 def names() -> list[str]:

@@ -13,7 +13,7 @@ from producer.wire import REQUESTS, RESPONSES, ZERO_UUID, Api, Message, WireStru
 from producer.wire.fields import NEVER, RecordsType, Scalar
 from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
 from tests.wire import kafka_schemas
-from tests.wire.instances import REMOVED
+from tests.wire.instances import REMOVED, UNSPOKEN
 from tests.wire.kafka_schemas import overlap, snake_case, version_range
 
 pytestmark = pytest.mark.skipif(kafka_schemas.MISSING, reason=kafka_schemas.SKIP_REASON)
@@ -34,14 +34,15 @@ SCALARS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 def test_a_message_is_the_one_of_the_schema(cls: type[Message]) -> None:
     """API key, direction and first flexible version are Kafka's, and so is every field at every depth; so are the versions, but that
-    the older ones, down to 0, are spoken here as well."""
+    the older ones, down to 0, are spoken here as well, unless they were for brokers only."""
     schema = kafka_schemas.load(cls.__name__)
     assert cls.api == schema["apiKey"]
     assert cls.is_request == (schema["type"] == "request")
     spoken = version_range(schema["validVersions"])
-    older = REMOVED.get(cls.api, range(0))
-    assert (older.start, older.stop) == (0, spoken.start)
-    assert cls.versions == range(spoken.stop)
+    unspoken = UNSPOKEN.get(cls.api, range(0))
+    older = REMOVED.get(cls.api, range(unspoken.stop, unspoken.stop))
+    assert (unspoken.start, older.start, older.stop) == (0, unspoken.stop, spoken.start)
+    assert cls.versions == range(older.start, spoken.stop)
     flexible = version_range(schema["flexibleVersions"])
     assert cls.flexible == (flexible.start if flexible else NEVER)
     assert _compare(cls, schema["fields"], cls.versions) >= len(describe(cls))

@@ -159,6 +159,11 @@ _LATER = {
     Api.DELETE_TOPICS: ("topic_admin", "DeleteTopics"),
     Api.DELETE_RECORDS: ("topic_admin", "DeleteRecords"),
     Api.OFFSET_FOR_LEADER_EPOCH: ("epochs", "OffsetForLeaderEpoch"),
+    Api.ADD_PARTITIONS_TO_TXN: ("add_to_txn", "AddPartitionsToTxn"),
+    Api.ADD_OFFSETS_TO_TXN: ("add_to_txn", "AddOffsetsToTxn"),
+    Api.END_TXN: ("end_txn", "EndTxn"),
+    Api.WRITE_TXN_MARKERS: ("end_txn", "WriteTxnMarkers"),
+    Api.TXN_OFFSET_COMMIT: ("txn_offsets", "TxnOffsetCommit"),
     Api.DESCRIBE_ACLS: ("acls", "DescribeAcls"),
     Api.CREATE_ACLS: ("acls", "CreateAcls"),
     Api.DELETE_ACLS: ("acls", "DeleteAcls"),
@@ -174,6 +179,8 @@ _LATER = {
     Api.DESCRIBE_CLIENT_QUOTAS: ("describe_quotas", "DescribeClientQuotas"),
     Api.ALTER_CLIENT_QUOTAS: ("alter_quotas", "AlterClientQuotas"),
     Api.DESCRIBE_CLUSTER: ("cluster", "DescribeCluster"),
+    Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", "DescribeTransactions"),
+    Api.LIST_TRANSACTIONS: ("list_transactions", "ListTransactions"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
 }
 

@@ -1,0 +1,50 @@
+"""DescribeTransactions: what a coordinator knows of a transaction. What a partition knows of it is DescribeProducers."""
+
+from __future__ import annotations
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i16, i32, i64
+from producer.wire.message import Message
+
+
+class DescribeTransactionsRequest(Message):
+    """Asks for transactions by their ids."""
+
+    api = Api.DESCRIBE_TRANSACTIONS
+    versions = range(1)
+    flexible = 0
+    is_request = True
+
+    transactional_ids: list[str] = []
+
+
+class TopicData(WireStruct):
+    """The partitions of one topic that are part of a transaction."""
+
+    topic: str = ""
+    partitions: list[i32] = []
+
+
+class TransactionState(WireStruct):
+    """One transaction; while it ends, only the partitions that have no marker yet."""
+
+    error_code: i16 = 0
+    transactional_id: str = ""
+    transaction_state: str = ""
+    transaction_timeout_ms: i32 = 0
+    transaction_start_time_ms: i64 = 0
+    producer_id: i64 = 0
+    producer_epoch: i16 = 0
+    topics: list[TopicData] = []
+
+
+class DescribeTransactionsResponse(Message):
+    """One answer per transactional id."""
+
+    api = Api.DESCRIBE_TRANSACTIONS
+    versions = range(1)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    transaction_states: list[TransactionState] = []

@@ -1,0 +1,45 @@
+"""ListTransactions: the transactions of a coordinator, told apart by state, producer, age and name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from producer.wire.codes import Api
+from producer.wire.fields import WireStruct, i16, i32, i64, since
+from producer.wire.message import Message
+
+
+class ListTransactionsRequest(Message):
+    """Asks for a coordinator's transactions. Empty filters let everything pass."""
+
+    api = Api.LIST_TRANSACTIONS
+    versions = range(3)
+    flexible = 0
+    is_request = True
+
+    state_filters: list[str] = []
+    producer_id_filters: list[i64] = []
+    duration_filter: Annotated[i64, since(1)] = -1
+    transactional_id_pattern: Annotated[str | None, since(2)] = None
+
+
+class TransactionState(WireStruct):
+    """One transaction."""
+
+    transactional_id: str = ""
+    producer_id: i64 = 0
+    transaction_state: str = ""
+
+
+class ListTransactionsResponse(Message):
+    """The transactions that passed, and the filters that are no states."""
+
+    api = Api.LIST_TRANSACTIONS
+    versions = range(3)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    unknown_state_filters: list[str] = []
+    transaction_states: list[TransactionState] = []
