@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
 
@@ -179,6 +180,9 @@ class Stage:
         wanted = wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=configs)
         created = self.ask(wire.CreateTopicsRequest(topics=[wanted]), 7, wire.CreateTopicsResponse).topics[0]
         assert created.error_code == 0, f"{wire.error_name(created.error_code)}: {created.error_message}"
+        # Brokers hear of it one after the other, and until then say that there is none.
+        for node in self.nodes:
+            until(partial(self.look_up, name, node=node), f"leaders of {name} at {node}", good=self._is_led, timeout_s=READY_TIMEOUT_S)
         return self.known_topic(name)
 
     def known_topic(self, name: str) -> Topic:
