@@ -11,17 +11,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
+from msgspec.structs import replace
+
 from broker_stub.log.config import LogConfig, TimestampType
 from broker_stub.log.epochs import LeaderEpochs
 from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
 from broker_stub.log.index import BatchIndex
 from broker_stub.log.producer_state import ProducerState, is_expired
-from broker_stub.log.producers import Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused
+from broker_stub.log.producers import UNSEEN, Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused, Verified
 from broker_stub.log.recovery import scan
 from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
 from broker_stub.log.snapshot import read_snapshot, write_snapshot
 from broker_stub.log.storage import Storage
 from broker_stub.log.validation import Terms, validate
+from broker_stub.log.verification import Verifications
 from producer.wire.codes import ErrorCode
 from producer.wire.records import BatchHeader, ControlType, CorruptBatch, check_crc, iter_batches, read_header, read_marker, read_records
 
@@ -47,6 +50,7 @@ class PartitionLog:
         self._index = BatchIndex()
         self._epochs = LeaderEpochs()
         self._producers = ProducerState()
+        self._verifications = Verifications()
 
     @classmethod
     def recover(
@@ -109,8 +113,10 @@ class PartitionLog:
         leader_epoch: int,
         request_version: int = PRODUCE_VERSION,
         transaction_version: int = 0,
+        guard: int | None = None,
     ) -> AppendResult:
-        """Writes the batch or raises AppendRefused. `transaction_version` is that of the WriteTxnMarkers request, for markers.
+        """Writes the batch or raises AppendRefused. `transaction_version` is that of the WriteTxnMarkers request, for markers; `guard` what
+        `begin_verification` gave, None where nobody asks the transaction coordinator.
 
         A client and a coordinator bring one batch that gets its offset here; replication brings batches that have theirs.
         """
@@ -124,13 +130,23 @@ class PartitionLog:
             request_version=request_version,
         )
         header, stored = validate(data, terms, self.config)
-        known = self._write([(header, stored)], origin, transaction_version)
+        known = self._write([(header, stored)], origin, transaction_version, guard)
         if known is not None:
             first, last, append_time_ms = known.batch.first_offset, known.batch.last_offset, known.batch.timestamp
         else:
             first, last = header.base_offset, header.last_offset
             append_time_ms = terms.now_ms if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME else -1
         return AppendResult(first, last, append_time_ms, self._log_start_offset, known is not None)
+
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> int | None:
+        """A guard for a transactional batch about which the transaction coordinator is to be asked; None if that is not necessary, as the
+        producer's transaction is open here. Raises AppendRefused for an epoch that is over. `bumps`: it goes up with every transaction."""
+        entry = self._producers.entries.get(producer_id, UNSEEN)
+        if epoch < entry.epoch:
+            raise AppendRefused(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {epoch} is older than {entry.epoch}", rule="D2")
+        if entry.txn_first_offset is not None and entry.epoch == epoch:
+            return None
+        return self._verifications.begin(producer_id, epoch=epoch, sequence=sequence, bumps=bumps)
 
     def read(self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one_batch: bool = True) -> ReadResult:
         """The batches from the one that holds `offset` on, up to the high watermark or the last stable offset.
@@ -225,12 +241,14 @@ class PartitionLog:
             base_offset = batches[0][0].base_offset
         return AppendResult(base_offset, self._log_end_offset - 1, -1, self._log_start_offset)
 
-    def _write(self, batches: Sequence[Batch], origin: Origin, transaction_version: int = 0) -> Duplicate | None:
+    def _write(self, batches: Sequence[Batch], origin: Origin, transaction_version: int = 0, guard: int | None = None) -> Duplicate | None:
         """Stores batches that are in order, if their producers may write them; all or none."""
         try:
             candidates = _candidates(batches, transaction_version)
         except CorruptBatch as error:
             raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
+        if guard is not None:
+            candidates = [replace(each, verified=self._verified(each, guard)) for each in candidates]
         verdict = self._producers.judge(candidates, origin=origin)
         if isinstance(verdict, Duplicate):
             return verdict
@@ -248,8 +266,18 @@ class PartitionLog:
         self._index.add(header.last_offset, position=position, max_timestamp=header.max_timestamp)
         self._log_end_offset = header.last_offset + 1
 
+    def _verified(self, batch: Candidate, guard: int) -> Verified:
+        """What became of the question whether this batch belongs to a transaction."""
+        known = self._verifications.get(batch.producer_id)
+        if known is None:
+            return Verified(False)
+        return Verified(known.guard == guard, known.lowest_sequence, known.bumps)
+
     def _applied(self, candidates: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
         self._producers.apply(candidates, accepted)
+        for each in candidates:
+            if each.transactional or each.marker is not None:
+                self._verifications.written(each.producer_id, each.epoch, marker=each.marker is not None)
         if self.replicated_at_once:
             self.advance_high_watermark(self._log_end_offset)
 

@@ -5,8 +5,8 @@ Kafka's behaviour is known here: D1 to D12 for data, M1 to M8 for transaction ma
 UNKNOWN_PRODUCER_ID: no broker of Kafka 4 does. It keeps no entries (`producer_state` does), and does not look at offsets, bytes or
 clocks.
 
-D3, D5 and D6 are not here. They compare the batch with what the transaction coordinator said of it (KIP-890); their places in the tables
-are marked.
+D3, D5 and D6 compare the batch with what the transaction coordinator was asked about it (KIP-890), if it was: a candidate that names no
+`verified` passes them.
 """
 
 from __future__ import annotations
@@ -77,6 +77,14 @@ class Marker(Struct, frozen=True):
     transaction_version: int = 0
 
 
+class Verified(Struct, frozen=True):
+    """Whether the coordinator has vouched for a batch, and from which sequence on the producer then writes here, if that is known."""
+
+    holds: bool
+    lowest_sequence: int | None = None
+    bumps: bool = False
+
+
 class Candidate(Struct, frozen=True, kw_only=True):
     """What a batch with a producer id says of itself, offsets assigned."""
 
@@ -88,6 +96,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     timestamp: int
     transactional: bool = False
     marker: Marker | None = None
+    verified: Verified | None = None
 
     @property
     def last_sequence(self) -> int:
@@ -172,6 +181,22 @@ def _is_stale_outside_its_transaction(entry: ProducerEntry, batch: Candidate) ->
     return batch.transactional and not in_its_transaction and _is_stale(entry, batch)
 
 
+def _is_not_vouched_for(entry: ProducerEntry, batch: Candidate) -> bool:
+    in_its_transaction = entry.txn_first_offset is not None and entry.epoch == batch.epoch
+    return batch.transactional and not in_its_transaction and batch.verified is not None and not batch.verified.holds
+
+
+def _is_not_the_first_of_its_epoch(entry: ProducerEntry, batch: Candidate) -> bool:
+    verified = batch.verified
+    pending = verified is not None and verified.lowest_sequence is not None and verified.bumps
+    return pending and batch.base_sequence != 0 and not entry.batches
+
+
+def _comes_before_a_lower_one(entry: ProducerEntry, batch: Candidate) -> bool:
+    verified = batch.verified
+    return verified is not None and verified.lowest_sequence is not None and batch.base_sequence > verified.lowest_sequence
+
+
 def _starts_known_producers_epoch_past_0(entry: ProducerEntry, batch: Candidate) -> bool:
     return batch.epoch != entry.epoch and entry.epoch != NO_EPOCH and batch.base_sequence != 0
 
@@ -196,9 +221,22 @@ def _is_plain_inside_a_transaction(entry: ProducerEntry, batch: Candidate) -> bo
 # First match wins. Coordinators and replicas write no sequences that could be checked: without a match their batch passes (D12).
 _DATA_ROWS: Final = (
     _Row("D2", _LEADER, _is_stale_outside_its_transaction, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
-    # D3 belongs here: transactional, no open transaction of that epoch, and the coordinator has not vouched for it: INVALID_TXN_STATE.
+    _Row("D3", _LEADER, _is_not_vouched_for, ErrorCode.INVALID_TXN_STATE, "nobody has vouched for its transaction"),
     _Row("D4", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
-    # D5 and D6 belong here: a transaction's first batch here must be its lowest sequence: OUT_OF_ORDER_SEQUENCE_NUMBER.
+    _Row(
+        "D5",
+        _CLIENT,
+        _is_not_the_first_of_its_epoch,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "sequence {batch.base_sequence} is the first here of a transaction, and is not 0",
+    ),
+    _Row(
+        "D6",
+        _CLIENT,
+        _comes_before_a_lower_one,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "sequence {batch.base_sequence} comes before {batch.verified.lowest_sequence}, which the coordinator was asked about",
+    ),
     _Row(
         "D7",
         _CLIENT,
