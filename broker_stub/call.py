@@ -156,10 +156,10 @@ class Call:
     def start(self) -> None:
         self._pass(Point.BEFORE, self._process)
 
-    def answer(self, response: Message) -> None:
+    def answer(self, result: Result) -> None:
         """A parked handler's answer; a broker that has stopped gives none."""
         if self.broker.generation == self._generation:
-            self._handled(response)
+            self._handled(result)
 
     def abandon(self) -> None:
         """Nobody waits for the answer any more: a parked handler stops waiting, anything else goes on."""

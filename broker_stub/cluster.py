@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from broker_stub.auth import Gate, Sasl
     from broker_stub.authorizer import Authorizer
     from broker_stub.coordinators.groups import GroupCoordinators
+    from broker_stub.coordinators.transactions import TransactionCoordinators
 
 INTERNAL_REPLICATION_FACTOR = 3
 INTERNAL_OVERRIDES = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
@@ -211,6 +212,13 @@ class Cluster:
         from broker_stub.coordinators.groups import GroupCoordinators
 
         return GroupCoordinators(self)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinators:
+        """Loaded when the first transactional id asks."""
+        from broker_stub.coordinators.transactions import TransactionCoordinators
+
+        return TransactionCoordinators(self)
 
     def topic_name(self, topic_id: UUID) -> str | None:
         topic = self.topics.with_id(topic_id)

@@ -108,7 +108,6 @@ _OTHERS = {
     "transaction.state.log.min.isr": ("2", Type.INT),
     "transaction.state.log.replication.factor": ("3", Type.SHORT),
     "transaction.state.log.segment.bytes": ("104857600", Type.INT),
-    "transactional.id.expiration.ms": ("604800000", Type.INT),
 }
 
 

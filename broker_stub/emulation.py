@@ -6,7 +6,7 @@ ranges are those of ApiVersions of a broker of that release, as far as the stub 
 Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, whose records are message sets of formats v0 and v1: they are offered, as Kafka 3.9
 does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has, and their bounds (all are 4.3's); the leader
 epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins and
-4.3 when it ends; ZooKeeper; and transaction version 1, as there are no transactions yet.
+4.3 when it ends; and ZooKeeper. Its transactions are those of transaction version 0, which 3.9 has finalized.
 """
 
 from __future__ import annotations
@@ -39,13 +39,17 @@ NEWEST_3_9: dict[int, int] = {
     Api.METADATA: 12,
     Api.OFFSET_COMMIT: 9,
     Api.OFFSET_FETCH: 9,
+    Api.END_TXN: 4,
+    Api.WRITE_TXN_MARKERS: 1,
+    Api.TXN_OFFSET_COMMIT: 4,
+    Api.LIST_TRANSACTIONS: 1,
     Api.DESCRIBE_GROUPS: 5,
     Api.DESCRIBE_CLUSTER: 1,
 }
 """Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
 
-UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4)}
-"""Offered and not served: message formats v0 and v1."""
+UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
+"""Offered and not served: message formats v0 and v1, and what brokers of older releases sent each other."""
 
 
 class Differences(NamedTuple):

@@ -4,7 +4,8 @@ A rule may want an error before anything is done. A request that only asks is fo
 not reach the broker, so its refusal is made here, from the request's own entries and the declaration of its answer. Pure functions over
 messages.
 
-It counts as questions what does something only on the side: Metadata and FindCoordinator may create topics.
+It counts as questions what does something only on the side: Metadata and FindCoordinator may create topics. WriteTxnMarkers, and what
+brokers say with AddPartitionsToTxn from version 4 on, is refused as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker_stub.faults import ANY_PARTITION
-from broker_stub.subjects import ANSWERED, ASKED, Covers, NameOf, failed, topic_name
+from broker_stub.subjects import ANSWERED, ASKED, ASKED_WITHIN, Covers, NameOf, failed, topic_name
 from producer.wire import RESPONSES, Api, Message, WireStruct
+from producer.wire.messages.end_txn import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from producer.wire.schema import Array, Nested, describe
 
 WRITES: Final = frozenset(
@@ -107,6 +116,8 @@ def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None
     """What is left of a write when the covered partitions, or topics, are taken out; None when nothing is."""
     if covers("", ANY_PARTITION):
         return None  # a rule that names no topic is about the whole request
+    if request.api in ASKED_WITHIN and getattr(request, ASKED_WITHIN[request.api][0]):
+        return None
     left: dict[str, Any] = {}
     if request.api in _NAMES:
         field, _ = _NAMES[request.api]
@@ -130,6 +141,8 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Mes
         asked, results = _BY_PLACE[request.api]
         entry = _element(type(response), results)
         return replace(response, **{results: [failed(entry(**_repeated(each, entry)), code) for each in getattr(request, asked)]})
+    if isinstance(request, WriteTxnMarkersRequest):
+        return WriteTxnMarkersResponse(markers=[_unmarked(each, code) for each in request.markers])
     answered = ANSWERED.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
     if answered is None or not entries:
@@ -172,6 +185,20 @@ def _entries(request: Message, code: int, covers: Covers, name_of: NameOf) -> It
         numbers = [_index(each, index) for each in getattr(topic, partitions)]
         if refused := [failed(part(**{answers_index: number}), code) for number in numbers if covers(name, number)]:
             yield entry(**same, **{parts: refused})
+
+
+def _unmarked(marker: WritableTxnMarker, code: int) -> WritableTxnMarkerResult:
+    """No partition gets it."""
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[WritableTxnMarkerPartitionResult(partition_index=index, error_code=code) for index in topic.partition_indexes],
+            )
+            for topic in marker.topics
+        ],
+    )
 
 
 def _index(partition: Any, field: str | None) -> int:

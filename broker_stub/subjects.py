@@ -31,6 +31,8 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DELETE_TOPICS: ("topics", None, None),
     Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
     Api.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions", "partition"),
+    Api.ADD_PARTITIONS_TO_TXN: ("v3_and_below_topics", "partitions", None),
+    Api.TXN_OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_CONFIGS: ("resources", None, None),
     Api.ALTER_CONFIGS: ("resources", None, None),
     Api.CREATE_PARTITIONS: ("topics", None, None),
@@ -40,6 +42,11 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
+}
+# The same where the topics stand in entries of something else.
+ASKED_WITHIN: dict[int, tuple[str, str, str]] = {
+    Api.ADD_PARTITIONS_TO_TXN: ("transactions", "topics", "partitions"),
+    Api.WRITE_TXN_MARKERS: ("markers", "topics", "partition_indexes"),
 }
 ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("responses", "partition_responses", "index"),
@@ -53,6 +60,9 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DELETE_TOPICS: ("responses", None, None),
     Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
     Api.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions", "partition"),
+    Api.ADD_PARTITIONS_TO_TXN: ("results_by_topic_v3_and_below", "results_by_partition", "partition_index"),
+    Api.TXN_OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
+    Api.DESCRIBE_TRANSACTIONS: ("transaction_states", None, None),
     Api.CREATE_ACLS: ("results", None, None),
     Api.DELETE_ACLS: ("filter_results", None, None),
     Api.ALTER_CLIENT_QUOTAS: ("entries", None, None),
@@ -93,16 +103,19 @@ _OF_SUCCESS: dict[str, Any] = {
     "records": b"",
     "resources": [],
     "timestamp": -1,
+    "transaction_state": "",
+    "transaction_states": [],
+    "unknown_state_filters": [],
 }
 
 
 def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
     """Every (topic, partition) the request names; a partition is ANY_PARTITION where it names topics only."""
+    named = _within(request)
     walk = ASKED.get(request.api)
     if walk is None:
-        return []
+        return named
     topics, partitions, index = walk
-    named: list[TopicPartition] = []
     # From version 8 on OffsetFetch has its topics in groups; up to version 5 DeleteTopics has mere names.
     batches = [request, *getattr(request, "groups", ())]
     named += [(name, ANY_PARTITION) for name in getattr(request, "topic_names", ())]
@@ -117,11 +130,28 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
     return named
 
 
+def _within(request: Message) -> list[TopicPartition]:
+    """Those that are named within entries of something else, always by name."""
+    walk = ASKED_WITHIN.get(request.api)
+    if walk is None:
+        return []
+    entries, topics, partitions = walk
+    return [
+        (topic.name, index)
+        for entry in getattr(request, entries)
+        for topic in getattr(entry, topics)
+        for index in getattr(topic, partitions)
+    ]
+
+
 def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
     """The answer with this code for everything that is covered, and without what only a success carries. REBOOTSTRAP_REQUIRED is about no
     topic: it is the whole answer to Metadata."""
     if code == ErrorCode.REBOOTSTRAP_REQUIRED and isinstance(response, MetadataResponse):
         return MetadataResponse(error_code=code)
+    if response.api == Api.WRITE_TXN_MARKERS:
+        markers = [_partitions_failed(each, code, covers, name_of) for each in getattr(response, "markers", ())]
+        return msgspec.structs.replace(response, markers=markers)
     if response.api == Api.OFFSET_FETCH:
         return _offsets_failed(response, code, covers, name_of)
     walk = ANSWERED.get(response.api)
@@ -142,6 +172,8 @@ def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) ->
 def failed(answer: S, code: int) -> S:
     """An answer, or an entry of one, with this code in place of what only a success carries; what has no code stays as it is."""
     fields = answer.__struct_fields__
+    if "partition_error_code" in fields:
+        return msgspec.structs.replace(answer, partition_error_code=code)
     if "error_code" not in fields:
         return answer
     return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})

@@ -100,6 +100,8 @@ AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users")
 
 # What a broker is told besides the defaults of its topics.
 BROKER_CONFIGS: dict[str, Definition] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": Definition("100", _whole(0, INT_MAX), ""),
+    "add.partitions.to.txn.retry.backoff.ms": Definition("20", _whole(1, INT_MAX), ""),
     "allow.everyone.if.no.acl.found": Definition("false", _boolean, ""),
     "authorizer.class.name": Definition("", _one_of("", STANDARD_AUTHORIZER), ""),
     "auto.create.topics.enable": Definition("true", _boolean, ""),
@@ -121,8 +123,11 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "quota.window.size.seconds": Definition("1", _whole(1, INT_MAX), ""),
     "replica.lag.time.max.ms": Definition("30000", _whole(1, LONG_MAX), ""),
     "super.users": Definition("", lambda value: all(":" in each for each in value.split(";") if each.strip()), ""),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": Definition("10000", _whole(1, INT_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": Definition("3600000", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
+    "transactional.id.expiration.ms": Definition("604800000", _whole(1, INT_MAX), ""),
 }
 
 

@@ -52,12 +52,16 @@ A classic group goes through these states. Time comes from the stub's clock: wit
 
 COORDINATORS = """\
 A group belongs to partition `abs(hash(group id)) % 50` of `__consumer_offsets`, and that partition's leader coordinates it. Its state is
-kept in memory beside the partition, not written into it yet. When the leader changes, whoever waits there is told NOT_COORDINATOR, and the
-next leader begins with what Kafka would have written: the last assignment of each group and its offsets. Sessions begin anew. A rebalance
-that was on its way is forgotten, and the members join again.
+kept in memory beside the partition; only offsets of transactions are written into it, as yet. When the leader changes, whoever waits there
+is told NOT_COORDINATOR, and the next leader begins with what Kafka would have written: the last assignment of each group and its offsets.
+Sessions begin anew. A rebalance that was on its way is forgotten, and the members join again.
+
+A transactional id belongs to partition `abs(hash(id)) % 50` of `__transaction_state`, and that partition's leader coordinates it. Its state
+is in that partition, in Kafka's records: a coordinator that restarts, or the next one, reads them, and ends what was about to end. It does
+not know then which epoch came before the present one, which is in no record, in Kafka's as here.
 
 Two settings differ from Kafka's defaults, because tests should not wait: `group.initial.rebalance.delay.ms` is 0 (3000 in Kafka), and the
-internal topics have as many replicas as there are brokers, three at most.
+internal topics have as many replicas as there are brokers, three at most, of which one has to be in sync (two in Kafka).
 """
 
 RELEASES_PART = """\

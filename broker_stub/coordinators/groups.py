@@ -37,15 +37,15 @@ class Shard:
         self.groups = groups
         self.offsets = offsets
         self.leader_epoch = partition.leader_epoch
-        self._partition = partition
+        self.partition = partition
         partition.waiting[self] = None
 
     def grew(self, size_bytes: int) -> None:
         """What is in the partition is of no interest."""
 
     def disturbed(self) -> None:
-        if self._partition.leader_epoch != self.leader_epoch or self._partition.leader == NO_LEADER:
-            self._partition.waiting.pop(self, None)
+        if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
+            self.partition.waiting.pop(self, None)
             self.leader_epoch = -1
             self.groups.unload()
 
@@ -81,6 +81,12 @@ class GroupCoordinators:
         """Every shard that this broker leads."""
         topic = self._cluster.topics.named(OFFSETS_TOPIC)
         return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
+
+    def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
+        """That partition of the offsets topic has the marker of a producer's transaction."""
+        store = self._stores.get((partition.topic.id, partition.index))
+        if store is not None:
+            store.end_transaction(producer_id, commit=commit)
 
     def forget_topic(self, topic: str) -> None:
         """Offsets of a deleted topic are deleted with it."""

@@ -1,22 +1,33 @@
 """Offsets of a group: who may commit them, and what is answered to who asks for them.
 
-Topics and partitions have been checked by the time an offset comes here. Kept are the newest offsets; nothing expires and nothing is
-transactional yet.
+Topics and partitions have been checked by the time an offset comes here. Kept are the newest offsets, and apart from them those of open
+transactions; nothing expires.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 from broker_stub.coordinators.classic import ClassicGroups
 from broker_stub.coordinators.group import CONSUMER_PROTOCOL, Group
+from broker_stub.coordinators.pending_offsets import Committed, Key
 from broker_stub.coordinators.states import State
-from broker_stub.coordinators.store import Committed, Store
+from broker_stub.coordinators.store import Store
 from producer.wire import ZERO_UUID, ErrorCode
 from producer.wire.messages.group_offsets import OffsetCommitRequest
 
 GROUP_ID_NOT_FOUND_SINCE = 9
+
+
+class Committer(NamedTuple):
+    """Who commits: a member of a generation, or nobody in particular."""
+
+    generation: int
+    member_id: str
+    instance_id: str | None
+    transactional: bool = False
 
 
 class GroupOffsets:
@@ -35,15 +46,38 @@ class GroupOffsets:
             if generation >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_SINCE else ErrorCode.ILLEGAL_GENERATION
             group = self._groups.create(request.group_id)
-        code = _committer_error(group, request)
+        code = _committer_error(group, Committer(generation, request.member_id, request.group_instance_id))
         if not code:
             self._groups.seen(group, request.member_id)
         return code
 
+    def transactional_commit_error(self, group_id: str, committer: Committer) -> int:
+        """The same for a commit within a transaction, which may be that of a member whose group is about to have its assignment."""
+        group = self._groups.groups.get(group_id)
+        if group is None:
+            if committer.generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            group = self._groups.create(group_id)
+        return _committer_error(group, committer)
+
+    def metadata_error(self, metadata: str) -> int:
+        """Why no offset can have that metadata; 0 if it can."""
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata) > self._metadata_bytes_max else ErrorCode.NONE
+
+    def commit_pending(self, producer_id: int, key: Key, committed: Committed) -> None:
+        """Keeps the offset until that producer's transaction ends."""
+        self._store.pending.add(producer_id, key, committed)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction will yet decide about the offset."""
+        return self._store.pending.has((group_id, topic, partition))
+
     def commit(self, group_id: str, topic: str, partition: int, committed: Committed) -> int:
         """Keeps the offset, or says why not."""
-        if len(committed.metadata) > self._metadata_bytes_max:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        code = self.metadata_error(committed.metadata)
+        if code:
+            return code
+        self._store.pending.supersede((group_id, topic, partition))
         self._store.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
         return ErrorCode.NONE
 
@@ -76,8 +110,8 @@ class GroupOffsets:
         return ErrorCode.NONE
 
 
-def _committer_error(group: Group, request: OffsetCommitRequest) -> int:
-    generation, member_id, instance_id = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+def _committer_error(group: Group, committer: Committer) -> int:
+    generation, member_id, instance_id, transactional = committer
     if generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     if generation >= 0 or member_id or instance_id is not None:
@@ -86,6 +120,7 @@ def _committer_error(group: Group, request: OffsetCommitRequest) -> int:
             return code
         if generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-    elif group.state is not State.EMPTY:
+    elif group.state is not State.EMPTY and not transactional:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
+    rebalances = group.state is State.COMPLETING_REBALANCE and not transactional
+    return ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE

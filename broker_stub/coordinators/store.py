@@ -6,9 +6,9 @@ It is what Kafka keeps in one partition of __consumer_offsets, for now in memory
 from __future__ import annotations
 
 from typing import NamedTuple
-from uuid import UUID
 
 from broker_stub.coordinators.group import Group, Member
+from broker_stub.coordinators.pending_offsets import Committed, PendingOffsets
 from broker_stub.coordinators.states import State
 
 
@@ -36,21 +36,13 @@ class SavedGroup(NamedTuple):
     members: tuple[SavedMember, ...]
 
 
-class Committed(NamedTuple):
-    """A committed offset; `topic_id` is that of the topic of that name when it was committed."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    topic_id: UUID
-
-
 class Store:
     """The groups and offsets of one partition."""
 
     def __init__(self) -> None:
         self.groups: dict[str, SavedGroup] = {}
         self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
+        self.pending = PendingOffsets()
 
     def save(self, group: Group) -> None:
         """Keeps the group as it is now. Only what a coordinator would write: an assignment, or that there is nobody."""
@@ -85,11 +77,19 @@ class Store:
         """Forgets the group and its offsets."""
         self.groups.pop(group_id, None)
         self.offsets.pop(group_id, None)
+        self.pending.drop(lambda key: key[0] == group_id)
 
     def forget_topic(self, topic: str) -> None:
         """The offsets of a topic that is gone go with it."""
         for topics in self.offsets.values():
             topics.pop(topic, None)
+        self.pending.drop(lambda key: key[1] == topic)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Offsets of that producer's transaction count from now on, or never will."""
+        for (group_id, topic, partition), committed in self.pending.end(producer_id).items():
+            if commit and committed is not None:
+                self.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
 
 def _group(group_id: str, saved: SavedGroup) -> Group:

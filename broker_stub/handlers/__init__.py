@@ -33,6 +33,11 @@ _WHEN_ASKED = {
     Api.DELETE_TOPICS: ("delete_topics", range(1, 7)),
     Api.DELETE_RECORDS: ("delete_records", range(3)),
     Api.OFFSET_FOR_LEADER_EPOCH: ("offset_for_leader_epoch", range(2, 5)),
+    Api.ADD_PARTITIONS_TO_TXN: ("add_partitions_to_txn", range(6)),
+    Api.ADD_OFFSETS_TO_TXN: ("add_offsets_to_txn", range(5)),
+    Api.END_TXN: ("end_txn", range(6)),
+    Api.WRITE_TXN_MARKERS: ("write_txn_markers", range(1, 3)),
+    Api.TXN_OFFSET_COMMIT: ("txn_offset_commit", range(6)),
     Api.DESCRIBE_ACLS: ("describe_acls", range(1, 4)),
     Api.CREATE_ACLS: ("create_acls", range(1, 4)),
     Api.DELETE_ACLS: ("delete_acls", range(1, 4)),
@@ -48,6 +53,8 @@ _WHEN_ASKED = {
     Api.DESCRIBE_CLIENT_QUOTAS: ("describe_client_quotas", range(2)),
     Api.ALTER_CLIENT_QUOTAS: ("alter_client_quotas", range(2)),
     Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
+    Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", range(1)),
+    Api.LIST_TRANSACTIONS: ("list_transactions", range(3)),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
 }
 

@@ -4,8 +4,7 @@ The coordinator of a group or a transactional id is the leader of partition abs(
 it is first asked for. Up to version 3 one key, from version 4 on many; a key named twice is answered twice. Messages are where Kafka has
 them. A key needs DESCRIBE on its group or transactional id.
 
-Leaves out: share groups (INVALID_REQUEST). Nothing is written to the internal topics yet, and no transaction API is
-served.
+Leaves out: share groups (INVALID_REQUEST).
 """
 
 from __future__ import annotations

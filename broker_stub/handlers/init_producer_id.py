@@ -1,42 +1,53 @@
 """InitProducerId (22), versions 0 to 5.
 
-An idempotent producer gets an id that nobody had before, at epoch 0; what identity it expected is ignored, as in Kafka. A transactional id
-keeps its id and gets the next epoch with every call, a new id when the epochs are used up, and is fenced when it expects an identity that
-is no longer its own: PRODUCER_FENCED, in versions before 4 INVALID_PRODUCER_EPOCH.
+An idempotent producer gets an id that nobody had before, at epoch 0; what identity it expected is ignored, as in Kafka. A transactional
+id, which its coordinator is asked for, keeps its id and gets the next epoch with every call, a new id when the epochs are used up, and is
+fenced when it expects an identity that is no longer its own: PRODUCER_FENCED, in versions before 4 INVALID_PRODUCER_EPOCH. A transaction
+that is open is aborted first: CONCURRENT_TRANSACTIONS, and who asks again gets the epoch after the abort's.
 
 A transactional id needs WRITE on it. Without one IDEMPOTENT_WRITE on the cluster is needed, or WRITE on any topic (KIP-679): who may write
 nothing at all is told CLUSTER_AUTHORIZATION_FAILED.
 
-Leaves out: transactions (there is none to abort here), and two-phase commit.
+Leaves out: two-phase commit (version 6, which Kafka does not advertise).
 """
 
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.handlers.txn_lookups import told
 from broker_stub.operations import Operation, Resource
-from broker_stub.pids import NONE, Fenced, Identity
-from broker_stub.router import handles
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
 from producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse
 
+NONE = -1
 FENCED_SINCE = 4
 
 
 @handles(InitProducerIdRequest, range(6))
-def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Instead:
     code = call.error or _permission_error(call, request.transactional_id) or _refusal(call, request)
     if code:
         return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
-    ids = call.cluster.producer_ids
     if request.transactional_id is None:
-        identity = ids.fresh()
-    else:
-        expected = Identity(request.producer_id, request.producer_epoch) if request.producer_id != NONE else None
-        try:
-            identity = ids.of(request.transactional_id, expected)
-        except Fenced:
-            code = ErrorCode.PRODUCER_FENCED if call.version >= FENCED_SINCE else ErrorCode.INVALID_PRODUCER_EPOCH
-            return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
-    return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
+        return InitProducerIdResponse(producer_id=call.cluster.producer_ids.fresh(), producer_epoch=0)
+    return _transactional(call, request, request.transactional_id)
+
+
+def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse | Instead:
+    from broker_stub.coordinators.txn_states import Identity  # loaded when the first transactional id asks
+
+    parked: Parked[InitProducerIdResponse] = Parked(call)
+
+    def answer(code: int, identity: Identity) -> None:
+        code = told(code, call.version, fenced_since=FENCED_SINCE)
+        parked(InitProducerIdResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
+
+    expected = Identity(request.producer_id, request.producer_epoch) if request.producer_id != NONE else None
+    call.cluster.transactions.init(
+        transactional_id, call.broker.node_id, expected=expected, timeout_ms=request.transaction_timeout_ms, then=answer
+    )
+    return parked.result()
 
 
 def _permission_error(call: Call, transactional_id: str | None) -> int:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.store import Committed
+from broker_stub.coordinators.pending_offsets import Committed
 from broker_stub.handlers.group_lookups import find_shard
 from broker_stub.operations import Operation
 from broker_stub.router import handles

@@ -4,7 +4,9 @@ The committed offsets of a group, from version 8 on of several groups; for null 
 an offset is answered with offset -1 and no error. From version 10 on topics go by id: an unknown one is UNKNOWN_TOPIC_ID, and where all
 are asked for, topics that are gone, or that the client may not describe, are left out.
 
-Leaves out: transactional offsets (`require_stable` has nothing to wait for) and members of the newer protocols.
+Who requires stable offsets (KIP-447) is told UNSTABLE_OFFSET_COMMIT of a partition about which an open transaction will yet decide.
+
+Leaves out: members of the newer protocols.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.store import Committed
+from broker_stub.coordinators.pending_offsets import Committed
 from broker_stub.handlers.group_lookups import find_shard
 from broker_stub.operations import Operation
 from broker_stub.router import handles
@@ -40,13 +42,13 @@ NOTHING = Committed(-1, -1, "", ZERO_UUID)
 @handles(OffsetFetchRequest, range(1, 11), group=Operation.DESCRIBE, topic=Operation.DESCRIBE)
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= BATCHED_SINCE:
-        return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
+        return OffsetFetchResponse(groups=[_group(call, group, stable=request.require_stable) for group in request.groups])
     if call.version < IN_TOPIC_SINCE:
         return _in_zookeeper(call, request)
     named = None
     if request.topics is not None:
         named = [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
-    group = _group(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=named))
+    group = _group(call, OffsetFetchRequestGroup(group_id=request.group_id, topics=named), stable=request.require_stable)
     if group.error_code and call.version < GROUP_ERROR_SINCE and call.cluster.release.differs.groups_fail_in_offset_fetch_1:
         group = _failed_everywhere(group, named or [])
     return OffsetFetchResponse(
@@ -86,15 +88,15 @@ def _in_zookeeper(call: Call, request: OffsetFetchRequest) -> OffsetFetchRespons
     )
 
 
-def _group(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _group(call: Call, asked: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
     shard, code = find_shard(call, asked.group_id, may_be_empty=True)
     if shard is None:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code)
     if asked.topics is None:
-        topics = _every(call, shard, asked.group_id)
+        topics = _every(call, shard, asked.group_id, stable=stable)
     else:
         found = [(topic, _resolved(call, topic)) for topic in asked.topics]
-        topics = [_topic(call, shard, asked.group_id, topic, name) for topic, name in found if name is not None]
+        topics = [_topic(call, shard, asked.group_id, topic, name, stable=stable) for topic, name in found if name is not None]
         topics += [_unknown(topic) for topic, name in found if name is None]
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
@@ -103,16 +105,18 @@ def _resolved(call: Call, topic: OffsetFetchRequestTopics) -> str | None:
     return call.cluster.topic_name(topic.topic_id) if call.version >= BY_ID_SINCE else topic.name
 
 
-def _topic(call: Call, shard: Shard, group_id: str, asked: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
+def _topic(
+    call: Call, shard: Shard, group_id: str, asked: OffsetFetchRequestTopics, name: str, *, stable: bool
+) -> OffsetFetchResponseTopics:
     partitions = []
     for index in asked.partition_indexes:
-        code = call.error_for(name, index)
+        code = call.error_for(name, index) or _unstable(shard, group_id, name, index, stable=stable)
         found = shard.offsets.find(group_id, name, index, topic_id=asked.topic_id) if not code else None
         partitions.append(_partition(index, found or NOTHING, code))
     return OffsetFetchResponseTopics(name=name, topic_id=asked.topic_id, partitions=partitions)
 
 
-def _every(call: Call, shard: Shard, group_id: str) -> list[OffsetFetchResponseTopics]:
+def _every(call: Call, shard: Shard, group_id: str, *, stable: bool) -> list[OffsetFetchResponseTopics]:
     answers = []
     for name, offsets in shard.offsets.every(group_id):
         if call.topic_refusal(name):
@@ -120,9 +124,17 @@ def _every(call: Call, shard: Shard, group_id: str) -> list[OffsetFetchResponseT
         topic = call.cluster.topics.named(name)
         topic_id: UUID = topic.id if topic is not None else ZERO_UUID
         if call.version < BY_ID_SINCE or topic_id != ZERO_UUID:
-            partitions = [_partition(index, committed) for index, committed in offsets.items()]
+            partitions = []
+            for index, committed in offsets.items():
+                code = _unstable(shard, group_id, name, index, stable=stable)
+                partitions.append(_partition(index, NOTHING if code else committed, code))
             answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
     return answers
+
+
+def _unstable(shard: Shard, group_id: str, topic: str, partition: int, *, stable: bool) -> int:
+    pending = stable and shard.offsets.is_pending(group_id, topic, partition)
+    return ErrorCode.UNSTABLE_OFFSET_COMMIT if pending else ErrorCode.NONE
 
 
 def _partition(index: int, committed: Committed, code: int = ErrorCode.NONE) -> OffsetFetchResponsePartitions:

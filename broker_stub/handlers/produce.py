@@ -6,9 +6,12 @@ fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and no
 says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 is never answered; if anything is wrong
 the connection is closed. From version 13 on topics go by id.
 
-Transactional records need WRITE on the transactional id, too.
+Transactional records need WRITE on the transactional id, too, and the word of its coordinator that the partition is part of the producer's
+transaction: INVALID_TXN_STATE if not, from version 11 on TRANSACTION_ABORTABLE; from version 12 on (KIP-890) the partition becomes part of
+it by being written. INVALID_PRODUCER_EPOCH and INVALID_PRODUCER_ID_MAPPING are for who is no longer its producer. A coordinator that cannot
+be asked is NOT_ENOUGH_REPLICAS.
 
-Leaves out: the transaction coordinator (a transactional batch needs a transactional id and nothing more).
+Leaves out: transaction.partition.verification.enable, which is always on.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from uuid import UUID
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import current_leader, endpoints
 from broker_stub.handlers.produced import Unreadable, is_transactional, request_error
+from broker_stub.handlers.vouched import Vouched, vouch
 from broker_stub.log.errors import AppendRefused
 from broker_stub.log.producers import Origin
 from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import Partition
-from broker_stub.router import Instead, handles
+from broker_stub.router import Instead, Result, handles
 from broker_stub.topics import INTERNAL, Topic
 from broker_stub.writing import Pending, Writing
 from producer.wire import (
@@ -50,17 +54,44 @@ _WITHOUT_START = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, 
 
 
 @handles(ProduceRequest, range(3, 14), advertised_min=0, topic=Operation.WRITE)
-def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Instead:
-    pending: list[Pending] = []
+def produce(call: Call, request: ProduceRequest) -> Result:
     try:
         transactional = any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
     except Unreadable as error:
         responses = _all(request, partial(_failed, code=error.code, message=error.message))
     else:
-        if transactional and not _may_write_as(call, request.transactional_id):
-            responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        else:
-            responses = [_topic(call, request.acks, topic, pending) for topic in _merged(request.topic_data)]
+        if not transactional:
+            return _write(call, request, Vouched())
+        if _may_write_as(call, request.transactional_id):
+            return _write_vouched(call, request)
+        responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    return _finish(call, request, responses, [])
+
+
+def _write_vouched(call: Call, request: ProduceRequest) -> Result:
+    """Writes when the coordinator has answered."""
+    written: list[Result] = []
+    waits = False
+
+    def go_on(vouched: Vouched) -> None:
+        result = _write(call, request, vouched)
+        if not waits:
+            written.append(result)
+        elif result is not Instead.LATER:
+            call.answer(result)
+
+    vouch(call, request, partial(_topic_of, call), go_on)
+    waits = True
+    return written[0] if written else Instead.LATER
+
+
+def _write(call: Call, request: ProduceRequest, vouched: Vouched) -> Result:
+    pending: list[Pending] = []
+    responses = [_topic(call, request.acks, topic, pending, vouched) for topic in _merged(request.topic_data)]
+    return _finish(call, request, responses, pending)
+
+
+def _finish(call: Call, request: ProduceRequest, responses: list[TopicProduceResponse], pending: list[Pending]) -> Result:
     if request.acks == NO_ACKS:
         failed = any(each.error_code for topic in responses for each in topic.partition_responses)
         return Instead.CUT if failed else Instead.NOTHING
@@ -96,20 +127,28 @@ def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     return [TopicProduceData(name=name, topic_id=topic_id, partition_data=each) for (name, topic_id), each in merged.items()]
 
 
-def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending]) -> TopicProduceResponse:
+def _topic_of(call: Call, asked: TopicProduceData) -> Topic | None:
+    topics = call.cluster.topics
+    return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
+
+
+def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending], vouched: Vouched) -> TopicProduceResponse:
     by_id = call.version >= BY_ID_SINCE
-    topic = call.cluster.topics.with_id(asked.topic_id) if by_id else call.cluster.topics.named(asked.name)
+    topic = _topic_of(call, asked)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else call.topic_refusal(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicProduceResponse(
         name=asked.name,
         topic_id=asked.topic_id,
         partition_responses=[
-            _serve(call, acks, topic, data, pending) if topic is not None else _failed(data.index, unknown) for data in asked.partition_data
+            _serve(call, acks, topic, data, pending, vouched) if topic is not None else _failed(data.index, unknown)
+            for data in asked.partition_data
         ],
     )
 
 
-def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData, pending: list[Pending]) -> PartitionProduceResponse:
+def _serve(
+    call: Call, acks: int, topic: Topic, data: PartitionProduceData, pending: list[Pending], vouched: Vouched
+) -> PartitionProduceResponse:
     partition = topic.partition(data.index)
     code = call.error_for(topic.name, data.index)
     if not code and partition is None:
@@ -124,19 +163,27 @@ def _serve(call: Call, acks: int, topic: Topic, data: PartitionProduceData, pend
     if partition.leader != call.broker.node_id:
         leader = current_leader(partition) if call.version >= LEADER_SINCE else None
         return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)
+    refusal = vouched.refusals.get((topic.name, data.index))
+    if refusal is not None:
+        call.cluster.counters.refused += 1
+        return _failed(data.index, refusal.code, message=refusal.message)
     if acks == ALL_ACKS and len(partition.isr) < partition.min_isr:
         return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=partition.log.log_start_offset)
-    return _append(call, partition, data, pending)
+    return _append(call, partition, data, pending, vouched.guards.get((topic.name, data.index)))
 
 
-def _append(call: Call, partition: Partition, data: PartitionProduceData, pending: list[Pending]) -> PartitionProduceResponse:
+def _append(
+    call: Call, partition: Partition, data: PartitionProduceData, pending: list[Pending], guard: int | None
+) -> PartitionProduceResponse:
     """Writes the batch; what is not on every in-sync replica yet is pending."""
     counters = call.cluster.counters
     partition.expire_producers()
     size_before = partition.storage.size
     records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
     try:
-        result = partition.log.append(records, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch, request_version=call.version)
+        result = partition.log.append(
+            records, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch, request_version=call.version, guard=guard
+        )
     except AppendRefused as refused:
         counters.refused += 1
         return PartitionProduceResponse(

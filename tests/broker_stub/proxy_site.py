@@ -84,7 +84,7 @@ def codes(answer: object) -> set[int]:
     found = set()
     for name in getattr(answer, "__struct_fields__", ()):
         value = getattr(answer, name)
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             found.add(value)
         for each in value if isinstance(value, list) else ():
             found |= codes(each)

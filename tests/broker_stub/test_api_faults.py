@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_stub.acls import Acl
-from broker_stub.coordinators.store import Committed
+from broker_stub.coordinators.pending_offsets import Committed
 from broker_stub.faults import Fault, Rule
 from broker_stub.owners import groups_of
 from broker_stub.router import served
@@ -16,17 +16,22 @@ from producer import wire
 from producer.wire import Api, ErrorCode
 from producer.wire.messages import (
     acls,
+    add_to_txn,
     alter_quotas,
     cluster,
     configs,
     describe_quotas,
+    describe_transactions,
+    end_txn,
     epochs,
     group_admin,
     group_offsets,
     groups,
     incremental_configs,
+    list_transactions,
     replicas,
     topic_admin,
+    txn_offsets,
 )
 from tests.broker_stub.group_talk import Groups
 
@@ -73,6 +78,25 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.OFFSET_FOR_LEADER_EPOCH: epochs.OffsetForLeaderEpochRequest(
         topics=[epochs.OffsetForLeaderTopic(topic="t", partitions=[epochs.OffsetForLeaderPartition()])]
     ),
+    Api.ADD_PARTITIONS_TO_TXN: add_to_txn.AddPartitionsToTxnRequest(
+        transactions=[
+            add_to_txn.AddPartitionsToTxnTransaction(
+                transactional_id="x", topics=[add_to_txn.AddPartitionsToTxnTopic(name="t", partitions=[0])]
+            )
+        ]
+    ),
+    Api.ADD_OFFSETS_TO_TXN: add_to_txn.AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+    Api.END_TXN: end_txn.EndTxnRequest(transactional_id="x"),
+    Api.WRITE_TXN_MARKERS: end_txn.WriteTxnMarkersRequest(
+        markers=[end_txn.WritableTxnMarker(topics=[end_txn.WritableTxnMarkerTopic(name="t", partition_indexes=[0])])]
+    ),
+    Api.TXN_OFFSET_COMMIT: txn_offsets.TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        topics=[txn_offsets.TxnOffsetCommitRequestTopic(name="t", partitions=[txn_offsets.TxnOffsetCommitRequestPartition()])],
+    ),
+    Api.DESCRIBE_TRANSACTIONS: describe_transactions.DescribeTransactionsRequest(transactional_ids=["x"]),
+    Api.LIST_TRANSACTIONS: list_transactions.ListTransactionsRequest(),
     Api.DESCRIBE_ACLS: acls.DescribeAclsRequest(
         resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, operation=1, permission_type=1
     ),
@@ -174,7 +198,7 @@ def codes(answer: Any) -> Iterator[int]:
             yield from codes(each)
     for name in getattr(answer, "__struct_fields__", ()):
         value = getattr(answer, name)
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             yield value
         else:
             yield from codes(value)

@@ -170,7 +170,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("PUT", "/faults", {}, 405, ["GET or POST or DELETE"]),
         ("POST", "/faults", None, 400, ["a rule is an object"]),
         ("POST", "/faults", {"on": "PRODUSE", "action": "drop"}, 400, ["did you mean PRODUCE?"]),
-        ("POST", "/faults", {"on": "END_TXN", "action": "drop"}, 400, ["does not serve it"]),
+        ("POST", "/faults", {"on": "VOTE", "action": "drop"}, 400, ["does not serve it"]),
         ("POST", "/faults", {"node": 9, "action": "drop"}, 400, ["only 1, 2, 3"]),
         ("GET", "/faults/7", None, 404, ["no fault 7", "none"]),
         ("DELETE", "/faults/x", None, 400, ["'x'"]),

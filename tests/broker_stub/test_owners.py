@@ -11,8 +11,8 @@ from producer.wire.messages import group_admin, group_offsets
 from producer.wire.schema import Array, Text
 from tests.broker_stub.filled import APIS, fields_of, request_of
 
-NO_GROUP = ("group_instance_id", "group_metadata")
-"""Fields that sound like a group's name and are none."""
+NO_GROUP = ("group_instance_id", "group_metadata", "transactional_id_pattern")
+"""Fields that sound like the name of an owner and are none."""
 
 
 def names(request: type[Message], *parts: str) -> bool:

@@ -8,14 +8,14 @@ from tests.conformance.asks_cluster import ClusterAsks
 from tests.conformance.asks_configs import ConfigAsks
 from tests.conformance.asks_fetch import FetchAsks
 from tests.conformance.asks_groups import GroupAsks
-from tests.conformance.asks_log import LogAsks
 from tests.conformance.asks_quotas import QuotaAsks
+from tests.conformance.asks_txn import TxnAsks
 from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(LogAsks, FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, AclAsks, QuotaAsks, BareAsks):
+class World(FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, TxnAsks, AclAsks, QuotaAsks, BareAsks):
     """What a case is given."""
 
 

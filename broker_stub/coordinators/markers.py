@@ -1,0 +1,121 @@
+"""The markers that end a transaction in its partitions: who gets one, and what is done where one cannot be written (Kafka's
+TransactionMarkerChannelManager).
+
+A partition that has no leader, that the coordinator's broker does not reach, or that has too few replicas is tried again; one that is gone,
+or that says that a newer producer or coordinator was there, is left alone. It does not know what a transaction is: `transactions` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from broker_stub.coordinators.appends import How, Then, append
+from broker_stub.coordinators.txn_states import TopicPartition
+from broker_stub.partitions import NO_LEADER
+from producer.wire import ErrorCode
+from producer.wire.markers import ControlType, encode_marker
+
+if TYPE_CHECKING:
+    from broker_stub.cluster import Cluster
+    from broker_stub.partitions import Partition
+
+RETRY_MS: Final = 100
+TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+_AGAIN: Final = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+_NEVER: Final = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
+
+
+class TxnMarker(Struct, frozen=True, kw_only=True):
+    """What a marker says."""
+
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+def write_marker(cluster: Cluster, partition: Partition, marker: TxnMarker, then: Then) -> None:
+    """Appends it, and tells the group coordinator if its offsets are what is committed or aborted by it."""
+    data = encode_marker(
+        ControlType.COMMIT if marker.commit else ControlType.ABORT,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=cluster.now_ms(),
+    )
+
+    def written(code: int) -> None:
+        if not code and partition.topic.name == OFFSETS_TOPIC:
+            cluster.groups.end_transaction(partition, marker.producer_id, commit=marker.commit)
+        then(code)
+
+    append(cluster, partition, data, timeout_ms=TIMEOUT_MS, then=written, how=How(transaction_version=marker.transaction_version))
+
+
+class Markers:
+    """The markers of one transaction on their way. `done` is called when no partition waits for one; `left` says which do.
+
+    `valid` is asked before each attempt: a coordinator that is none any more writes nothing.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        node_id: int,
+        marker: TxnMarker,
+        *,
+        partitions: Collection[TopicPartition],
+        valid: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> None:
+        self.left = set(partitions)
+        self._cluster = cluster
+        self._node_id = node_id
+        self._marker = marker
+        self._valid = valid
+        self._done: Callable[[], None] | None = done
+
+    def send(self) -> None:
+        for each in sorted(self.left):
+            self._try(each)
+        self._look()
+
+    def _try(self, each: TopicPartition) -> None:
+        if not self._valid():
+            return
+        partition = self._cluster.find(*each)
+        if partition is None:
+            self._answered(each, ErrorCode.NONE)  # deleted, and its records with it
+        elif partition.leader == NO_LEADER or not self._cluster.between.reach(self._node_id, partition.leader):
+            self._answered(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            write_marker(self._cluster, partition, self._marker, partial(self._answered, each))
+
+    def _answered(self, each: TopicPartition, code: int) -> None:
+        if code in _AGAIN:
+            self._cluster.timers.at(self._cluster.now_ms() + RETRY_MS, partial(self._try, each))
+            return
+        if code in _NEVER:
+            self._done = None  # it stays prepared until another coordinator reads it
+            return
+        self.left.discard(each)
+        self._look()
+
+    def _look(self) -> None:
+        if not self.left and self._done is not None and self._valid():
+            done, self._done = self._done, None
+            done()

@@ -1,0 +1,40 @@
+"""AddOffsetsToTxn (25), versions 0 to 4.
+
+The partition of `__consumer_offsets` that keeps the group's offsets becomes part of the producer's transaction, by the rules of
+AddPartitionsToTxn. Clients of transaction version 2 do not ask. Needs WRITE on the transactional id and READ on the group.
+
+Leaves out: nothing that is known.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.coordinators.markers import OFFSETS_TOPIC
+from broker_stub.coordinators.placement import partition_for
+from broker_stub.coordinators.txn_states import Identity
+from broker_stub.handlers.txn_lookups import told
+from broker_stub.operations import Operation, Resource
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
+from producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FENCED_SINCE = 2
+
+
+@handles(AddOffsetsToTxnRequest, range(5), group=Operation.READ)
+def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse | Instead:
+    code = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+    code = code or call.group_error(request.group_id)
+    if code:
+        return AddOffsetsToTxnResponse(error_code=code)
+    parked: Parked[AddOffsetsToTxnResponse] = Parked(call)
+    topic = call.cluster.internal_topic(OFFSETS_TOPIC)
+    call.cluster.transactions.add(
+        request.transactional_id,
+        call.broker.node_id,
+        Identity(request.producer_id, request.producer_epoch),
+        frozenset(((OFFSETS_TOPIC, partition_for(request.group_id, len(topic.partitions))),)),
+        version=0,
+        then=lambda code: parked(AddOffsetsToTxnResponse(error_code=told(code, call.version, fenced_since=FENCED_SINCE))),
+    )
+    return parked.result()

@@ -1,0 +1,136 @@
+"""AddPartitionsToTxn (24), versions 0 to 5.
+
+The partitions become part of the producer's transaction, which begins with the first of them. One that is not there, or that the client
+may not write to, fails them all: the others are OPERATION_NOT_ATTEMPTED. Who is no longer the id's producer is PRODUCER_FENCED, before
+version 2 INVALID_PRODUCER_EPOCH. From version 4 on brokers ask, for several transactions, and may only want to know whether partitions are
+part of them: TRANSACTION_ABORTABLE where they are not. They need CLUSTER_ACTION, clients WRITE on the transactional id and on the topics.
+
+Leaves out: nothing that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from broker_stub.call import Call
+from broker_stub.coordinators.txn_states import Identity, TopicPartition
+from broker_stub.handlers.txn_lookups import told
+from broker_stub.operations import Operation, Resource
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
+from broker_stub.topics import INTERNAL
+from producer.wire import ErrorCode
+from producer.wire.messages.add_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+BATCHED_SINCE = 4
+FENCED_SINCE = 2
+
+Codes = dict[TopicPartition, int]
+
+
+@handles(AddPartitionsToTxnRequest, range(6))
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse | Instead:
+    return _Adding(call, request).result()
+
+
+class _Adding:
+    """One request, answered when all of its transactions are."""
+
+    def __init__(self, call: Call, request: AddPartitionsToTxnRequest) -> None:
+        self._call = call
+        self._parked: Parked[AddPartitionsToTxnResponse] = Parked(call)
+        self._codes: dict[str, Codes] = {}
+        self._batched = call.version >= BATCHED_SINCE
+        self._transactions = request.transactions if self._batched else [_only(request)]
+        code = call.error or (call.refusal(Operation.CLUSTER_ACTION, Resource.CLUSTER) if self._batched else ErrorCode.NONE)
+        if code and self._batched:
+            self._parked(AddPartitionsToTxnResponse(error_code=code))
+        elif not self._transactions:
+            self._parked(AddPartitionsToTxnResponse())
+        for each in self._transactions if not (code and self._batched) else ():
+            self._add(each, code)
+
+    def result(self) -> AddPartitionsToTxnResponse | Instead:
+        return self._parked.result()
+
+    def _add(self, asked: AddPartitionsToTxnTransaction, code: int) -> None:
+        call, name = self._call, asked.transactional_id
+        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+        if not code and not self._batched:
+            code = call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        codes = dict.fromkeys(partitions, code) if code else self._refused(partitions)
+        if codes:
+            self._answered(name, codes)
+            return
+        identity, wanted = Identity(asked.producer_id, asked.producer_epoch), frozenset(partitions)
+        transactions, node_id = call.cluster.transactions, call.broker.node_id
+        if asked.verify_only:
+            found = transactions.verify(name, node_id, identity, wanted)
+            self._answered(name, {each: found[each] for each in partitions})
+            return
+        version = 2 if self._batched else 0
+        then = partial(self._all_answered, name, partitions)
+        transactions.add(name, node_id, identity, wanted, version=version, then=then)
+
+    def _refused(self, partitions: Sequence[TopicPartition]) -> Codes:
+        """Why these partitions cannot be added; empty if they can."""
+        codes = {each: self._refusal(*each) for each in partitions}
+        if not any(codes.values()):
+            return {}
+        return {each: code or ErrorCode.OPERATION_NOT_ATTEMPTED for each, code in codes.items()}
+
+    def _refusal(self, topic: str, partition: int) -> int:
+        call = self._call
+        code = call.fault_for(topic, partition)
+        if not code and not self._batched:
+            refused = topic in INTERNAL or not call.may(Operation.WRITE, Resource.TOPIC, topic)
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if refused else ErrorCode.NONE
+        if not code and call.cluster.find(topic, partition) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return code
+
+    def _all_answered(self, name: str, partitions: Sequence[TopicPartition], code: int) -> None:
+        self._answered(name, dict.fromkeys(partitions, told(code, self._call.version, fenced_since=FENCED_SINCE)))
+
+    def _answered(self, name: str, codes: Codes) -> None:
+        self._codes[name] = codes
+        if len(self._codes) < len({each.transactional_id for each in self._transactions}):
+            return
+        results = {each.transactional_id: _results(each.topics, self._codes[each.transactional_id]) for each in self._transactions}
+        if self._batched:
+            by_transaction = [AddPartitionsToTxnResult(transactional_id=name, topic_results=topics) for name, topics in results.items()]
+            self._parked(AddPartitionsToTxnResponse(results_by_transaction=by_transaction))
+        else:
+            (topics,) = results.values()
+            self._parked(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+
+
+def _only(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic.name, index])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,56 @@
+"""DescribeTransactions (65), version 0.
+
+State, timeout, start and identity of transactional ids that this broker coordinates, and the partitions of the open transaction; while it
+ends, those that have no marker yet. An id that nobody uses is TRANSACTIONAL_ID_NOT_FOUND. Needs DESCRIBE on the id; topics that the client
+may not DESCRIBE are left out.
+
+Leaves out: nothing that is known.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.coordinators.txn_states import State
+from broker_stub.operations import Operation, Resource
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+@handles(DescribeTransactionsRequest, range(1))
+def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(transaction_states=[_described(call, name) for name in request.transactional_ids])
+
+
+def _described(call: Call, name: str) -> TransactionState:
+    code = call.error or call.refusal(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
+    if not code and not name:
+        code = ErrorCode.INVALID_REQUEST
+    if code:
+        return TransactionState(transactional_id=name, error_code=code)
+    shard = call.cluster.transactions.shard_for(name, call.broker.node_id)
+    if shard is None:
+        return TransactionState(transactional_id=name, error_code=ErrorCode.NOT_COORDINATOR)
+    known = shard.ids.get(name)
+    if known is None or known.pending is State.DEAD:
+        return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    txn = known.txn
+    left = shard.without_marker(name)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(txn.partitions if left is None else left):
+        if call.may(Operation.DESCRIBE, Resource.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=name,
+        transaction_state=txn.state.wire_name,
+        transaction_timeout_ms=txn.timeout_ms,
+        transaction_start_time_ms=txn.start_ms,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.epoch,
+        topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
+    )

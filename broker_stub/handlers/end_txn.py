@@ -1,0 +1,44 @@
+"""EndTxn (26), versions 0 to 5.
+
+Answered when the end is decided; the markers follow, and until they are written the id is CONCURRENT_TRANSACTIONS to whoever asks. Up to
+version 4 the epoch stays, and the end of a transaction that has ended so already is answered as if it had ended now. From version 5 on
+(KIP-890) the epoch goes up with every end, and the answer says which identity goes on. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before
+version 2. Needs WRITE on the transactional id.
+
+Leaves out: nothing that is known.
+"""
+
+from __future__ import annotations
+
+from broker_stub.call import Call
+from broker_stub.coordinators.txn_states import Identity
+from broker_stub.handlers.txn_lookups import told
+from broker_stub.operations import Operation, Resource
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
+from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FENCED_SINCE = 2
+BUMPS_SINCE = 5
+
+
+@handles(EndTxnRequest, range(6))
+def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse | Instead:
+    code = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+    if code:
+        return EndTxnResponse(error_code=code)
+    parked: Parked[EndTxnResponse] = Parked(call)
+
+    def answer(code: int, identity: Identity) -> None:
+        code = told(code, call.version, fenced_since=FENCED_SINCE)
+        parked(EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
+
+    call.cluster.transactions.end(
+        request.transactional_id,
+        call.broker.node_id,
+        Identity(request.producer_id, request.producer_epoch),
+        commit=request.committed,
+        version=2 if call.version >= BUMPS_SINCE else 0,
+        then=answer,
+    )
+    return parked.result()

@@ -1,0 +1,51 @@
+"""ListTransactions (66), versions 0 to 2.
+
+The transactional ids that this broker coordinates, as far as the client may DESCRIBE them. Filters are of states, producer ids, how long a
+transaction has been running (from version 1 on; one that has not begun has been running since 1970), and a pattern that the whole id has to
+match (from version 2 on); names that are no states are said, and let nothing pass.
+
+Leaves out: patterns as Java has them; they are Python's here, which differ in what tests rarely use. One that is none is
+INVALID_REGULAR_EXPRESSION.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker_stub.call import Call
+from broker_stub.coordinators.txn_states import State, Txn
+from broker_stub.operations import Operation, Resource
+from broker_stub.router import handles
+from producer.wire import ErrorCode
+from producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
+
+NAMED = {state.wire_name: state for state in State}
+
+
+@handles(ListTransactionsRequest, range(3))
+def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    if call.error:
+        return ListTransactionsResponse(error_code=call.error)
+    try:
+        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
+    except re.error:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    found = [
+        TransactionState(transactional_id=name, producer_id=known.txn.producer_id, transaction_state=known.txn.state.wire_name)
+        for shard in call.cluster.transactions.shards_of(call.broker.node_id)
+        for name, known in shard.ids.items()
+        if known.pending is not State.DEAD
+        and _passes(known.txn, request, call.cluster.now_ms())
+        and pattern.fullmatch(name)
+        and call.may(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
+    ]
+    unknown = [name for name in request.state_filters if name not in NAMED]
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+
+
+def _passes(txn: Txn, request: ListTransactionsRequest, now_ms: int) -> bool:
+    if request.state_filters and txn.state.wire_name not in request.state_filters:
+        return False
+    if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
+        return False
+    return request.duration_filter < 0 or now_ms - txn.start_ms > request.duration_filter

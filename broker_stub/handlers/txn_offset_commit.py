@@ -1,0 +1,176 @@
+"""TxnOffsetCommit (28), versions 0 to 5.
+
+Offsets that count when the producer's transaction is committed, and until then are pending: who requires stable ones waits for them.
+Before anything is written the transaction coordinator is asked whether the group's partition of `__consumer_offsets` is part of the
+transaction; from version 5 on (KIP-890) it becomes part of it. Then a member must be what it says it is; who names no member and no
+generation is believed.
+
+Leaves out: members of the newer protocols. Offsets are written in the format of Kafka's records, but a coordinator that moves has them from
+memory.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from broker_stub.call import Call
+from broker_stub.coordinators.appends import How, append
+from broker_stub.coordinators.groups import Shard
+from broker_stub.coordinators.offsets import Committer
+from broker_stub.coordinators.pending_offsets import Committed, Key
+from broker_stub.coordinators.txn_records import OffsetCommitValue, offset_record
+from broker_stub.coordinators.txn_shard import MEANING
+from broker_stub.coordinators.txn_states import Identity
+from broker_stub.coordinators.vouching import Mode, Question
+from broker_stub.handlers.group_lookups import find_shard
+from broker_stub.log.errors import AppendRefused
+from broker_stub.operations import Operation, Resource
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
+from producer.wire import ErrorCode
+from producer.wire.messages.txn_offsets import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from producer.wire.records import encode_batch
+
+ABORTABLE_SINCE, ADDS_SINCE = 4, 5
+LOADING_SINCE = 2
+COMMIT_TIMEOUT_MS = 5_000  # offsets.commit.timeout.ms
+
+
+@handles(TxnOffsetCommitRequest, range(6), group=Operation.READ, topic=Operation.READ)
+def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | Instead:
+    return _Commit(call, request).result()
+
+
+class _Commit:
+    """One request on its way."""
+
+    def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
+        self._call = call
+        self._request = request
+        self._parked: Parked[TxnOffsetCommitResponse] = Parked(call)
+        self._codes: dict[tuple[str, int], int] = {}
+        self._asked: dict[tuple[str, int], TxnOffsetCommitRequestPartition] = {}
+        refused = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        refused = refused or call.group_error(request.group_id)
+        for topic in request.topics:
+            for each in topic.partitions:
+                key = (topic.name, each.partition_index)
+                self._codes[key] = refused or self._refusal(*key)
+                if not self._codes[key]:
+                    self._asked[key] = each
+        if self._asked:
+            self._begin()
+        else:
+            self._answer()
+
+    def result(self) -> TxnOffsetCommitResponse | Instead:
+        return self._parked.result()
+
+    def _refusal(self, topic: str, partition: int) -> int:
+        code = self._call.error_for(topic, partition)
+        if not code and self._call.cluster.find(topic, partition) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return code
+
+    def _begin(self) -> None:
+        """Finds the group, and asks about its partition if that is necessary."""
+        call, request = self._call, self._request
+        shard, code = find_shard(call, request.group_id)
+        if shard is None:
+            self._fail(code)
+            return
+        adds = call.version >= ADDS_SINCE
+        try:
+            guard = shard.partition.log.begin_verification(request.producer_id, request.producer_epoch, -1, bumps=adds)
+        except AppendRefused as refused:
+            self._fail(refused.code)
+            return
+        if guard is None:
+            self._commit(shard, None)
+            return
+        question = Question(
+            transactional_id=request.transactional_id,
+            identity=Identity(request.producer_id, request.producer_epoch),
+            partitions=frozenset(((shard.partition.topic.name, shard.partition.index),)),
+            mode=Mode.ADD if adds else Mode.ABORTABLE if call.version >= ABORTABLE_SINCE else Mode.ANY_ERROR_IS_A_STATE,
+        )
+        call.cluster.transactions.vouching.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
+
+    def _vouched(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
+        (code,) = codes.values()
+        old = code == ErrorCode.CONCURRENT_TRANSACTIONS and self._call.version < ADDS_SINCE
+        if code == ErrorCode.NETWORK_EXCEPTION or old:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if code:
+            self._fail(code)
+        else:
+            self._commit(shard, guard)
+
+    def _commit(self, shard: Shard, guard: int | None) -> None:
+        call, request = self._call, self._request
+        committer = Committer(request.generation_id, request.member_id, request.group_instance_id, transactional=True)
+        code = shard.offsets.transactional_commit_error(request.group_id, committer)
+        if code:
+            self._fail(code)
+            return
+        now_ms = call.cluster.now_ms()
+        entries, pending = [], list[tuple[Key, Committed]]()
+        for (topic, index), each in self._asked.items():
+            metadata = each.committed_metadata or ""
+            self._codes[topic, index] = shard.offsets.metadata_error(metadata)
+            if self._codes[topic, index]:
+                continue
+            value = OffsetCommitValue(
+                offset=each.committed_offset, leader_epoch=each.committed_leader_epoch, metadata=metadata, commit_timestamp=now_ms
+            )
+            entries.append((now_ms, *offset_record(request.group_id, topic, index, value)))
+            known = call.cluster.topics.named(topic)
+            assert known is not None
+            committed = Committed(each.committed_offset, each.committed_leader_epoch, metadata, known.id)
+            pending.append(((request.group_id, topic, index), committed))
+        if not entries:
+            self._answer()
+            return
+
+        def written() -> None:
+            for key, committed in pending:
+                shard.offsets.commit_pending(request.producer_id, key, committed)
+
+        def then(code: int) -> None:
+            if code:
+                self._fail(MEANING.get(ErrorCode(code), code))
+            else:
+                self._answer()
+
+        data = encode_batch(entries, producer_id=request.producer_id, producer_epoch=request.producer_epoch, transactional=True)
+        how = How(guard=guard, written=written)
+        append(call.cluster, shard.partition, data, timeout_ms=COMMIT_TIMEOUT_MS, then=then, how=how)
+
+    def _fail(self, code: int) -> None:
+        """Every partition that was not refused before."""
+        if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._call.version < LOADING_SINCE:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for key in self._asked:
+            self._codes[key] = self._codes[key] or code
+        self._answer()
+
+    def _answer(self) -> None:
+        topics = [
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=self._codes[topic.name, each.partition_index]
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in self._request.topics
+        ]
+        self._parked(TxnOffsetCommitResponse(topics=topics))

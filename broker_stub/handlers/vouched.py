@@ -1,0 +1,106 @@
+"""The transactional part of a Produce request: the transaction coordinator is asked, or told, about the partitions before anything is
+written.
+
+Only partitions that this broker leads and where the producer's transaction is not open yet are asked about. It writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker_stub.call import Call
+from broker_stub.handlers.produced import request_error
+from broker_stub.log.errors import AppendRefused
+from broker_stub.topics import Topic
+from producer.wire import ErrorCode, PartitionProduceData, ProduceRequest, TopicProduceData
+from producer.wire.records import BatchHeader, read_header
+
+ABORTABLE_SINCE, ADDS_SINCE = 11, 12
+NOT_ADDED = "Partition was not added to the transaction"
+UNABLE = "Unable to verify the partition has been added to the transaction. Underlying error: {}"
+# Retriable errors of a coordinator, which old clients would not try again after: they know NOT_ENOUGH_REPLICAS.
+_RETRIABLE = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Refusal(NamedTuple):
+    """Why a batch is not written."""
+
+    code: int
+    message: str | None = None
+
+
+@dataclass
+class Vouched:
+    """What was heard of each partition: why nothing is written there, or the guard that goes with its batch."""
+
+    refusals: dict[tuple[str, int], Refusal] = field(default_factory=dict)
+    guards: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+def vouch(
+    call: Call, request: ProduceRequest, topic_of: Callable[[TopicProduceData], Topic | None], then: Callable[[Vouched], None]
+) -> None:
+    """`then` hears what the coordinator says, at once if it can say it at once."""
+    from broker_stub.coordinators.txn_states import Identity
+    from broker_stub.coordinators.vouching import Mode, Question
+
+    adds = call.version >= ADDS_SINCE
+    mode = Mode.ADD if adds else Mode.ABORTABLE if call.version >= ABORTABLE_SINCE else Mode.ANY_ERROR_IS_A_STATE
+    vouched = Vouched()
+    headers = {}
+    for asked in request.topic_data:
+        topic = topic_of(asked)
+        for data in asked.partition_data if topic is not None else ():
+            header = _header(data, call.version)
+            if topic is not None and header is not None:
+                headers[topic.name, data.index] = header
+    identities = {Identity(header.producer_id, header.producer_epoch) for header in headers.values()}
+    if len(identities) > 1:
+        vouched.refusals = dict.fromkeys(headers, Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+        then(vouched)
+        return
+    for (name, index), header in headers.items():
+        partition = call.cluster.find(name, index)
+        if partition is None or partition.leader != call.broker.node_id or call.error_for(name, index):
+            continue
+        try:
+            guard = partition.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=adds)
+        except AppendRefused as refused:
+            vouched.refusals[name, index] = Refusal(refused.code)
+        else:
+            if guard is not None:
+                vouched.guards[name, index] = guard
+    if not vouched.guards:
+        then(vouched)
+        return
+
+    def answered(codes: dict[tuple[str, int], int]) -> None:
+        vouched.refusals |= {each: _refusal(code, adds=adds) for each, code in codes.items() if code}
+        then(vouched)
+
+    (identity,) = identities
+    question = Question(transactional_id=request.transactional_id or "", identity=identity, partitions=frozenset(vouched.guards), mode=mode)
+    call.cluster.transactions.vouching.ask(call.broker.node_id, question, answered)
+
+
+def _header(data: PartitionProduceData, version: int) -> BatchHeader | None:
+    """The head of a transactional batch that has a producer; None for any other and for what is none."""
+    if data.records is None or request_error(data.records, version):
+        return None
+    header = read_header(data.records)
+    return header if header.is_transactional and header.producer_id >= 0 else None
+
+
+def _refusal(code: int, *, adds: bool) -> Refusal:
+    if code == ErrorCode.INVALID_TXN_STATE:
+        return Refusal(code, NOT_ADDED)
+    if code in _RETRIABLE or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, UNABLE.format(ErrorCode(code).name))
+    return Refusal(code)

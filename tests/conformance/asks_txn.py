@@ -1,0 +1,286 @@
+"""Questions about transactions: to their coordinator, to the leaders of partitions, and to whoever lists them.
+
+A producer's ids are shown as p1, p2 and so on in the order in which they were given. After an end, and after a fence, it is waited until
+the markers are written: how long that takes is nobody's promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from producer import wire
+from producer.wire import ErrorCode, error_name
+from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
+from tests.conformance.asks_log import LogAsks
+from tests.conformance.batches import TRANSACTIONAL, of
+from tests.conformance.stage import READY_TIMEOUT_S, Topic
+from tests.waiting import until
+
+LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+ENDING = ("PrepareCommit", "PrepareAbort")
+TIMEOUT_MS = 60_000
+
+
+class Txn:
+    """A transactional id, and the identity that its newest producer has."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pid, self.epoch = -1, -1
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.epoch
+
+
+class TxnAsks(LogAsks):
+    """Mixed into the world of a case."""
+
+    def txn(self) -> Txn:
+        """A transactional id that nobody has used, whose coordinator is ready."""
+        txn = Txn(f"txn-{self._run}-{len(self._txns())}")
+        self._txns().append(txn)
+        request = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=[txn.name])
+        until(
+            lambda: self.ask(request, 4, wire.FindCoordinatorResponse).coordinators[0].error_code or self._state(txn.name).error_code,
+            "a transaction coordinator",
+            good=lambda code: code not in LATER,
+            timeout_s=READY_TIMEOUT_S,
+        )
+        return txn
+
+    def begun(self, *, timeout_ms: int = TIMEOUT_MS) -> Txn:
+        """The same with a producer, quietly."""
+        txn = self.txn()
+        answer = self._init(txn, (-1, -1), 5, timeout_ms)
+        assert answer.error_code == 0, error_name(answer.error_code)
+        return txn
+
+    def init(self, txn: Txn, *, label: str, expected: tuple[int, int] = (-1, -1), version: int = 5, timeout_ms: int = TIMEOUT_MS) -> None:
+        """InitProducerId; what it gives is the id's identity from then on."""
+        answer = self._init(txn, expected, version, timeout_ms)
+        self.note(label, f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}")
+        self.settled(txn)
+
+    def add(
+        self,
+        txn: Txn,
+        partitions: Mapping[Topic, Sequence[int]],
+        *,
+        label: str,
+        version: int = 3,
+        identity: tuple[int, int] | None = None,
+        verify_only: bool = False,
+    ) -> None:
+        """AddPartitionsToTxn, as a client or, from version 4 on, as a broker."""
+        pid, epoch = identity or txn.identity
+        topics = [add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=list(parts)) for topic, parts in partitions.items()]
+        if version < 4:
+            request = add_to_txn.AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=txn.name,
+                v3_and_below_producer_id=pid,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=topics,
+            )
+        else:
+            transaction = add_to_txn.AddPartitionsToTxnTransaction(
+                transactional_id=txn.name, producer_id=pid, producer_epoch=epoch, verify_only=verify_only, topics=topics
+            )
+            request = add_to_txn.AddPartitionsToTxnRequest(transactions=[transaction])
+
+        def show(answer: add_to_txn.AddPartitionsToTxnResponse) -> str:
+            results = [topic for each in answer.results_by_transaction for topic in each.topic_results]
+            shown = [
+                f"{self.show_topic(topic.name)}-{part.partition_index} {error_name(part.partition_error_code)}"
+                for topic in (*results, *answer.results_by_topic_v3_and_below)
+                for part in topic.results_by_partition
+            ]
+            return f"{error_name(answer.error_code)} [{'; '.join(sorted(shown))}]"
+
+        self.note_answer(label, request, version, add_to_txn.AddPartitionsToTxnResponse, show)
+
+    def write(
+        self,
+        txn: Txn,
+        topic: Topic,
+        sequence: int,
+        *,
+        label: str,
+        version: int = 12,
+        partition: int = 0,
+        identity: tuple[int, int] | None = None,
+    ) -> None:
+        """One transactional record."""
+        pid, epoch = identity or txn.identity
+        batch = replace(of(pid, epoch, sequence), attributes=TRANSACTIONAL)
+        self.produce(batch, topic, label=label, version=version, partition=partition, transactional_id=txn.name)
+
+    def end(self, txn: Txn, *, label: str, commit: bool = True, version: int = 5, identity: tuple[int, int] | None = None) -> None:
+        """EndTxn; an identity that it gives is the id's from then on."""
+        pid, epoch = identity or txn.identity
+        request = end_txn.EndTxnRequest(transactional_id=txn.name, producer_id=pid, producer_epoch=epoch, committed=commit)
+
+        def show(answer: end_txn.EndTxnResponse) -> str:
+            if answer.error_code == 0 and answer.producer_id >= 0:
+                txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch
+            return f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}"
+
+        self.note_answer(label, request, version, end_txn.EndTxnResponse, show)
+        self.settled(txn)
+
+    def settled(self, txn: Txn) -> None:
+        """Waits until no transaction of that id is about to end."""
+        until(lambda: self._state(txn.name).transaction_state, "an end", good=lambda state: state not in ENDING, timeout_s=READY_TIMEOUT_S)
+
+    def describe_txn(self, txn: Txn, *, label: str) -> None:
+        state = self._state(txn.name)
+        if state.error_code:
+            self.note(label, error_name(state.error_code))
+            return
+        topics = [f"{self.show_topic(each.topic)}{sorted(each.partitions)}" for each in state.topics]
+        started = self.show_time(state.transaction_start_time_ms)
+        self.note(
+            label,
+            f"{error_name(state.error_code)} {state.transaction_state!r} timeout={state.transaction_timeout_ms} start={started}"
+            f" {self.show_producer(state.producer_id)} epoch={state.producer_epoch} {'; '.join(sorted(topics))}",
+        )
+
+    def list_txns(
+        self,
+        *,
+        label: str,
+        version: int = 2,
+        states: Sequence[str] = (),
+        producers: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> None:
+        """Notes this case's ids among those that are listed."""
+        request = list_transactions.ListTransactionsRequest(
+            state_filters=list(states), producer_id_filters=list(producers), duration_filter=duration_ms, transactional_id_pattern=pattern
+        )
+        names = {txn.name: f"x{number}" for number, txn in enumerate(self._txns(), start=1)}
+
+        def show(answer: list_transactions.ListTransactionsResponse) -> str:
+            shown = [
+                f"{names[each.transactional_id]} {self.show_producer(each.producer_id)} {each.transaction_state!r}"
+                for each in answer.transaction_states
+                if each.transactional_id in names
+            ]
+            return f"{error_name(answer.error_code)} unknown={sorted(answer.unknown_state_filters)} [{'; '.join(sorted(shown))}]"
+
+        self.note_answer(label, request, version, list_transactions.ListTransactionsResponse, show)
+
+    def add_offsets(self, txn: Txn, group: str, *, label: str, version: int = 4, identity: tuple[int, int] | None = None) -> None:
+        pid, epoch = identity or txn.identity
+        request = add_to_txn.AddOffsetsToTxnRequest(transactional_id=txn.name, producer_id=pid, producer_epoch=epoch, group_id=group)
+        self.note_answer(label, request, version, add_to_txn.AddOffsetsToTxnResponse, lambda answer: error_name(answer.error_code))
+
+    def commit_in_txn(
+        self,
+        txn: Txn,
+        group: str,
+        offsets: Mapping[Topic, Mapping[int, int]],
+        *,
+        label: str,
+        version: int = 5,
+        identity: tuple[int, int] | None = None,
+        generation: int = -1,
+        member_id: str = "",
+        instance: str | None = None,
+        metadata: str | None = "",
+    ) -> None:
+        """TxnOffsetCommit."""
+        pid, epoch = identity or txn.identity
+        request = txn_offsets.TxnOffsetCommitRequest(
+            transactional_id=txn.name,
+            group_id=group,
+            producer_id=pid,
+            producer_epoch=epoch,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            topics=[
+                txn_offsets.TxnOffsetCommitRequestTopic(
+                    name=topic.name,
+                    partitions=[
+                        txn_offsets.TxnOffsetCommitRequestPartition(
+                            partition_index=index, committed_offset=offset, committed_leader_epoch=0, committed_metadata=metadata
+                        )
+                        for index, offset in parts.items()
+                    ],
+                )
+                for topic, parts in offsets.items()
+            ],
+        )
+
+        def show(answer: txn_offsets.TxnOffsetCommitResponse) -> str:
+            return "; ".join(
+                sorted(
+                    f"{self.show_topic(topic.name)} p{each.partition_index} {error_name(each.error_code)}"
+                    for topic in answer.topics
+                    for each in topic.partitions
+                )
+            )
+
+        self.note_answer(label, request, version, txn_offsets.TxnOffsetCommitResponse, show)
+
+    def mark(
+        self,
+        identity: tuple[int, int],
+        topic: Topic,
+        *,
+        label: str,
+        commit: bool = False,
+        partitions: Sequence[int] = (0,),
+        coordinator_epoch: int = 0,
+        transaction_version: int = 0,
+        version: int = 2,
+    ) -> None:
+        """WriteTxnMarkers, as an administrator."""
+        marker = end_txn.WritableTxnMarker(
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            transaction_result=commit,
+            topics=[end_txn.WritableTxnMarkerTopic(name=topic.name, partition_indexes=list(partitions))],
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+
+        def show(answer: end_txn.WriteTxnMarkersResponse) -> str:
+            shown = (
+                f"{self.show_producer(each.producer_id)} {self.show_topic(topic.name)}-{part.partition_index} {error_name(part.error_code)}"
+                for each in answer.markers
+                for topic in each.topics
+                for part in topic.partitions
+            )
+            return "; ".join(sorted(shown))
+
+        self.note_answer(label, end_txn.WriteTxnMarkersRequest(markers=[marker]), version, end_txn.WriteTxnMarkersResponse, show)
+
+    def show_producer(self, pid: int) -> str:
+        return "-" if pid == -1 else self._pids.get(pid, str(pid))
+
+    def _init(self, txn: Txn, expected: tuple[int, int], version: int, timeout_ms: int) -> wire.InitProducerIdResponse:
+        request = wire.InitProducerIdRequest(
+            transactional_id=txn.name, transaction_timeout_ms=timeout_ms, producer_id=expected[0], producer_epoch=expected[1]
+        )
+        answer = until(
+            lambda: self.ask(request, version, wire.InitProducerIdResponse),
+            "a final answer",
+            good=lambda answer: answer.error_code not in LATER,
+            timeout_s=READY_TIMEOUT_S,
+        )
+        if answer.error_code == 0:
+            txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch
+            self._pids.setdefault(txn.pid, f"p{len(self._pids) + 1}")
+        return answer
+
+    def _state(self, name: str) -> describe_transactions.TransactionState:
+        request = describe_transactions.DescribeTransactionsRequest(transactional_ids=[name])
+        return self.ask(request, 0, describe_transactions.DescribeTransactionsResponse).transaction_states[0]
+
+    def _txns(self) -> list[Txn]:
+        txns: list[Txn] = self.__dict__.setdefault("_transactions", [])
+        return txns
