@@ -21,7 +21,7 @@ from broker_stub.broker import Broker
 from broker_stub.call import Call, Reply
 from broker_stub.clock import Clock
 from broker_stub.counters import Counters
-from broker_stub.emulation import NEWEST, release_named
+from broker_stub.emulation import NEWEST, features_at, release_named
 from broker_stub.faults import Faults
 from broker_stub.journal import Exchange, Journal, lightened
 from broker_stub.link import Link, Wire
@@ -70,6 +70,7 @@ class Cluster:
         acls: Iterable[Acl] | None = None,
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
+        transaction_version: int | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -79,6 +80,7 @@ class Cluster:
             raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
         self.now_ms = clock.now_ms
         self.release = release_named(emulate)
+        self.features = features_at(self.release, transaction_version)
         self.config = BrokerConfig(config, kafka_defaults=self.release.topic_defaults)
         self.auto_create_topics = auto_create_topics and self.config["auto.create.topics.enable"].lower() == "true"
         self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))

@@ -48,6 +48,8 @@ NEWEST_3_9: dict[int, int] = {
 }
 """Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
 
+TRANSACTION_VERSION = "transaction.version"
+
 UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
 """Offered and not served: message formats v0 and v1, and what brokers of older releases sent each other."""
 
@@ -128,6 +130,19 @@ KAFKA_3_9: Final = Release(
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}
 NEWEST: Final = KAFKA_4_3.name
+
+
+def features_at(release: Release, transaction_version: int | None) -> Mapping[str, tuple[int, int, int]]:
+    """The release's features with transaction.version finalized at that level, at its own for None. Raises ValueError for one that the
+    release does not have."""
+    if transaction_version is None:
+        return release.features
+    low, high, _ = release.features.get(TRANSACTION_VERSION, (0, 0, 0))
+    if not low <= transaction_version <= high:
+        raise ValueError(f"transaction_version={transaction_version}: Kafka {release.name} has {low} to {high}")
+    if TRANSACTION_VERSION not in release.features:
+        return release.features
+    return {**release.features, TRANSACTION_VERSION: (low, high, transaction_version)}
 
 
 def release_named(name: str) -> Release:

@@ -55,7 +55,8 @@ class BrokerStub(Restrictions):
     `acls`, even none (`[]`), has it ask Kafka's StandardAuthorizer what each client may do; `super_users` may do everything. Both take
     users' names. Without either, and without `authorizer.class.name` in `config`, everybody may do everything.
 
-    `emulate` is the release of Kafka that it is, "4.3" or "3.9".
+    `emulate` is the release of Kafka that it is, "4.3" or "3.9". `transaction_version` is the finalized level of `transaction.version`, 2
+    in 4.3; with 0 or 1 clients do without the epochs of KIP-890.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class BrokerStub(Restrictions):
         acls: Iterable[Acl] | None = None,
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
+        transaction_version: int | None = None,
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
@@ -99,6 +101,7 @@ class BrokerStub(Restrictions):
             acls=acls,
             super_users=super_users,
             emulate=emulate,
+            transaction_version=transaction_version,
         )
         self._host = host
         self._port = port

@@ -39,6 +39,7 @@ from broker_stub.coordinators.txn_table import (
     decide_verify,
 )
 from broker_stub.coordinators.vouching import Vouching
+from broker_stub.emulation import TRANSACTION_VERSION
 from broker_stub.partitions import Partition
 from broker_stub.timers import Timer
 from producer.wire import ErrorCode
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
 STATE_TOPIC: Final = "__transaction_state"
-FEATURE: Final = "transaction.version"
 
 ThenIdentity = Callable[[int, Identity], None]
 NOBODY: Final = Identity(NONE, NONE)
@@ -60,7 +60,7 @@ class TransactionCoordinators:
         self._cluster = cluster
         self._shards: dict[tuple[UUID, int], TxnShard] = {}
         self._looking: Timer | None = None
-        config, (_, _, self.version) = cluster.config, cluster.release.features.get(FEATURE, (0, 0, 0))
+        config, (_, _, self.version) = cluster.config, cluster.features.get(TRANSACTION_VERSION, (0, 0, 0))
         self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         self._expire_every_ms = int(config["transaction.remove.expired.transaction.cleanup.interval.ms"])
         self._expire_after_ms = int(config["transactional.id.expiration.ms"])

@@ -3,7 +3,8 @@
 The list is the router's: what has a handler is named, in the versions that the handler takes, or that an older release does (`emulation`).
 Produce alone is named from version 0 on although 0 to 2 are refused (KAFKA-18659: librdkafka needs it). A version that is not known is
 answered with the body of version 0, UNSUPPORTED_VERSION and this API's own range (KIP-511). Client software names that are none are
-INVALID_REQUEST, without a list. Finalized features say transaction.version 2, so that clients use the protocol of KIP-890.
+INVALID_REQUEST, without a list. Finalized features say transaction.version 2, so that clients use the protocol of KIP-890, unless the
+cluster was made with another.
 
 Leaves out: features that change while the cluster runs, and ZooKeeper migration.
 """
@@ -31,7 +32,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @handles(ApiVersionsRequest, VERSIONS)
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    release = call.cluster.release
+    release, features = call.cluster.release, call.cluster.features
     if call.version not in VERSIONS:
         own = ApiVersion(api_key=Api.API_VERSIONS, min_version=VERSIONS.start, max_version=VERSIONS.stop - 1)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
@@ -46,13 +47,13 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         # Clients before version 4 choke on a lowest level of 0 (KAFKA-17492).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high, _) in release.features.items()
+            for name, (low, high, _) in features.items()
             if low > 0 or call.version >= 4
         ],
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, (_, _, level) in release.features.items()
+            for name, (_, _, level) in features.items()
             if level
         ],
     )

@@ -116,8 +116,16 @@ class StubTarget:
 
 
 @contextmanager
-def stub_for(case: Case, *, emulate: str = NEWEST, newest: Mapping[int, int] | None = None) -> Iterator[Target]:
+def stub_for(
+    case: Case, *, emulate: str = NEWEST, newest: Mapping[int, int] | None = None, transaction_version: int | None = None
+) -> Iterator[Target]:
     """A stub of its own for one case: it starts in milliseconds."""
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
-    with BrokerStub(brokers=case.brokers, sasl=users, super_users=[SUPER_USER] if case.guarded else [], emulate=emulate) as stub:
+    with BrokerStub(
+        brokers=case.brokers,
+        sasl=users,
+        super_users=[SUPER_USER] if case.guarded else [],
+        emulate=emulate,
+        transaction_version=transaction_version,
+    ) as stub:
         yield StubTarget(stub, newest)

@@ -1,0 +1,28 @@
+"""The stub at transaction.version 0 and 1: every answer about transactions is the one that a Kafka 4.3 at that level gave."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.targets import stub_for
+from tests.conformance.transaction_levels import LEVELS, cases, expected
+from tests.conformance.world import Case, play
+
+ALL = [(level, case) for level in LEVELS for case in cases(level)]
+
+
+@pytest.mark.parametrize(("level", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else str(value))
+def test_stub_answers_as_kafka_at_that_level(level: int, case: Case) -> None:
+    """Word by word, whether or not the level makes a difference."""
+    with stub_for(case, transaction_version=level) as target:
+        assert play(case, target) == expected(case, level)
+
+
+def test_a_level_that_the_release_has_not_is_refused() -> None:
+    """The error names the levels that there are."""
+    from broker_stub import BrokerStub
+
+    with pytest.raises(ValueError, match="transaction_version=3: Kafka 4.3 has 0 to 2"):
+        BrokerStub(transaction_version=3)
+    with pytest.raises(ValueError, match="transaction_version=1: Kafka 3.9 has 0 to 0"):
+        BrokerStub(transaction_version=1, emulate="3.9")

@@ -1,0 +1,77 @@
+"""`python -m tests.conformance.transaction_levels`: plays the cases of transactions on a Kafka 4.3 whose transaction.version is 0, and then
+1, and writes down where it differs from one at level 2.
+
+What a request's version asks for is the same at both levels; what the coordinator does by itself, and what clients are told to do, is not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conformance.answers import Notes, load_cases, recorded
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.targets import KafkaTarget
+from tests.conformance.world import Case, play
+
+LEVELS = (0, 1)
+AREAS = ("transactions", "transaction_markers", "transaction_offsets")
+FILE = Path(__file__).parent / "answers_transaction_levels.json"
+
+NOT_AT_0 = frozenset(
+    (
+        "transaction_markers.with_bumps",
+        "transaction_markers.without_bumps",
+        "transaction_offsets.members",
+        "transaction_offsets.with_bumps",
+        "transactions.admins",
+        "transactions.partitions_of_every_version",
+        "transactions.recovery_after_a_fence",
+        "transactions.records_without_a_transaction",
+        "transactions.takeovers",
+        "transactions.with_bumps",
+    )
+)
+"""They ask what clients and brokers ask at level 2 only. At level 0 Kafka's log has no place for that: it says UNSUPPORTED_VERSION, and the
+id is busy from then on."""
+
+Answers = dict[str, dict[str, dict[str, str | None]]]
+"""By level, case and label; None for an answer that only level 2 gives."""
+
+
+def cases(level: int) -> list[Case]:
+    asked = [case for name, case in load_cases().items() if case.area in AREAS or name == "versions.finalized_features"]
+    return [case for case in asked if level > 0 or case.name not in NOT_AT_0]
+
+
+def expected(case: Case, level: int) -> Notes:
+    """What Kafka answers at that level."""
+    changed = different()[str(level)].get(case.name, {})
+    return {label: answer for label, answer in {**(recorded(case) or {}), **changed}.items() if answer is not None}
+
+
+def different() -> Answers:
+    found: Answers = json.loads(FILE.read_text())
+    return found
+
+
+def kafka_at(level: int) -> KafkaCluster:
+    return KafkaCluster(features={"transaction.version": level})
+
+
+def main() -> None:
+    answers: Answers = {}
+    for level in LEVELS:
+        found = answers[str(level)] = {}
+        with kafka_at(level) as cluster:
+            for case in cases(level):
+                before, notes = recorded(case) or {}, play(case, KafkaTarget(cluster))
+                changed = {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+                if changed:
+                    found[case.name] = changed
+                print(f"{level} {case.name}: {len(notes)} answers, {len(changed)} other than at level 2", flush=True)
+    FILE.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
