@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from broker_stub.coordinators.placement import partition_for
+from broker_stub.coordinators.transactions import STATE_TOPIC
+from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
 from producer import wire
 from producer.wire import ErrorCode, error_name
 from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
+from producer.wire.records import iter_batches, read_records
+from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
 from tests.conformance.asks_log import LogAsks
 from tests.conformance.batches import TRANSACTIONAL, of
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
@@ -258,6 +263,32 @@ class TxnAsks(LogAsks):
             return "; ".join(sorted(shown))
 
         self.note_answer(label, end_txn.WriteTxnMarkersRequest(markers=[marker]), version, end_txn.WriteTxnMarkersResponse, show)
+
+    def log_of(self, txn: Txn, *, label: str) -> None:
+        """What the coordinator wrote of that id; and whether the stub writes these very bytes, but for the order of partitions."""
+        topic = self.known_topic(STATE_TOPIC)
+        index = partition_for(txn.name, len(topic.leaders))
+        request = fetch_request([(topic, index, 0)], FETCH_VERSION)
+        answer = self.ask(request, FETCH_VERSION, wire.FetchResponse, node=topic.leaders[index])
+        stored = bytes(answer.responses[0].partitions[0].records or b"")
+        shown = []
+        for header, batch in iter_batches(stored):
+            for record in read_records(batch):
+                assert record.key is not None
+                assert record.value is not None
+                name, read = read_txn(record.key, record.value)
+                if name != txn.name or read is None:
+                    continue
+                flexible = record.value[:2] == b"\0\1"
+                same = sorted(txn_value(read, flexible=flexible)) == sorted(record.value) and txn_key(name) == record.key
+                shown.append(
+                    f"{read.state.name} {self.show_producer(read.producer_id)} before={self.show_producer(read.previous_producer_id)}"
+                    f" next={read.next_producer_id} epoch={read.epoch} timeout={read.timeout_ms} client={read.client_version}"
+                    f" {sorted(partition for _, partition in read.partitions)} start={self.show_time(read.start_ms)}"
+                    f" updated={self.show_time(read.updated_ms)} attributes={header.attributes} flexible={flexible} same={same}"
+                )
+        for number, each in enumerate(shown, start=1):
+            self.note(f"{label} {number}", each)
 
     def show_producer(self, pid: int) -> str:
         return "-" if pid == -1 else self._pids.get(pid, str(pid))

@@ -29,6 +29,7 @@ NOT_AT_0 = frozenset(
         "transactions.recovery_after_a_fence",
         "transactions.records_without_a_transaction",
         "transactions.takeovers",
+        "transactions.what_is_written_with_bumps",
         "transactions.with_bumps",
     )
 )

@@ -251,3 +251,31 @@ def patterns(w: World) -> None:
         "that is none": "(",
     }.items():
         w.list_txns(pattern=pattern, label=label)
+
+
+@case("A6", "F4", "F8", "I5")
+def what_is_written_with_bumps(w: World) -> None:
+    """The records of a coordinator that raises epochs."""
+    topic, txn = w.topic(partitions=2), w.begun()
+    w.write(txn, topic, 0, label="a record")
+    w.write(txn, topic, 0, partition=1, label="another partition")
+    w.end(txn, label="commit")
+    w.end(txn, commit=False, label="abort of nothing")
+    w.write(txn, topic, 0, label="the next record")
+    w.init(txn, label="a fence")
+    w.init(txn, label="and a new epoch", timeout_ms=1_000)
+    w.log_of(txn, label="record")
+
+
+@case("A6", "E4", "I6", "I7")
+def what_is_written_without_bumps(w: World) -> None:
+    """The records of one that does not."""
+    topic, txn = w.topic(partitions=2), w.begun()
+    w.add(txn, {topic: [0]}, label="add")
+    w.add(txn, {topic: [0, 1]}, label="add another")
+    w.end(txn, version=4, commit=False, label="abort")
+    w.init(txn, expected=txn.identity, label="the next epoch")
+    w.init(txn, expected=(txn.pid, txn.epoch - 1), label="the same again")
+    w.add(txn, {topic: [1]}, label="add to the next")
+    w.end(txn, version=4, label="commit")
+    w.log_of(txn, label="record")
