@@ -11,10 +11,11 @@ import logging
 import os
 import ssl
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from producer.auth import Login
 from producer.core.errors import AuthenticationFailed, NoUsableBroker, plain
+from producer.core.events import NO_FEATURES, Features
 from producer.core.settings import Settings
 from producer.link import Link
 from producer.peers import WRONG_PORT, recognise, speaks_kafka, speaks_tls
@@ -31,6 +32,14 @@ API_VERSIONS_MAX: Final = 4
 SOFTWARE_NAME: Final = "fencepost"
 
 Versions = dict[int, tuple[int, int]]
+
+
+class Opened(NamedTuple):
+    """A link, and what was said on it first."""
+
+    link: Link
+    versions: Versions
+    features: Features
 
 
 class Dialer:
@@ -50,7 +59,7 @@ class Dialer:
         self._said = str(error)
         return logging.ERROR if error.kind is AuthenticationFailed else logging.WARNING
 
-    async def open(self, host: str, port: int) -> tuple[Link, Versions]:
+    async def open(self, host: str, port: int) -> Opened:
         """A link to the first of the host's addresses that answers, and the versions that the broker offers.
 
         Raises OSError with what happened, at each address where the host has others than its name, a Refusal if the reason stays; host
@@ -74,7 +83,7 @@ class Dialer:
             failures.append(reason if ip == host else f"{ip}: {reason}")
         raise OSError("; ".join(failures)) if kind is None else Refusal("; ".join(failures), kind=kind)
 
-    async def _follow(self, attempt: _Attempt) -> tuple[Link, Versions]:
+    async def _follow(self, attempt: _Attempt) -> Opened:
         settings = self._settings
         link = attempt.link
         try:
@@ -92,7 +101,7 @@ class Dialer:
             raise
         attempt.stage = ""
         link.on_unserved = partial(self._suspects.add, where)
-        return link, versions
+        return Opened(link, versions, attempt.features)
 
 
 class _Attempt:
@@ -103,6 +112,7 @@ class _Attempt:
         self.ip = ip
         self.port = port
         self.stage = ""
+        self.features = NO_FEATURES
         self._settings = settings
         context = settings.ssl_context if settings.security_protocol.tls else None
         self._tls = TlsPipe(context, server_hostname=host) if context is not None else None
@@ -133,6 +143,7 @@ class _Attempt:
             assert isinstance(answer, ApiVersionsResponse)
         if answer.error_code:
             raise OSError(f"ApiVersions was answered with {error_name(answer.error_code)}")
+        self.features = Features(answer.finalized_features_epoch, {each.name: each.max_version_level for each in answer.finalized_features})
         return {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
 
     async def look_for_sasl(self, versions: Versions) -> None:

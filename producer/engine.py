@@ -31,11 +31,13 @@ from producer.core.events import (
     Pack,
     Packed,
     Replied,
+    Return,
     Send,
     Settle,
     Ticked,
     Written,
 )
+from producer.core.gate import Transactions
 from producer.core.settings import Settings
 from producer.dialer import Dialer
 from producer.failures import Failures
@@ -67,12 +69,20 @@ class Engine:
         loop: asyncio.AbstractEventLoop,
         *,
         pack_aside_bytes: int | None = None,
+        transactions: Transactions | None = None,
         announce: Callable[[Announce], None],
         freed: Callable[[], None],
         died: Callable[[FencepostError], None],
     ) -> None:
         self.failures = Failures()
-        self.core = Core(settings, accumulator, bootstrap=addresses(settings), draw=random.random, pack_aside_bytes=pack_aside_bytes)
+        self.core = Core(
+            settings,
+            accumulator,
+            bootstrap=addresses(settings),
+            draw=random.random,
+            transactions=transactions,
+            pack_aside_bytes=pack_aside_bytes,
+        )
         self._dialer = Dialer(settings)
         self._accumulator = accumulator
         self._loop = loop
@@ -159,7 +169,8 @@ class Engine:
         batch = command.batch
         self.core.meter.settled(batch.topic, int(batch.count), failed=command.failure is not None)
         batch.settle(command.base_offset, command.log_append_time, command.failure)
-        if command.failure is not None:
+        # What fails in a transaction is told by its commit, or was given up by an abort.
+        if command.failure is not None and self.core.transactions is None:
             self.failures.add(batch)
             if self._say_timer is None and self.failures.unlogged and not self._loop.is_closed():
                 self._say_timer = self._loop.call_later(UNSEEN_LOG_DELAY_S, self._say)
@@ -173,6 +184,9 @@ class Engine:
 
     def _do_announce(self, command: Announce) -> None:
         self._announce(command)
+
+    def _do_return(self, command: Return) -> None:
+        command.call.finish(command.error)
 
     def _do_connect(self, command: Connect) -> None:
         log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
@@ -217,7 +231,7 @@ class Engine:
     async def _dial(self, command: Connect) -> None:
         node = command.node
         try:
-            link, versions = await self._dialer.open(command.host, command.port)
+            link, versions, features = await self._dialer.open(command.host, command.port)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
             where = Address(command.host, command.port)
             log.log(self._dialer.level(error), "broker %d at %s cannot be reached: %s", node, where, error)
@@ -231,7 +245,7 @@ class Engine:
             on_written=lambda token: self.handle(Written(node, token)),
             on_lost=lambda reason: self._lost(node, link, reason),
         )
-        self.handle(Connected(node, versions))
+        self.handle(Connected(node, versions, features))
 
     def _lost(self, node: int, link: Link, reason: str) -> None:
         if self._links.get(node) is link:
@@ -282,6 +296,7 @@ _DO: Final[dict[type[Any], Callable[..., None]]] = {
     Settle: Engine._do_settle,
     Pack: Engine._do_pack,
     Announce: Engine._do_announce,
+    Return: Engine._do_return,
     Connect: Engine._do_connect,
     Disconnect: Engine._do_disconnect,
     Die: Engine._do_die,

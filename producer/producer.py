@@ -27,6 +27,7 @@ from producer.core.errors import (
     plain,
 )
 from producer.core.events import Event, TopicWanted
+from producer.core.gate import Transactions
 from producer.front import Front, check_topic, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
@@ -49,7 +50,14 @@ class Producer(Front):
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         super().__init__(config, settings)
-        self._sender = Sender(self._settings, self._accumulator, self._shared, announce=self._directory.announce, died=self._directory.die)
+        self._sender = Sender(
+            self._settings,
+            self._accumulator,
+            self._shared,
+            transactions=self._transactions(),
+            announce=self._directory.announce,
+            died=self._directory.die,
+        )
         self._shared.wake = self._sender.wake
         self._closed = False
         self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
@@ -282,6 +290,10 @@ class Producer(Front):
         if self._shared.on_sender():
             raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
         self._directory.wait(topic, partition, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
+
+    def _transactions(self) -> Transactions | None:
+        """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
+        return None
 
     def _core(self) -> Core | None:
         return self._sender.engine.core

@@ -15,6 +15,7 @@ from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared, deadline_after
 from producer.core.errors import FencepostError, ProducerClosed
 from producer.core.events import Announce, Appended, Event
+from producer.core.gate import Transactions
 from producer.core.settings import Settings
 from producer.engine import Engine
 from producer.failures import Failures
@@ -33,6 +34,7 @@ class Sender:
         accumulator: Accumulator,
         shared: Shared,
         *,
+        transactions: Transactions | None = None,
         announce: Callable[[Announce], None],
         died: Callable[[FencepostError], None],
     ) -> None:
@@ -41,7 +43,9 @@ class Sender:
         self._room = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
-        self.engine = Engine(settings, accumulator, self._loop, announce=announce, freed=self._tell_room, died=died)
+        self.engine = Engine(
+            settings, accumulator, self._loop, transactions=transactions, announce=announce, freed=self._tell_room, died=died
+        )
         self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
 
     @property

@@ -17,6 +17,7 @@ from producer.core.errors import FencepostError
 from producer.core.events import (
     Announce,
     Appended,
+    Called,
     Command,
     Connected,
     Die,
@@ -25,24 +26,25 @@ from producer.core.events import (
     LinkLost,
     Packed,
     Replied,
+    Return,
     Settle,
     Ticked,
     TopicWanted,
     Written,
 )
-from producer.core.gate import Gate, OpenGate
+from producer.core.gate import Gate, Office, OpenGate, Transactions
 from producer.core.meter import Meter
 from producer.core.nodes import Nodes
 from producer.core.registrar import Registrar
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.wire.codes import Api
-from producer.wire.messages import DescribeProducersResponse, InitProducerIdResponse, MetadataResponse, ProduceResponse
+from producer.wire.messages import DescribeProducersResponse, MetadataResponse, ProduceResponse
 
 
 class Core:
     """See the module. `draw`: uniform in [0, 1), the only randomness there is. `pack_aside_bytes`: from which size on somebody else packs
-    batches (`Pack`); None for never."""
+    batches (`Pack`); None for never. `transactions`: instead of a gate, for a producer whose every record is part of one."""
 
     def __init__(
         self,
@@ -52,13 +54,17 @@ class Core:
         bootstrap: list[Address],
         draw: Callable[[], float],
         gate: Gate | None = None,
+        transactions: Transactions | None = None,
         pack_aside_bytes: int | None = None,
     ) -> None:
         self.meter = Meter()
         self.view = ClusterView()
         self.nodes = Nodes(settings, draw, bootstrap)
         self.scout = Scout(settings, self.nodes, self.view, draw)
-        self.registrar = Registrar(settings, self.nodes, draw)
+        self.transactions = transactions
+        if transactions is not None:
+            transactions.attach(settings, nodes=self.nodes, view=self.view, draw=draw)
+        self.registrar: Office = transactions or Registrar(settings, self.nodes, draw)
         self.delivery = Delivery(
             settings,
             accumulator,
@@ -66,7 +72,7 @@ class Core:
             view=self.view,
             scout=self.scout,
             registrar=self.registrar,
-            gate=gate or OpenGate(),
+            gate=transactions or gate or OpenGate(),
             meter=self.meter,
             pack_aside_bytes=pack_aside_bytes,
         )
@@ -106,13 +112,18 @@ class Core:
     def abandon(self, error: FencepostError) -> list[Command]:
         """End here: fail every record that has no outcome yet."""
         self.dead = error
-        return self.delivery.fail_all(error)
+        commands = self.delivery.fail_all(error)
+        return [*commands, *self.transactions.abandon(error)] if self.transactions is not None else commands
 
     def _on_appended(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
         return None
 
     def _on_gate_opened(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
         self.delivery.agenda.stir()
+
+    def _on_called(self, event: Called, now_ms: float, commands: list[Command]) -> None:
+        assert self.transactions is not None
+        commands += self.transactions.called(event.call, now_ms)
 
     def _on_packed(self, event: Packed, now_ms: float, commands: list[Command]) -> None:
         self.delivery.packed(event.batch, event.payload)
@@ -128,7 +139,7 @@ class Core:
         node = self.nodes.get(event.node)
         if node is not None:
             self.meter.links_made += 1
-            commands += self.nodes.connected(node, event.versions, now_ms)
+            commands += self.nodes.connected(node, event.versions, now_ms, features=event.features)
             self.delivery.agenda.stir()
 
     def _on_link_lost(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
@@ -139,10 +150,10 @@ class Core:
         for request in self.nodes.lost(node, event.reason, now_ms, refused=event.refused):
             if request.api is Api.METADATA:
                 self.scout.lost(now_ms)
-            elif request.api is Api.INIT_PRODUCER_ID:
-                self.registrar.lost(now_ms)
-            else:
+            elif request.api in (Api.PRODUCE, Api.DESCRIBE_PRODUCERS):
                 self.answers.lost(request, now_ms)
+            else:
+                self.registrar.lost(request, now_ms)
         if node.node_id >= 0:
             self.scout.refresh()
         hopeless = self.nodes.hopeless()
@@ -185,18 +196,16 @@ class Core:
                 commands += news
             case DescribeProducersResponse() as answer:
                 self.answers.described(request, answer, now_ms)
-            case InitProducerIdResponse() as answer:
+            case answer:
                 self.delivery.agenda.stir()
-                error = self.registrar.answered(answer, now_ms)
-                if error is not None:
-                    commands.append(Die(error))
+                commands += self.registrar.answered(request, answer, now_ms)
 
     def _until_death(self, commands: list[Command]) -> list[Command]:
         """A fatal error ends the machine: nothing is sent after it, and every record gets its outcome."""
         death = death_in(commands)
         if death is None:
             return commands
-        return [death, *(command for command in commands if isinstance(command, Settle)), *self.abandon(death.error)]
+        return [death, *(command for command in commands if isinstance(command, Settle | Return)), *self.abandon(death.error)]
 
 
 def death_in(commands: list[Command]) -> Die | None:
@@ -211,6 +220,7 @@ def death_in(commands: list[Command]) -> Die | None:
 _ON: Final[dict[type[Any], Callable[..., None]]] = {
     Appended: Core._on_appended,
     GateOpened: Core._on_gate_opened,
+    Called: Core._on_called,
     Packed: Core._on_packed,
     Ticked: Core._on_ticked,
     TopicWanted: Core._on_topic_wanted,

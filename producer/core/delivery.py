@@ -10,16 +10,16 @@ from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.agenda import Agenda
 from producer.core.batch import Batch
 from producer.core.cluster import NO_TOPIC_ID, ClusterView
-from producer.core.errors import FencepostError
+from producer.core.errors import DeliveryError, FencepostError
 from producer.core.events import Command, Die, Send
-from producer.core.gate import Gate
+from producer.core.gate import Gate, Office
 from producer.core.lane import Lane
 from producer.core.meter import Meter
 from producer.core.nodes import LinkState, Node, Nodes
-from producer.core.registrar import Registrar
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.core.slot import Slot
+from producer.core.window import Window
 from producer.wire.codes import Api
 from producer.wire.fields import gathered
 from producer.wire.messages import DescribeProducersRequest, ProduceRequest
@@ -41,7 +41,7 @@ class Delivery:
         nodes: Nodes,
         view: ClusterView,
         scout: Scout,
-        registrar: Registrar,
+        registrar: Office,
         gate: Gate,
         meter: Meter,
         pack_aside_bytes: int | None,
@@ -67,6 +67,8 @@ class Delivery:
         """Expire, heal, publish and send whatever can be, now."""
         self._hear()
         commands = self._look_at_nodes(now_ms)
+        if self._gate.doom is not None:
+            commands += self._drop(*self._gate.doom)
         seen = dict.fromkeys(self.agenda.take(now_ms))
         for lane in seen:
             commands += self._visit(lane, now_ms)
@@ -78,6 +80,8 @@ class Delivery:
             if not lane.idle:
                 commands += lane.pack()
                 self.agenda.plan(lane, now_ms)
+        if self._gate.transactional_id is not None:
+            self._gate.looked(commands, quiet=not self.agenda.active)
         return commands
 
     def packed(self, batch: Batch, payload: bytes) -> None:
@@ -107,6 +111,14 @@ class Delivery:
         for lane in self.lanes.values():
             lane.window.emigrate()
         self.agenda.stir()
+
+    def _drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
+        """Fail everything that is not on its way."""
+        commands: list[Command] = []
+        for lane in self.agenda.active.values():
+            commands += lane.drop(kind, reason)
+            self.agenda.mark(lane)
+        return commands
 
     def lane(self, queue: PartitionQueue) -> Lane:
         """The lane of a partition's queue, made when first asked for."""
@@ -168,12 +180,24 @@ class Delivery:
         window = lane.window
         if not self._settings.enable_idempotence:
             return
+        if self._gate.transactional_id is not None:
+            self._follow(window)
+            return
         if window.wants_bump():
             window.bump()
         if window.identity is None:
             identity = self._registrar.identity_after(window.spent_pid)
             if identity is not None:
                 window.adopt(identity)
+
+    def _follow(self, window: Window) -> None:
+        """In transactions the identity is the same for all partitions: none of them bumps it, and all take the next one between two
+        transactions, when nothing is queued or on its way."""
+        if window.wants_bump():
+            window.spoil()
+        identity = self._registrar.identity_after(None)
+        if identity is not None and identity != window.identity and not window.slots:
+            window.begin(identity)
 
     def _leader_node(self, lane: Lane, now_ms: float, commands: list[Command]) -> Node | None:
         """The lane's leader, with a link begun where there is none; asks who leads where that is not known."""
@@ -241,7 +265,7 @@ class Delivery:
     def _produce(self, node: Node, slots: list[Slot], now_ms: float) -> list[Command]:
         request = self._nodes.begin(node, Api.PRODUCE, now_ms)
         request.slots = slots
-        version = node.produce_version()
+        version = node.produce_version(self._gate.produce_versions)
         if version is None:
             return [Die(node.unusable())]
         self._meter.produced(node.node_id, slots, now_ms)

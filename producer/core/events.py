@@ -6,6 +6,8 @@ driver has.
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from msgspec import Struct
 
 from producer.core.batch import Batch
@@ -14,6 +16,16 @@ from producer.core.errors import DeliveryError, FencepostError, NoUsableBroker
 from producer.wire.codes import Api
 from producer.wire.compression import Codec
 from producer.wire.message import Message
+
+
+class Features(Struct, frozen=True):
+    """The levels of what the whole cluster runs (KIP-584), and when it was agreed on: the highest epoch is the newest."""
+
+    epoch: int
+    levels: dict[str, int]
+
+
+NO_FEATURES: Final = Features(-1, {})
 
 
 class Appended(Struct, frozen=True):
@@ -33,15 +45,23 @@ class GateOpened(Struct, frozen=True):
     """The gate lets something through that it held back before."""
 
 
+class Called(Struct, frozen=True):
+    """A caller wants something of a transaction; the core only passes it on."""
+
+    call: Any
+
+
 class Ticked(Struct, frozen=True):
     """Time passed."""
 
 
 class Connected(Struct, frozen=True):
-    """A link is up and the broker has said what it speaks. `versions`: api -> (min, max) that it offers."""
+    """A link is up and the broker has said what it speaks. `versions`: api -> (min, max) that it offers. `features`: what the cluster has
+    finalized."""
 
     node: int
     versions: dict[int, tuple[int, int]]
+    features: Features = NO_FEATURES
 
 
 class LinkLost(Struct, frozen=True):
@@ -76,7 +96,7 @@ class Packed(Struct, frozen=True):
     payload: bytes
 
 
-Event = Appended | TopicWanted | GateOpened | Ticked | Connected | LinkLost | Replied | Written | Packed
+Event = Appended | TopicWanted | GateOpened | Called | Ticked | Connected | LinkLost | Replied | Written | Packed
 
 
 class Connect(Struct, frozen=True):
@@ -130,10 +150,17 @@ class Announce(Struct, frozen=True):
     failure: NoUsableBroker | None = None
 
 
+class Return(Struct, frozen=True):
+    """A call has its outcome: run `call.finish(error)`."""
+
+    call: Any
+    error: FencepostError | None = None
+
+
 class Die(Struct, frozen=True):
     """The producer cannot go on."""
 
     error: FencepostError
 
 
-Command = Connect | Disconnect | Send | Settle | Pack | Announce | Die
+Command = Connect | Disconnect | Send | Settle | Pack | Announce | Return | Die

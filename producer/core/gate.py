@@ -1,17 +1,30 @@
 """The gate between a batch and the wire: may this partition's batch leave now, and as part of a transaction?
 
-This is all that the sender knows of transactions; `txn` puts its own gate here, so that `producer` never imports it.
+This and the identity (`Office`) are all that the sender knows of transactions; `txn` puts something here that is both (`Transactions`), so
+that `producer` never imports it.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from producer.core.cluster import ClusterView
+from producer.core.errors import DeliveryError, FencepostError
+from producer.core.events import Command
+from producer.core.nodes import PRODUCE_VERSIONS, Nodes, Request
+from producer.core.settings import Settings
 
 
 class Gate(Protocol):
-    """Asked by the core, on the sender's thread, before a fresh batch is stamped."""
+    """Asked by the core, on the sender's thread, before a fresh batch is stamped.
+
+    `produce_versions`: which its batches may be sent with. `doom`: why everything that is not on its way must fail now, if it must.
+    """
 
     transactional_id: str | None
+    produce_versions: range
+    doom: tuple[type[DeliveryError], str] | None
 
     def may_leave(self, topic: str, partition: int) -> bool:
         """Whether a fresh batch of this partition may be stamped and sent now. When that changes to yes, the core wants a GateOpened."""
@@ -19,14 +32,59 @@ class Gate(Protocol):
     def wrote(self, topic: str, partition: int) -> None:
         """A batch of this partition is about to be written to a socket for the first time."""
 
+    def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
+        """A round is over, and this came of it; `quiet`: nothing is queued or on its way. Only where there is a transactional id."""
+
 
 class OpenGate:
     """No transaction: everything may leave at any time."""
 
     transactional_id: str | None = None
+    produce_versions: range = PRODUCE_VERSIONS
+    doom: tuple[type[DeliveryError], str] | None = None
 
     def may_leave(self, topic: str, partition: int) -> bool:
         return True
 
     def wrote(self, topic: str, partition: int) -> None:
         return None
+
+    def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
+        return None
+
+
+class Office(Protocol):
+    """Where the identity comes from. `trouble`: why there is none yet."""
+
+    trouble: str
+
+    def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
+        """An identity whose producer id is not the spent one; it is going to be asked for when there is none."""
+
+    def forget(self) -> None:
+        """Everything goes to another cluster from here on."""
+
+    def advance(self, now_ms: float) -> list[Command]:
+        """Ask what is to be asked."""
+
+    def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
+        """A request of the office's was answered."""
+
+    def lost(self, request: Request, now_ms: float) -> None:
+        """It died with its link."""
+
+    def next_deadline(self, now_ms: float) -> float:
+        """When to advance at the latest, in ms."""
+
+
+class Transactions(Gate, Office, Protocol):
+    """A gate that hands out one identity for all partitions, and speaks to a coordinator."""
+
+    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+        """The core begins. What is handed over is the core's."""
+
+    def called(self, call: Any, now_ms: float) -> list[Command]:
+        """A caller wants something (`Called`)."""
+
+    def abandon(self, error: FencepostError) -> list[Command]:
+        """The core ends; whoever waits for something hears so."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.batch import Batch
-from producer.core.errors import DeliveryFatal, DeliveryTimeout, Persisted, plain
+from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, Persisted, plain
 from producer.core.events import Command, Pack, Settle
 from producer.core.gate import Gate
 from producer.core.settings import Settings
@@ -177,6 +177,15 @@ class Lane:
         if self.window.wants_answer() and not self.asking:
             times.append(self.query_not_before_ms)
         return min((time for time in times if time > now_ms), default=NEVER)
+
+    def drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
+        """Fail what is not on its way; what is keeps its place until it is answered."""
+        self.window.drop(kind, reason)
+        commands = self.publish()
+        while self.queue.batches and all(slot.published for slot in self.window.slots):
+            failure = kind(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
+            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
+        return commands
 
     def fail_all(self, reason: str) -> list[Command]:
         """Nothing will be sent any more: fail everything, keeping the truth about what was sent."""

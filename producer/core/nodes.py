@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from producer.core.cluster import Address
 from producer.core.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
-from producer.core.events import Command, Connect, Die, Disconnect
+from producer.core.events import NO_FEATURES, Command, Connect, Die, Disconnect, Features
 from producer.core.settings import MetadataRecovery, Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
@@ -84,9 +84,9 @@ class Node(Struct):
         span = self.versions.get(api)
         return min(span[1], most) if span is not None and span[0] <= most and span[1] >= least else None
 
-    def produce_version(self) -> int | None:
+    def produce_version(self, allowed: range = PRODUCE_VERSIONS) -> int | None:
         """The version of Produce to use, or None: see `unusable`."""
-        return self.version(Api.PRODUCE, PRODUCE_VERSIONS[-1], least=self.produce_least)
+        return self.version(Api.PRODUCE, allowed[-1], least=max(self.produce_least, allowed[0]))
 
     def too_old(self) -> bool:
         """Whether the broker says that it takes nothing but formats from before Kafka 0.11, or no zstd where that is what it would get."""
@@ -108,7 +108,8 @@ class Node(Struct):
 
 
 class Nodes:
-    """All of them, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `recovery` allows it."""
+    """All of them, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `recovery` allows it.
+    `features`: the newest that a broker told of."""
 
     def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
         self._settings = settings
@@ -118,6 +119,7 @@ class Nodes:
         # Never later than the first thing that `upkeep` has to do. What it waits for seldom happens, so it is not looked for each time.
         self._due_ms = NEVER
         self.bootstrapping = True
+        self.features = NO_FEATURES
 
     def __iter__(self) -> Iterator[Node]:
         return iter(list(self._nodes.values()))
@@ -181,11 +183,15 @@ class Nodes:
         node.state = LinkState.CLOSING
         return [Disconnect(node.node_id, reason)]
 
-    def connected(self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float) -> list[Command]:
+    def connected(
+        self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float, *, features: Features = NO_FEATURES
+    ) -> list[Command]:
         """The link is up. A broker that is too old is the end, and is so before anything else that it lacks can be complained of."""
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
         node.versions = versions
+        if features.epoch >= self.features.epoch:
+            self.features = features
         if self._settings.compression_type is Codec.ZSTD:
             node.produce_least = PRODUCE_VERSION_WITH_ZSTD
         node.failures = 0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from producer.core.errors import Fatal, FencepostError
+from producer.core.errors import Fatal
 from producer.core.events import Command, Die, Send
-from producer.core.nodes import Nodes, backoff_ms
+from producer.core.nodes import Nodes, Request, backoff_ms
 from producer.core.settings import Settings
 from producer.core.verdict import Verdict, judge
 from producer.wire.codes import Api, error_name
@@ -66,22 +66,22 @@ class Registrar:
         message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
         return [*commands, Send(node.node_id, request.request_id, Api.INIT_PRODUCER_ID, version, message)]
 
-    def answered(self, answer: InitProducerIdResponse, now_ms: float) -> FencepostError | None:
-        """Take an answer; returns the error that ends the producer, if it does."""
+    def answered(self, request: Request, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
+        """Take an answer."""
         self._asked = False
         row = judge(Api.INIT_PRODUCER_ID, answer.error_code)
         if row.verdict is Verdict.DONE:
             self.identity = (answer.producer_id, answer.producer_epoch)
             self._wanted = False
             self._attempts = 0
-            return None
+            return []
         if row.verdict is Verdict.RETRY:
             self.trouble = f"InitProducerId was answered with {error_name(answer.error_code)}"
             self._again(now_ms)
-            return None
-        return Fatal(f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}")
+            return []
+        return [Die(Fatal(f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}"))]
 
-    def lost(self, now_ms: float) -> None:
+    def lost(self, request: Request, now_ms: float) -> None:
         """The request died with its link."""
         self._asked = False
         self._again(now_ms)

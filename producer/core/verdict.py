@@ -84,6 +84,7 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: _row(Verdict.DONE, "already in the log, offset unknown (older brokers)", Landed.YES),
     ErrorCode.INVALID_PRODUCER_EPOCH: _row(Verdict.HEAL, "the partition has seen a newer epoch of this producer id"),
     ErrorCode.INVALID_TXN_STATE: _row(Verdict.FAIL, "a transaction of this producer id is in the way"),
+    ErrorCode.CONCURRENT_TRANSACTIONS: _row(Verdict.RETRY, "the transaction before this one is still being completed"),
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: _row(Verdict.FATAL, "the transactional id belongs to another producer id"),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _row(
         Verdict.FATAL, "no permission on the transactional id: grant this client WRITE on it"

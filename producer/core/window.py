@@ -260,6 +260,26 @@ class Window:
                 self.next_sequence = slot.next_sequence
         self._calm()
 
+    def spoil(self) -> None:
+        """The sequence is broken and the epoch is not this partition's to bump: everything that is left here fails."""
+        self.drop(RecordRefused, "the partition's sequence is broken, and a transaction cannot go on under another epoch")
+        self._calm()
+
+    def drop(self, kind: type[DeliveryError], reason: str) -> None:
+        """Fail what waits to be sent, or to be sent again. Its sequences are gone, so nothing new leaves under this identity."""
+        for slot in self.slots:
+            if slot.state is State.WAITING:
+                if not slot.decided:
+                    slot.fail(kind, reason)
+                slot.state = State.FAILED
+                self.healing = True
+
+    def begin(self, identity: tuple[int, int]) -> None:
+        """Take the identity of the next transaction; nothing is left of the one before."""
+        assert not self.slots, "an identity never changes under a batch"
+        self._hole = self.recovering = False
+        self.adopt(identity)
+
     def emigrate(self) -> None:
         """From here on another cluster's log is written. What may be in this one's fails, as nobody there can be asked; the rest is
         stamped anew. No request is on its way: every link was given up."""

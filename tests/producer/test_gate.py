@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from producer.core.events import GateOpened
+from collections.abc import Sequence
+
+from producer.core.errors import Persisted, RecordRefused
+from producer.core.events import Command, GateOpened, Settle
+from producer.core.gate import OpenGate
 from producer.wire import ErrorCode
-from tests.producer.desk import Desk
+from tests.producer.desk import PID, Desk
 
 
-class Door:
-    """A gate that is opened partition by partition, and remembers what went through."""
+class Door(OpenGate):
+    """A gate that is opened partition by partition, and remembers what went through, and what it was told after each round."""
 
     def __init__(self, transactional_id: str | None = None) -> None:
         self.transactional_id = transactional_id
         self.closed: set[int] = set()
         self.written: list[int] = []
+        self.failed: list[Settle] = []
+        self.quiet: list[bool] = []
 
     def may_leave(self, topic: str, partition: int) -> bool:
         return partition not in self.closed
 
     def wrote(self, topic: str, partition: int) -> None:
         self.written.append(partition)
+
+    def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
+        self.failed += [command for command in commands if isinstance(command, Settle) and command.failure is not None]
+        self.quiet.append(quiet)
 
 
 def test_nothing_fresh_leaves_through_a_closed_gate() -> None:
@@ -79,13 +89,82 @@ def test_a_split_stays_in_its_transaction() -> None:
     assert piece.header.is_transactional
 
 
-def test_a_rewrite_stays_in_its_transaction() -> None:
-    """A batch that gets another epoch's stamp keeps the transactional bit."""
-    desk = Desk(gate=Door("tx")).introduce()
-    desk.send(b"bad", b"good")
+def test_a_transaction_has_no_epoch_of_one_partition() -> None:
+    """A refused batch takes those behind it along: in a transaction no partition bumps the epoch, so nothing is rewritten, and nothing new
+    leaves the partition."""
+    door = Door("tx")
+    desk = Desk(gate=door).introduce()
+    bad, good = desk.send(b"bad", b"good")
     first, second = desk.produces()
     desk.refuse(first, ErrorCode.INVALID_RECORD)
     desk.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     desk.advance(50)
-    (again,) = desk.produces()
-    assert again.header.is_transactional
+    desk.send(b"late")
+    desk.advance(50)
+    assert desk.produces() == []
+    assert isinstance(bad.exception(0), RecordRefused)
+    failure = good.exception(0)
+    assert isinstance(failure, RecordRefused)
+    assert failure.persisted is Persisted.NO
+    assert len(door.failed) == 2
+    assert not door.quiet[-1]
+
+
+def test_the_next_transactions_epoch_is_every_partitions() -> None:
+    """Once the office has another identity, each partition takes it as soon as nothing of it is under way, and counts from 0."""
+    desk = Desk(partitions=2, gate=Door("tx")).introduce()
+    desk.core.registrar.identity = (PID, 1)  # type: ignore[attr-defined] # the registrar that stands in for a coordinator here
+    desk.send(b"x", partition=0)
+    desk.send(b"y", partition=1)
+    assert sorted(flight.stamp for flight in desk.produces()) == [(PID, 1, 0), (PID, 1, 0)]
+
+
+def test_an_epoch_never_changes_under_a_batch() -> None:
+    """While a batch is on its way its partition keeps the identity, and so does what follows the batch."""
+    desk = Desk(gate=Door("tx")).introduce()
+    desk.send(b"0")
+    desk.core.registrar.identity = (PID, 1)  # type: ignore[attr-defined] # as above
+    desk.send(b"1")
+    assert [flight.stamp for flight in desk.produces()] == [(PID, 0, 1), (PID, 0, 2)]
+
+
+def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
+    """Once the gate says that everything is lost, what is queued or waits for a retry fails at once, and what is in flight when it is
+    answered; then it is quiet."""
+    door = Door("tx")
+    desk = Desk(partitions=2, gate=door).introduce()
+    door.closed = {1}
+    flying, queued = desk.send(b"0") + desk.send(b"1", partition=1)
+    door.doom = (RecordRefused, "given up")
+    desk.happen(GateOpened())
+    assert queued.done()
+    assert not flying.done()
+    assert not door.quiet[-1]
+    desk.ack(desk.produces()[0])
+    assert flying.exception(0) is None
+    assert door.quiet[-1]
+    assert [str(each.failure) for each in door.failed] == ["t-1: given up; attempts=0, persisted=NO"]
+
+
+def test_a_doomed_retry_is_not_made() -> None:
+    """A batch whose reply was lost is not sent again, and says that it may be in the log."""
+    door = Door("tx")
+    desk = Desk(gate=door).introduce()
+    (future,) = desk.send(b"0")
+    door.doom = (RecordRefused, "given up")
+    desk.lose(1)
+    desk.advance(1_000)
+    assert desk.produces() == []
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.MAYBE
+    assert door.quiet[-1]
+
+
+def test_the_gate_chooses_among_the_versions_of_produce() -> None:
+    """Version 12 is a promise about transactions, so the gate has a say in which is sent."""
+    door = Door("tx")
+    door.produce_versions = range(3, 12)
+    desk = Desk(gate=door).introduce()
+    desk.send(b"0")
+    assert desk.produces()[0].command.version == 11
