@@ -18,6 +18,7 @@ from producer.core.batch import RecordFuture, Shared
 from producer.core.cluster import Address, Change
 from producer.core.core import Core
 from producer.core.events import (
+    NO_FEATURES,
     Announce,
     Appended,
     Command,
@@ -28,13 +29,14 @@ from producer.core.events import (
     Event,
     LinkLost,
     Replied,
+    Return,
     Send,
     Settle,
     Ticked,
     TopicWanted,
     Written,
 )
-from producer.core.gate import Gate
+from producer.core.gate import Gate, Transactions
 from producer.core.settings import Settings
 from producer.wire import (
     REQUESTS,
@@ -112,6 +114,7 @@ class Desk:
         first_sequence: int = 0,
         first_epoch: int = 0,
         gate: Gate | None = None,
+        transactions: Transactions | None = None,
         **settings: Any,
     ) -> None:
         defaults: dict[str, Any] = {"batch_size": 0, "linger_ms": 0.0, "retry_backoff_ms": 10.0, "retry_backoff_max_ms": 10.0}
@@ -137,7 +140,10 @@ class Desk:
         self.accumulator = Accumulator(
             batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
         )
-        self.core = Core(self.settings, self.accumulator, bootstrap=[Address("b", 1)], draw=lambda: 0.5, gate=gate)
+        self.features = NO_FEATURES
+        self.core = Core(
+            self.settings, self.accumulator, bootstrap=[Address("b", 1)], draw=lambda: 0.5, gate=gate, transactions=transactions
+        )
         self._first_sequence = first_sequence
 
     # -- the caller's part -------------------------------------------------------------------------------------------
@@ -251,7 +257,9 @@ class Desk:
                 self.connects.append((self.now, command))
                 if command.node in self.mute:
                     return []
-                return [LinkLost(command.node, "refused") if command.node in self.down else Connected(command.node, VERSIONS)]
+                return [
+                    LinkLost(command.node, "refused") if command.node in self.down else Connected(command.node, VERSIONS, self.features)
+                ]
             case Disconnect():
                 self.disconnects.append(command)
                 self.open = [flight for flight in self.open if flight.node != command.node]
@@ -262,6 +270,8 @@ class Desk:
                 self.settled.append(command)
             case Announce():
                 self._announce(command)
+            case Return():
+                command.call.finish(command.error)
             case Die():
                 self.dead = command
                 self.accumulator.refusal = command.error

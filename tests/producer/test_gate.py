@@ -107,7 +107,7 @@ def test_a_transaction_has_no_epoch_of_one_partition() -> None:
     assert isinstance(failure, RecordRefused)
     assert failure.persisted is Persisted.NO
     assert len(door.failed) == 2
-    assert not door.quiet[-1]
+    assert not door.quiet.pop()
 
 
 def test_the_next_transactions_epoch_is_every_partitions() -> None:
@@ -139,10 +139,10 @@ def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
     desk.happen(GateOpened())
     assert queued.done()
     assert not flying.done()
-    assert not door.quiet[-1]
+    assert not door.quiet.pop()
     desk.ack(desk.produces()[0])
     assert flying.exception(0) is None
-    assert door.quiet[-1]
+    assert door.quiet.pop()
     assert [str(each.failure) for each in door.failed] == ["t-1: given up; attempts=0, persisted=NO"]
 
 
@@ -158,7 +158,7 @@ def test_a_doomed_retry_is_not_made() -> None:
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
-    assert door.quiet[-1]
+    assert door.quiet.pop()
 
 
 def test_the_gate_chooses_among_the_versions_of_produce() -> None:

@@ -1,0 +1,98 @@
+"""The desk with a coordinator on it: a test makes a user's calls, and answers what the manager asks, one request at a time.
+
+FindCoordinator is answered at once, with node 1; everything else waits in the desk's `open` for the test.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from producer.core.events import Called, Features
+from producer.wire import Api, InitProducerIdResponse
+from producer.wire.message import Message
+from producer.wire.messages import FindCoordinatorResponse
+from producer.wire.messages.add_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from producer.wire.messages.coordinator import Coordinator
+from producer.wire.messages.end_txn import EndTxnResponse
+from tests.producer.desk import PID, Desk, Flight
+from txn.calls import Call
+from txn.machine import Event, State
+from txn.manager import FEATURE, Manager
+
+CALL_MS = 10_000.0
+
+
+class Counter(Desk):
+    """See the module. `version`: the cluster's transaction.version."""
+
+    def __init__(self, *, version: int = 2, partitions: int = 1, **settings: Any) -> None:
+        self.manager = Manager("tx", timeout_ms=60_000)
+        super().__init__(partitions=partitions, transactions=self.manager, **settings)
+        self.features = Features(1, {FEATURE: version})
+        self.auto = {Api.METADATA, Api.FIND_COORDINATOR}
+
+    # -- the user's part ---------------------------------------------------------------------------------------------
+
+    def call(self, event: Event, *, number: int = 0, within_ms: float = CALL_MS) -> Call:
+        """Make a call; it is not waited for."""
+        call = Call(event, deadline_ms=self.now + within_ms, number=number)
+        self.happen(Called(call))
+        return call
+
+    def begin(self) -> Counter:
+        """In a transaction, with an identity of epoch 0 where there was none."""
+        self.learn()
+        call = self.call(Event.BEGIN)
+        if not call.outcome.done():
+            self.identify()
+        assert call.outcome.result(0) > 0
+        return self
+
+    # -- the coordinator's part --------------------------------------------------------------------------------------
+
+    def asked(self, api: Api) -> Flight:
+        """The only request of that kind without an answer."""
+        (flight,) = [flight for flight in self.open if flight.api is api]
+        return flight
+
+    def silent(self) -> bool:
+        """Whether nothing waits for an answer."""
+        return not self.open
+
+    def identify(self, *, epoch: int = 0, code: int = 0) -> None:
+        self.reply(self.asked(Api.INIT_PRODUCER_ID), InitProducerIdResponse(error_code=code, producer_id=PID, producer_epoch=epoch))
+
+    def add(self, code: int = 0) -> None:
+        """Answer an AddPartitionsToTxn, for every partition that it names."""
+        flight = self.asked(Api.ADD_PARTITIONS_TO_TXN)
+        results = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=int(code)) for index in topic.partitions
+                ],
+            )
+            for topic in flight.message.v3_and_below_topics
+        ]
+        self.reply(flight, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    def end(self, code: int = 0, *, epoch: int | None = None) -> None:
+        """Answer an EndTxn; in version 2 with the next epoch."""
+        flight = self.asked(Api.END_TXN)
+        answer = EndTxnResponse(error_code=int(code))
+        if not code and flight.command.version >= 5:
+            answer = EndTxnResponse(producer_id=PID, producer_epoch=flight.message.producer_epoch + 1 if epoch is None else epoch)
+        self.reply(flight, answer)
+
+    def answer_to(self, command: Any) -> Message:
+        if command.api is Api.FIND_COORDINATOR:
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="tx", node_id=1, host="b", port=1)])
+        return super().answer_to(command)
+
+    @property
+    def state(self) -> State:
+        return self.manager.machine.state

@@ -1,0 +1,331 @@
+"""The transaction manager, one answer at a time: what it asks, when, and what its callers are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producer.core.errors import Fenced
+from producer.core.events import Features
+from producer.wire import Api, ErrorCode
+from tests.producer.desk import PID
+from tests.txn.counter import Counter
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
+from txn.machine import Event, IllegalCall, State
+from txn.manager import FEATURE
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+
+
+def wrote(version: int, **settings: Any) -> Counter:
+    """A transaction with one record that is acknowledged."""
+    counter = Counter(version=version, **settings).begin()
+    counter.send(b"row")
+    if version < 2:
+        counter.add()
+    counter.ack(counter.produces()[0])
+    return counter
+
+
+def test_version_2_writes_at_once_and_takes_the_next_epoch_from_the_end() -> None:
+    """Nothing is added by hand; the epoch of the EndTxn answer is the next transaction's, with sequences from 0."""
+    counter = wrote(2)
+    commit = counter.call(Event.COMMIT)
+    end = counter.asked(Api.END_TXN)
+    assert (end.command.version, end.message.producer_epoch, end.message.committed) == (5, 0, True)
+    counter.end()
+    assert commit.outcome.result(0) == 0
+    counter.begin()
+    counter.send(b"next")
+    assert counter.produces()[0].stamp == (PID, 1, 0)
+    assert counter.produces()[0].command.version == 12 + 1
+
+
+def test_version_1_adds_a_partition_before_its_first_batch() -> None:
+    """The batch waits for the answer; the epoch stays, and sequences go on."""
+    counter = Counter(version=1).begin()
+    counter.send(b"row")
+    assert counter.produces() == []
+    counter.add(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert counter.produces() == []
+    counter.advance(30)
+    counter.add()
+    assert counter.produces()[0].command.version == 11
+    counter.ack(counter.produces()[0])
+    counter.call(Event.COMMIT)
+    assert counter.asked(Api.END_TXN).command.version == 4
+    counter.end()
+    counter.begin()
+    counter.send(b"next")
+    counter.add()
+    assert counter.produces()[0].stamp == (PID, 0, 1)
+
+
+def test_concurrent_transactions_are_waited_for_20_ms() -> None:
+    """The one before is completed within milliseconds, so its end is asked for soon; then ever later."""
+    counter = wrote(2, retry_backoff_max_ms=1_000.0)
+    counter.call(Event.COMMIT)
+    for wait_ms in (20, 40):
+        counter.end(ErrorCode.CONCURRENT_TRANSACTIONS)
+        counter.advance(wait_ms - 1)
+        assert counter.silent()
+        counter.advance(2)
+    counter.end()
+    assert counter.state is State.READY
+
+
+@BOTH
+@pytest.mark.parametrize("end", [Event.COMMIT, Event.ABORT])
+def test_nothing_was_written_so_nothing_is_ended(version: int, end: Event) -> None:
+    """A transaction without a record sends no EndTxn, whichever way it ends."""
+    counter = Counter(version=version).begin()
+    counter.call(end).outcome.result(0)
+    assert counter.silent()
+    assert counter.state is State.READY
+
+
+@BOTH
+def test_a_failure_that_nobody_looked_at(version: int) -> None:
+    """The commit is refused before it is even asked for, with the first failure, and only an abort is left; it is sent although nothing
+    of the transaction is in a log."""
+    counter = Counter(version=version).begin()
+    counter.send(b"bad")
+    if version < 2:
+        counter.add()
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    commit = counter.call(Event.COMMIT)
+    failure = commit.outcome.exception(0)
+    assert isinstance(failure, MustAbort)
+    assert failure.cause is not None
+    assert failure.cause.code == ErrorCode.INVALID_RECORD
+    abort = counter.call(Event.ABORT)
+    assert not counter.asked(Api.END_TXN).message.committed
+    counter.end()
+    assert abort.outcome.result(0) == 0
+
+
+def test_a_failure_while_the_commit_waits() -> None:
+    """What fails after the commit was asked for fails the commit, and no EndTxn is sent."""
+    counter = Counter().begin()
+    counter.send(b"good", b"bad")
+    commit = counter.call(Event.COMMIT)
+    counter.ack(counter.produces()[0])
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    assert isinstance(commit.outcome.exception(0), MustAbort)
+    assert counter.silent()
+    assert counter.state is State.SPOILED
+
+
+def test_a_failure_dooms_what_waits_behind_it() -> None:
+    """Records that have not been sent fail as soon as the transaction can only be aborted, without any call."""
+    counter = Counter(partitions=2, max_in_flight=1).begin()
+    counter.leaders[1] = (2, 0)
+    (bad,) = counter.send(b"bad")
+    (queued,) = counter.send(b"queued")
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    counter.advance(0)
+    assert bad.done()
+    assert isinstance(queued.exception(0), DeliveryAborted)
+
+
+def test_version_1_takes_a_new_epoch_after_a_broken_sequence() -> None:
+    """Where a batch failed, the abort is followed by InitProducerId with the identity so far (KIP-360), never earlier, and the next begin
+    waits for it; sequences begin at 0."""
+    counter = Counter(version=1).begin()
+    counter.send(b"bad")
+    counter.add()
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    abort = counter.call(Event.ABORT)
+    assert [flight.api for flight in counter.open] == [Api.END_TXN]
+    counter.end()
+    assert abort.outcome.result(0) == 0
+    begin = counter.call(Event.BEGIN)
+    assert not begin.outcome.done()
+    asked = counter.asked(Api.INIT_PRODUCER_ID).message
+    assert (asked.producer_id, asked.producer_epoch) == (PID, 0)
+    counter.identify(epoch=1)
+    assert begin.outcome.result(0) == 2
+    counter.send(b"next")
+    counter.add()
+    assert counter.produces()[0].stamp == (PID, 1, 0)
+
+
+def test_a_version_1_commit_that_was_sent_twice_cannot_end_the_next_transaction() -> None:
+    """An EndTxn whose reply was lost may still be under way when the retry is answered: the epoch is replaced before anything new begins,
+    so that it is refused then."""
+    counter = wrote(1)
+    commit = counter.call(Event.COMMIT)
+    counter.lose(1)
+    counter.advance(200)
+    counter.end()
+    assert commit.outcome.result(0) == 0
+    assert counter.state is State.RENEWING
+    counter.identify(epoch=1)
+    counter.begin()
+    assert counter.manager.identity == (PID, 1)
+
+
+def test_a_cluster_that_goes_over_to_version_2() -> None:
+    """The transaction ends as it began; then the epoch is renewed and the next one is of version 2."""
+    counter = wrote(1)
+    counter.core.nodes.features = Features(2, {FEATURE: 2})
+    counter.call(Event.COMMIT)
+    assert counter.asked(Api.END_TXN).command.version == 4
+    counter.end()
+    counter.identify(epoch=1)
+    counter.begin()
+    counter.send(b"next")
+    assert counter.produces()[0].command.version >= 12
+
+
+def test_the_coordinator_gives_another_producer_id() -> None:
+    """At the end of the epochs an EndTxn answers with a new producer id, which the next transaction has."""
+    counter = wrote(2)
+    counter.call(Event.COMMIT)
+    counter.end(epoch=0)
+    assert counter.manager.identity == (PID, 0)
+    counter.begin()
+    assert counter.state is State.OPEN
+
+
+def test_a_lost_reply_is_asked_for_again_until_the_deadline() -> None:
+    """The same EndTxn is sent again and again; at the deadline the outcome is unknown, later the same call learns it."""
+    counter = wrote(2)
+    commit = counter.call(Event.COMMIT, number=1, within_ms=1_000)
+    for _ in range(3):
+        assert counter.asked(Api.END_TXN).message.producer_epoch == 0
+        counter.lose(1)
+        counter.advance(200)
+    counter.advance(1_000)
+    assert isinstance(commit.outcome.exception(0), CommitOutcomeUnknown)
+    assert isinstance(counter.call(Event.ABORT).outcome.exception(0), IllegalCall)
+    again = counter.call(Event.COMMIT, number=1)
+    counter.end()
+    assert again.outcome.result(0) == 1
+
+
+def test_the_outcome_is_kept_for_who_comes_back() -> None:
+    """A commit that was answered after its caller had left is told to the call that is made again; an abort then is refused."""
+    counter = wrote(2)
+    late = counter.call(Event.COMMIT, number=1, within_ms=10)
+    counter.advance(20)
+    assert isinstance(late.outcome.exception(0), CommitOutcomeUnknown)
+    counter.end()
+    assert counter.call(Event.COMMIT, number=1).outcome.result(0) == 1
+    assert isinstance(counter.call(Event.ABORT, number=1).outcome.exception(0), IllegalCall)
+
+
+def test_records_that_do_not_arrive() -> None:
+    """A commit whose records are still on their way has decided nothing at its deadline: an abort is as good as another commit."""
+    counter = Counter().begin()
+    counter.send(b"row")
+    commit = counter.call(Event.COMMIT, within_ms=50)
+    counter.advance(60)
+    assert isinstance(commit.outcome.exception(0), TransactionTimeout)
+    abort = counter.call(Event.ABORT)
+    counter.ack(counter.produces()[0])
+    counter.end()
+    assert abort.outcome.result(0) == 0
+
+
+def test_a_commit_answered_as_fenced() -> None:
+    """Refused at its first attempt it did not happen, and the producer is at its end."""
+    counter = wrote(2)
+    commit = counter.call(Event.COMMIT)
+    counter.end(ErrorCode.PRODUCER_FENCED)
+    assert isinstance(commit.outcome.exception(0), Fenced)
+    assert counter.dead is not None
+    assert isinstance(counter.call(Event.BEGIN).outcome.exception(0), Fenced)
+
+
+def test_a_commit_answered_as_fenced_after_a_lost_reply() -> None:
+    """The first attempt may have committed before the other producer came: nobody can tell."""
+    counter = wrote(2)
+    commit = counter.call(Event.COMMIT)
+    counter.lose(1)
+    counter.advance(200)
+    counter.end(ErrorCode.PRODUCER_FENCED)
+    assert isinstance(commit.outcome.exception(0), CommitOutcomeUnknown)
+
+
+def test_the_coordinator_aborted_by_its_timeout() -> None:
+    """A commit that the coordinator has no transaction for is refused as one that must be aborted, and the abort brings the next epoch."""
+    counter = wrote(2)
+    commit = counter.call(Event.COMMIT)
+    counter.end(ErrorCode.INVALID_TXN_STATE)
+    assert isinstance(commit.outcome.exception(0), MustAbort)
+    abort = counter.call(Event.ABORT)
+    counter.end()
+    assert abort.outcome.result(0) == 0
+    assert counter.manager.identity == (PID, 1)
+
+
+def test_an_abort_waits_for_what_is_on_its_way_and_for_nothing_else() -> None:
+    """The batch in flight is answered before EndTxn is sent; the one behind it fails at once after."""
+    counter = Counter(max_in_flight=1).begin()
+    flying, queued = counter.send(b"flying", b"queued")
+    counter.call(Event.ABORT)
+    assert [flight.api for flight in counter.open] == [Api.PRODUCE]
+    counter.ack(counter.produces()[0])
+    assert flying.exception(0) is None
+    assert isinstance(queued.exception(0), DeliveryAborted)
+    counter.end()
+    assert counter.state is State.READY
+
+
+def test_a_partition_that_may_not_be_written() -> None:
+    """Version 1: what the coordinator refuses for good spoils the transaction; the record fails with it."""
+    counter = Counter(version=1).begin()
+    (future,) = counter.send(b"row")
+    counter.add(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert isinstance(future.exception(0), DeliveryAborted)
+    assert isinstance(counter.call(Event.COMMIT).outcome.exception(0), MustAbort)
+    counter.call(Event.ABORT)
+    counter.end()
+    assert counter.state is State.READY
+
+
+def test_an_id_that_may_not_be_used() -> None:
+    """The error names the permission."""
+    counter = Counter()
+    counter.learn()
+    begin = counter.call(Event.BEGIN)
+    counter.identify(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failure = begin.outcome.exception(0)
+    assert isinstance(failure, NotPermitted)
+    assert "WRITE on the transactional id" in str(failure)
+
+
+def test_the_coordinator_moves() -> None:
+    """NOT_COORDINATOR, and a connection that cannot be made, lead to another FindCoordinator."""
+    counter = wrote(2)
+    counter.call(Event.COMMIT)
+    counter.auto = {Api.METADATA}
+    counter.end(ErrorCode.NOT_COORDINATOR)
+    counter.advance(20)
+    counter.reply(counter.asked(Api.FIND_COORDINATOR), counter.answer_to(counter.asked(Api.FIND_COORDINATOR).command))
+    counter.end()
+    assert counter.state is State.READY
+
+
+def test_two_commits_of_one_transaction() -> None:
+    """Both calls hear of the one outcome; a stale number is refused."""
+    counter = wrote(2)
+    first, second = counter.call(Event.COMMIT, number=1), counter.call(Event.COMMIT, number=1)
+    counter.end()
+    assert first.outcome.result(0) == second.outcome.result(0) == 1
+    counter.begin()
+    assert isinstance(counter.call(Event.COMMIT, number=1).outcome.exception(0), IllegalCall)
+    assert counter.state is State.OPEN
+
+
+def test_a_begin_that_nobody_waits_for_any_more_opens_nothing() -> None:
+    """At its deadline a begin is over, and what comes later finds no transaction open."""
+    counter = Counter()
+    counter.learn()
+    begin = counter.call(Event.BEGIN, within_ms=50)
+    counter.advance(60)
+    assert isinstance(begin.outcome.exception(0), TransactionTimeout)
+    counter.identify()
+    assert counter.state is State.READY

@@ -1,0 +1,349 @@
+"""The transaction manager: the machine's actions as requests to the coordinator, and the gate that the sender asks.
+
+Events and the time in, commands out; all of it on the sender's thread. With transaction version 1 a partition is added before its first
+batch leaves; with version 2 (KIP-890) the partition's leader adds it, and every end brings the next epoch. Which of them it is, is decided
+with the identity and after each end, so that a transaction ends as it began.
+
+It sends no InitProducerId inside a transaction, no EndTxn where nothing was written, and none that commits after anything failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from producer.core.cluster import ClusterView
+from producer.core.errors import DeliveryError, Fatal, FencepostError, again
+from producer.core.events import Command, Die, Return, Settle
+from producer.core.nodes import PRODUCE_VERSIONS, Node, Nodes, Request
+from producer.core.settings import Settings
+from producer.wire.codes import Api, api_name
+from producer.wire.message import Message
+from producer.wire.messages import (
+    FindCoordinatorResponse,
+    InitProducerIdResponse,
+)
+from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
+from producer.wire.messages.end_txn import EndTxnResponse
+from txn.calls import Call
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, Row, Step, TransactionTimeout, judge, refusal
+from txn.line import Line
+from txn.machine import Action, Event, IllegalCall, Machine, State
+from txn.requests import ADD_VERSIONS, END_VERSIONS, LEAVES, add_request, end_request, init_request, init_versions
+
+log = logging.getLogger("fencepost.txn")
+
+FEATURE: Final = "transaction.version"
+SERVED: Final = {State.OPEN, State.FLUSHING}
+FAILING: Final = {State.OPEN, State.FLUSHING, State.SPOILED, State.ABORTING}
+
+
+class Manager:
+    """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction."""
+
+    def __init__(self, transactional_id: str, *, timeout_ms: int) -> None:
+        self.machine = Machine()
+        self.transactional_id: str | None = transactional_id
+        self.produce_versions = PRODUCE_VERSIONS
+        self.doom: tuple[type[DeliveryError], str] | None = None
+        self.trouble = "nobody could be asked for one yet"
+        self.identity: tuple[int, int] | None = None
+        self.version2 = False
+        self.spoilt: MustAbort | None = None
+        self._id: Final = transactional_id
+        self._timeout_ms = timeout_ms
+        self._number = 0
+        self._ended = (0, False)
+        self._calls: list[Call] = []
+        self._out: list[Command] = []
+        self._wanted: dict[tuple[str, int], None] = {}
+        self._added: set[tuple[str, int]] = set()
+        self._wrote = False
+        self._broken = False
+        self._doubtful = False
+        self._quiet = True
+        self._look_again = False
+        self._death: FencepostError | None = None
+
+    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+        self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
+        self._nodes = nodes
+
+    # -- the gate ----------------------------------------------------------------------------------------------------
+
+    def may_leave(self, topic: str, partition: int) -> bool:
+        if self.machine.state not in SERVED:
+            return False
+        if self.version2 or (topic, partition) in self._added:
+            return True
+        self._wanted[topic, partition] = None
+        return False
+
+    def wrote(self, topic: str, partition: int) -> None:
+        self._wrote = True
+
+    def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._look_again = False
+        failures = [command.failure for command in commands if isinstance(command, Settle) and command.failure is not None]
+        self._broken = self._broken or any(failure.attempts for failure in failures)
+        if failures and self.machine.state in FAILING:
+            self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
+
+    # -- the office --------------------------------------------------------------------------------------------------
+
+    def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
+        return self.identity
+
+    def forget(self) -> None:
+        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which knows nothing of this transactional id")))
+
+    def advance(self, now_ms: float) -> list[Command]:
+        commands, self._out = self._out, []
+        commands += self._expire(now_ms)
+        ask = self._errand()
+        if ask is not None:
+            node, more = self._line.ready(now_ms)
+            commands += more
+            if node is not None:
+                commands += ask(node, now_ms)
+        commands += self._out
+        self._out = []
+        return commands
+
+    def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
+        self._line.answered()
+        if self._death is not None:
+            return []
+        match answer:
+            case FindCoordinatorResponse():
+                row, code, commands = self._line.found(answer, now_ms)
+                return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms)]
+            case InitProducerIdResponse():
+                commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
+                return self._registered(answer, now_ms) if answer.error_code == 0 else commands
+            case AddPartitionsToTxnResponse():
+                return self._heard_of_partitions(answer, now_ms)
+            case EndTxnResponse():
+                return self._heard_of_the_end(answer, now_ms)
+        raise AssertionError(f"an answer to no request of ours: {type(answer).__name__}")
+
+    def lost(self, request: Request, now_ms: float) -> None:
+        self.trouble = "the connection to the coordinator was lost"
+        self._doubtful = self._doubtful or request.api is Api.END_TXN
+        self._line.lost(now_ms)
+
+    def next_deadline(self, now_ms: float) -> float:
+        if self._look_again:
+            return now_ms
+        times = [call.deadline_ms for call in self._calls]
+        if self._line.not_before_ms > now_ms and self._errand() is not None:
+            times.append(self._line.not_before_ms)
+        return min(times, default=float("inf"))
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def called(self, call: Call, now_ms: float) -> list[Command]:
+        if call.left:
+            return []
+        ends = call.event in (Event.COMMIT, Event.ABORT)
+        if ends and call.number and call.number != self._number:
+            return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
+        if ends and call.number and call.number == self._ended[0]:
+            return [Return(call, self._about_the_past(call))]
+        try:
+            action = self.machine.step(call.event)
+        except IllegalCall as illegal:
+            return [Return(call, illegal)]
+        match action:
+            case Action.ANSWER:
+                return [Return(call)]
+            case Action.OPEN:
+                self._begin(call)
+                return [Return(call)]
+            case Action.REFUSE:
+                return [Return(call, self._refusal())]
+            case Action.DROP:
+                self.doom = (DeliveryAborted, "its transaction was aborted")
+                late = self._answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT)
+                self._calls.append(call)
+                return late
+        self._calls.append(call)
+        return []
+
+    def abandon(self, error: FencepostError) -> list[Command]:
+        in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful)
+        self._death = self._death or error
+        self.machine.step(Event.DIED, error)
+        commands: list[Command] = []
+        if in_doubt:
+            commands += self._answer(
+                CommitOutcomeUnknown(f"the coordinator was asked to commit and did not answer; then: {error}"), Event.COMMIT
+            )
+        return [*commands, *self._answer(error, *Event)]
+
+    def _begin(self, call: Call) -> None:
+        self._number += 1
+        call.number = self._number
+        self._wrote = self._broken = self._doubtful = False
+        self._wanted.clear()
+        self._added.clear()
+
+    def _about_the_past(self, call: Call) -> IllegalCall | None:
+        """What is said of a transaction that ended while nobody waited."""
+        committed = self._ended[1]
+        if committed is (call.event is Event.COMMIT):
+            return None
+        return IllegalCall(f"{call.event.value}: the transaction has been {'committed' if committed else 'aborted'}")
+
+    def _refusal(self) -> FencepostError:
+        if self._death is not None:
+            return again(self._death)
+        assert self.spoilt is not None
+        return self.spoilt.again()
+
+    def _expire(self, now_ms: float) -> list[Command]:
+        late = [call for call in self._calls if call.deadline_ms <= now_ms]
+        self._calls = [call for call in self._calls if call.deadline_ms > now_ms]
+        return [Return(call, self._lateness(call)) for call in late]
+
+    def _lateness(self, call: Call) -> FencepostError:
+        if self.machine.state is State.COMMITTING:
+            return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({self.trouble})")
+        waits = "records are still on their way" if not self._quiet else self.trouble
+        return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
+
+    def _answer(self, error: FencepostError | None, *events: Event) -> list[Command]:
+        """Tell the calls of these kinds, each with an instance of its own."""
+        told = [call for call in self._calls if call.event in events]
+        self._calls = [call for call in self._calls if call.event not in events]
+        return [Return(call, _fresh(error)) for call in told]
+
+    # -- what is asked -----------------------------------------------------------------------------------------------
+
+    def _errand(self) -> Callable[[Node, float], list[Command]] | None:
+        """What the coordinator is to be asked now; a transaction that needs no asking ends here."""
+        state = self.machine.state
+        if state in (State.REGISTERING, State.RENEWING):
+            return self._ask_identity
+        if state in SERVED and self._wanted:
+            return self._add_partitions
+        if state is State.COMMITTING:
+            return self._end
+        if state in (State.FLUSHING, State.ABORTING) and self._quiet and self._line.request is None:
+            if self._wrote:
+                return self._end
+            self._over(committed=state is State.FLUSHING, event=Event.EMPTY)
+        return None
+
+    def _ask_identity(self, node: Node, now_ms: float) -> list[Command]:
+        renewing = self.machine.state is State.RENEWING
+        message = init_request(self._id, self._timeout_ms, self.identity if renewing else None)
+        return self._ask(node, message, init_versions(renewing=renewing), now_ms)
+
+    def _add_partitions(self, node: Node, now_ms: float) -> list[Command]:
+        assert self.identity is not None
+        self._wrote = True
+        return self._ask(node, add_request(self._id, self.identity, self._wanted), ADD_VERSIONS, now_ms)
+
+    def _end(self, node: Node, now_ms: float) -> list[Command]:
+        assert self.identity is not None
+        if self.machine.state is not State.COMMITTING:
+            self.machine.step(Event.FLUSHED)
+        committed = self.machine.state is State.COMMITTING
+        return self._ask(node, end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2], now_ms)
+
+    def _ask(self, node: Node, message: Message, versions: range, now_ms: float) -> list[Command]:
+        version = node.version(message.api, versions[-1], least=versions[0])
+        if version is None:
+            wanted = f"{versions[0]} to {versions[-1]}"
+            return [Die(NotPermitted(f"the broker at {node.address} offers none of the versions {wanted} of {api_name(message.api)}"))]
+        return self._line.send(node, message, version, now_ms)
+
+    # -- what is answered --------------------------------------------------------------------------------------------
+
+    def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
+        self.identity = (answer.producer_id, answer.producer_epoch)
+        self._choose_version()
+        self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
+        commands = self._answer(None, Event.INIT)
+        waiting, self._calls = self._calls, []
+        for call in waiting:
+            commands += self.called(call, now_ms)
+        return commands
+
+    def _heard_of_partitions(self, answer: AddPartitionsToTxnResponse, now_ms: float) -> list[Command]:
+        worst: tuple[int, Row] | None = None
+        for topic in answer.results_by_topic_v3_and_below:
+            for result in topic.results_by_partition:
+                tp = (topic.name, result.partition_index)
+                row = judge(Api.ADD_PARTITIONS_TO_TXN, result.partition_error_code)
+                if row.step is Step.DONE:
+                    self._added.add(tp)
+                    self._wanted.pop(tp, None)
+                elif worst is None or SEVERITY.index(row.step) > SEVERITY.index(worst[1].step):
+                    worst = result.partition_error_code, row
+        code, row = worst if worst is not None else (0, judge(Api.ADD_PARTITIONS_TO_TXN, 0))
+        return self._heed(Api.ADD_PARTITIONS_TO_TXN, code, row, now_ms)
+
+    def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
+        committed = self.machine.state is State.COMMITTING
+        row = judge(Api.END_TXN, answer.error_code)
+        if row.step is Step.SPOIL and not committed:
+            return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
+        commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)
+        if row.step is Step.DONE:
+            if answer.producer_id >= 0:
+                self.identity = (answer.producer_id, answer.producer_epoch)
+            # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
+            before, worn = self.version2, not self.version2 and (self._broken or self._doubtful)
+            self._choose_version()
+            self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
+        return commands
+
+    def _heed(self, api: Api, code: int, row: Row | None, now_ms: float) -> list[Command]:
+        """Do what the table says about an answer's code."""
+        row = row or judge(api, code)
+        match row.step:
+            case Step.DONE:
+                self._line.went_well()
+                return []
+            case Step.FATAL:
+                return [Die(row.kind(refusal(api, code, row)))]
+            case Step.SPOIL:
+                self._spoil(MustAbort(refusal(api, code, row)))
+                return []
+        self.trouble = refusal(api, code, row)
+        self._line.again(row.step, now_ms)
+        return []
+
+    def _over(self, *, committed: bool, event: Event) -> None:
+        """The transaction has its outcome."""
+        self.machine.step(event)
+        self._ended = (self._number, committed)
+        self.doom = self.spoilt = None
+        self._out += self._answer(None, Event.COMMIT, Event.ABORT)
+
+    def _spoil(self, error: MustAbort) -> None:
+        """The transaction can only be aborted any more."""
+        if self.machine.step(Event.SPOILED, error) is not Action.FAIL:
+            return
+        log.warning("transactional id %s: the transaction must be aborted: %s", self._id, error)
+        self.spoilt = error
+        self._look_again = True
+        self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
+        self._out += self._answer(error, Event.COMMIT)
+
+    def _choose_version(self) -> None:
+        """By what the cluster has finalized (KIP-584)."""
+        self.version2 = self._nodes.features.levels.get(FEATURE, 0) >= 2
+        self.produce_versions = LEAVES[self.version2]
+
+
+SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
+"""Which answer about one of several partitions decides."""
+
+
+def _fresh(error: FencepostError | None) -> FencepostError | None:
+    return error.again() if isinstance(error, MustAbort) else again(error) if error is not None else None
