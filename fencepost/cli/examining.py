@@ -255,7 +255,7 @@ class Examination:
 
     async def _dial(self, host: str, port: int) -> Connection | OSError:
         try:
-            link, versions = await self._dialer.open(host, port)
+            link, versions, _ = await self._dialer.open(host, port)
         except OSError as error:
             return error
         self._open.append(link)

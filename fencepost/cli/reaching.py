@@ -45,7 +45,7 @@ async def _try_each(settings: Settings) -> list[str]:
     dialer = Dialer(settings)
     for address in addresses(settings):
         try:
-            link, _ = await dialer.open(address.host, address.port)
+            link, _, _ = await dialer.open(address.host, address.port)
         except OSError as error:
             reasons.append(f"{address}: {error}")
         else:
