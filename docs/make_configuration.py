@@ -117,7 +117,11 @@ KAFKA_NAMES: Final[dict[str, str]] = {
 
 
 MISSING: Final[dict[str, tuple[str, ...]]] = {
-    "transactions are not there yet": ("transactional.id", "transaction.timeout.ms", "transaction.two.phase.commit.enable"),
+    "they are `TransactionalProducer`'s, which takes these beside all others ([transactions.md](transactions.md))": (
+        "transactional.id",
+        "transaction.timeout.ms",
+    ),
+    "a transaction that another process can finish is not there yet": ("transaction.two.phase.commit.enable",),
     "keys count unless `partitioner` is round_robin; without a key, partitions without a leader are left out and slow ones get less": (
         "partitioner.ignore.keys",
         "partitioner.adaptive.partitioning.enable",

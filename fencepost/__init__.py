@@ -67,6 +67,16 @@ if TYPE_CHECKING:
     from producer import prometheus_text as prometheus_text
     from producer.wire.codes import Api as Api
     from producer.wire.codes import ErrorCode as ErrorCode
+    from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
+    from txn import DeliveryAborted as DeliveryAborted
+    from txn import IdentityLost as IdentityLost
+    from txn import IllegalCall as IllegalCall
+    from txn import MustAbort as MustAbort
+    from txn import NotPermitted as NotPermitted
+    from txn import NoTransaction as NoTransaction
+    from txn import Transaction as Transaction
+    from txn import TransactionalProducer as TransactionalProducer
+    from txn import TransactionTimeout as TransactionTimeout
 
 _HOMES = {
     "broker_stub": (
@@ -124,6 +134,18 @@ _HOMES = {
         "prometheus_text",
     ),
     "producer.wire.codes": ("Api", "ErrorCode"),
+    "txn": (
+        "CommitOutcomeUnknown",
+        "DeliveryAborted",
+        "IdentityLost",
+        "IllegalCall",
+        "MustAbort",
+        "NoTransaction",
+        "NotPermitted",
+        "Transaction",
+        "TransactionTimeout",
+        "TransactionalProducer",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,5 +1,44 @@
-"""Transactions on top of the producer: the door, with nothing behind it yet.
+"""Transactions on top of the producer: records that are visible together or not at all.
 
-Begin, commit and abort, offsets inside a transaction and two-phase commit with tokens will be reached from here. Until they are, this
-package promises nothing: it has no name to import, so that no program can believe that it writes transactionally.
+`TransactionalProducer` and what it raises are exported here, and loaded when first asked for. Offsets inside a transaction, an asyncio
+façade and two-phase commit with tokens are not there yet.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
+    from txn.errors import DeliveryAborted as DeliveryAborted
+    from txn.errors import IdentityLost as IdentityLost
+    from txn.errors import MustAbort as MustAbort
+    from txn.errors import NotPermitted as NotPermitted
+    from txn.errors import TransactionTimeout as TransactionTimeout
+    from txn.inner import NoTransaction as NoTransaction
+    from txn.machine import IllegalCall as IllegalCall
+    from txn.producer import Transaction as Transaction
+    from txn.producer import TransactionalProducer as TransactionalProducer
+
+_HOMES = {
+    "txn.errors": ("CommitOutcomeUnknown", "DeliveryAborted", "IdentityLost", "MustAbort", "NotPermitted", "TransactionTimeout"),
+    "txn.inner": ("NoTransaction",),
+    "txn.machine": ("IllegalCall",),
+    "txn.producer": ("Transaction", "TransactionalProducer"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*_HOME_OF]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

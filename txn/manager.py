@@ -102,6 +102,8 @@ class Manager:
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
         commands += self._expire(now_ms)
+        if self._ends() and not self._wrote:
+            self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
         ask = self._errand()
         if ask is not None:
             node, more = self._line.ready(now_ms)
@@ -223,7 +225,7 @@ class Manager:
     # -- what is asked -----------------------------------------------------------------------------------------------
 
     def _errand(self) -> Callable[[Node, float], list[Command]] | None:
-        """What the coordinator is to be asked now; a transaction that needs no asking ends here."""
+        """What the coordinator is to be asked now."""
         state = self.machine.state
         if state in (State.REGISTERING, State.RENEWING):
             return self._ask_identity
@@ -231,11 +233,11 @@ class Manager:
             return self._add_partitions
         if state is State.COMMITTING:
             return self._end
-        if state in (State.FLUSHING, State.ABORTING) and self._quiet and self._line.request is None:
-            if self._wrote:
-                return self._end
-            self._over(committed=state is State.FLUSHING, event=Event.EMPTY)
-        return None
+        return self._end if self._ends() else None
+
+    def _ends(self) -> bool:
+        """Whether nothing stands between the transaction and its end."""
+        return self.machine.state in (State.FLUSHING, State.ABORTING) and self._quiet and self._line.request is None
 
     def _ask_identity(self, node: Node, now_ms: float) -> list[Command]:
         renewing = self.machine.state is State.RENEWING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,9 @@ def test_the_diagram_has_every_way() -> None:
         if state is not target and event is not Event.DIED:
             assert any(line.startswith(f"    {state.name} --> {target.name}:") and event.name.lower() in line for line in drawn)
     assert "    OPEN --> FLUSHING: commit" in drawn
+
+
+def test_the_documentation_has_this_diagram() -> None:
+    """docs/transactions.md shows the table as it is."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "transactions.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{mermaid()}```" in page

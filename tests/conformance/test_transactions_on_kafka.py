@@ -1,0 +1,262 @@
+"""Our transactions on a real Kafka, in both transaction versions, seen by confluent-kafka's consumer and fenced by its producer."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from broker_stub import FaultProxy
+from producer import Fenced, Persisted, RecordRefused
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages.end_txn import EndTxnRequest
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin
+from tests.waiting import until
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort
+from txn.machine import State
+from txn.producer import TransactionalProducer
+
+pytestmark = pytest.mark.timeout(300)
+
+WAIT_S = 60.0
+PARTITIONS = 3
+
+
+class Site(NamedTuple):
+    """A cluster, and a topic and a transactional id that nobody else uses."""
+
+    bootstrap: str
+    topic: str
+    name: str
+
+    def producer(self, bootstrap: str | None = None, **settings: Any) -> TransactionalProducer:
+        return TransactionalProducer(bootstrap_servers=bootstrap or self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
+
+    def committed(self) -> list[bytes]:
+        """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        found: list[bytes] = []
+        try:
+            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
+            left = set(range(PARTITIONS))
+            while left:
+                message = consumer.poll(WAIT_S)
+                assert message is not None, f"nothing came from partitions {left}"
+                error = message.error()
+                if error is None:
+                    found.append(message.value() or b"")
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[KafkaCluster]:
+    """A broker whose cluster runs transaction version 0: no implicit adds, no epoch with each end."""
+    require_kafka()
+    with KafkaCluster(features={"transaction.version": 0}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["tv2", "tv1"])
+def site(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Site:
+    """Both transaction versions."""
+    cluster: KafkaCluster = kafka if request.param == "tv2" else request.getfixturevalue("older")
+    site = Site(cluster.bootstrap, f"txn-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
+    Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
+    return site
+
+
+def test_a_commit_is_seen_and_an_abort_is_not(site: Site) -> None:
+    """Transactions one after the other, through every partition: readers find what was committed, and nothing else."""
+    with site.producer() as producer:
+        for turn in range(4):
+            with producer.transaction(WAIT_S) as tx:
+                for row in range(6):
+                    tx.send(site.topic, b"%d-%d" % (turn, row), partition=row % PARTITIONS)
+        with pytest.raises(ZeroDivisionError), producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"aborted", partition=0).result(WAIT_S)
+            tx.send(site.topic, b"aborted, too", partition=1)
+            raise ZeroDivisionError
+        with producer.transaction(WAIT_S):
+            pass
+        with producer.transaction(WAIT_S) as tx:
+            assert tx.send_many(site.topic, [b"last"] * 3).accepted == 3
+    rows = [b"%d-%d" % (turn, row) for turn in range(4) for row in range(6)]
+    assert site.committed() == sorted([*rows, b"last", b"last", b"last"])
+
+
+def test_the_transaction_version_is_the_clusters(site: Site, request: pytest.FixtureRequest) -> None:
+    """With version 2 every end brings the next epoch and nothing is added by hand; before, partitions are added and the epoch stays."""
+    newer = "tv2" in request.node.name
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        for _ in range(2):
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"row", partition=0)
+        said = [(exchange.api, exchange.version) for exchange in proxy.journal.requests()]
+        assert producer._manager.identity is not None
+        assert producer._manager.identity[1] == (2 if newer else 0)
+    apis = [api for api, _ in said]
+    assert (Api.ADD_PARTITIONS_TO_TXN in apis) is not newer
+    assert {version for api, version in said if api == Api.END_TXN} == ({5} if newer else {4})
+    assert all((version >= 12) is newer for api, version in said if api == Api.PRODUCE)
+
+
+def test_a_second_producer_fences_the_first(site: Site) -> None:
+    """Whoever registers later owns the id: the older one's open transaction is aborted, and its commit says that it was fenced."""
+    with site.producer() as old, site.producer() as new:
+        tx = old.begin(WAIT_S)
+        tx.send(site.topic, b"zombie", partition=0).result(WAIT_S)
+        with new.transaction(WAIT_S) as later:
+            later.send(site.topic, b"successor", partition=0)
+        with pytest.raises(Fenced):
+            tx.commit(WAIT_S)
+        with pytest.raises(Fenced):
+            old.begin(WAIT_S)
+    assert site.committed() == [b"successor"]
+
+
+def test_confluents_producer_fences_ours_and_ours_fences_it(site: Site) -> None:
+    """The id is Kafka's, not ours: both clients put each other out."""
+    theirs = confluent_kafka.Producer({"bootstrap.servers": site.bootstrap, "transactional.id": site.name})
+    with site.producer() as ours:
+        tx = ours.begin(WAIT_S)
+        tx.send(site.topic, b"ours", partition=0).result(WAIT_S)
+        theirs.init_transactions(WAIT_S)
+        theirs.begin_transaction()
+        theirs.produce(site.topic, b"theirs", partition=0)
+        theirs.flush(WAIT_S)
+        with pytest.raises(Fenced):
+            tx.commit(WAIT_S)
+    with site.producer() as ours:
+        ours.init(WAIT_S)
+        with pytest.raises(confluent_kafka.KafkaException) as refused:
+            theirs.commit_transaction(WAIT_S)
+        assert refused.value.args[0].fatal()
+        with ours.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"ours again", partition=0)
+    assert site.committed() == [b"ours again"]
+
+
+def test_a_commit_after_a_failure_that_nobody_looked_at(site: Site) -> None:
+    """The commit is refused although no future was ever looked at (kafka-python and aiokafka commit here); the next transaction, from the
+    same producer, is as good as any."""
+    with site.producer(batch_size=0, max_request_size=4_000_000) as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(site.topic, b"fine", partition=0)
+        tx.send(site.topic, bytes(2_000_000), partition=1)  # max.message.bytes is about half of that
+        tx.send(site.topic, b"fine, too", partition=1)
+        with pytest.raises(MustAbort, match="MESSAGE_TOO_LARGE") as refused:
+            tx.commit(WAIT_S)
+        assert isinstance(refused.value.cause, RecordRefused)
+        with pytest.raises(MustAbort):
+            tx.send(site.topic, b"too late")
+        with pytest.raises(MustAbort):
+            tx.commit(WAIT_S)
+        tx.abort(WAIT_S)
+        with producer.transaction(WAIT_S) as tx:
+            for partition in range(PARTITIONS):
+                tx.send(site.topic, b"next", partition=partition)
+    assert site.committed() == [b"next"] * 3
+
+
+def test_every_record_failed(site: Site) -> None:
+    """Nothing of the transaction is in a log, and yet it is aborted with the coordinator, which may have begun it."""
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        proxy.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
+        with pytest.raises(MustAbort), producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"refused", partition=0)
+        (end,) = proxy.journal.requests(Api.END_TXN)
+        assert isinstance(end.request, EndTxnRequest)
+        assert not end.request.committed
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"next", partition=0)
+    assert site.committed() == [b"next"]
+
+
+@pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN])
+def test_a_lost_reply_of_each_request(site: Site, api: Api) -> None:
+    """The request was carried out and its reply never came: it is made again and recognised, in this transaction and the next."""
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        lost = proxy.faults.on(api).after_append().times(1).disconnect()
+        for turn in range(3):
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"%d" % turn, partition=0)
+        assert lost.hits == (0 if api is Api.ADD_PARTITIONS_TO_TXN and producer._manager.version2 else 1)
+    assert site.committed() == [b"0", b"1", b"2"]
+
+
+def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
+    """While no EndTxn is answered, the commit ends at its deadline with an error of its own, which can be resolved once there are answers;
+    an abort, and another transaction, are refused until then."""
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(site.topic, b"doubtful", partition=0).result(WAIT_S)
+        lost = proxy.faults.on(Api.END_TXN).after_append().forever().disconnect()
+        with pytest.raises(CommitOutcomeUnknown) as unknown:
+            tx.commit(2.0)
+        for call in (tx.abort, producer.begin):
+            with pytest.raises(Exception, match="what can be called now: commit"):
+                call()
+        lost.remove()
+        unknown.value.resolve(WAIT_S)
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"next", partition=0)
+    assert site.committed() == [b"doubtful", b"next"]
+
+
+def test_an_abort_while_a_reply_is_held_back(site: Site) -> None:
+    """What was sent and not answered is waited for, what was not sent fails, and neither is seen."""
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap, batch_size=0, max_in_flight=1) as producer:
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"committed", partition=0)
+        held = proxy.faults.on(Api.PRODUCE).after_append().hold()
+        tx = producer.begin(WAIT_S)
+        flying = tx.send(site.topic, b"flying", partition=0)
+        queued = tx.send(site.topic, b"queued", partition=0)
+        held.wait(1, WAIT_S)
+        ending = threading.Thread(target=tx.abort, args=(WAIT_S,))
+        ending.start()
+        until(lambda: producer._manager.machine.state is State.ABORTING, "the abort begins", timeout_s=WAIT_S)
+        held.release()
+        ending.join(WAIT_S)
+        failure = queued.exception(0)
+        assert isinstance(failure, DeliveryAborted)
+        assert failure.persisted is Persisted.NO
+        assert flying.exception(0) is None
+    assert site.committed() == [b"committed"]
+
+
+def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
+    """A transaction that fails for no fault of its records is run once more, in another one."""
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        failing = proxy.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.TRANSACTION_ABORTABLE)
+        attempts = []
+
+        def work(tx: object) -> int:
+            attempts.append(tx)
+            producer.send(site.topic, b"row", partition=0)
+            return len(attempts)
+
+        assert producer.run(work, timeout=WAIT_S) == 2
+        assert failing.hits == 1
+    assert site.committed() == [b"row"]

@@ -1,0 +1,161 @@
+"""The transactional producer as callers hold it, as far as no coordinator is needed; the rest is tried on a real Kafka (conformance)."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.core.errors import ConfigError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
+from producer.wire import Api, ErrorCode
+from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from txn.inner import NoTransaction
+from txn.machine import IllegalCall
+from txn.producer import TransactionalProducer, worth_another
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "transactional_id is missing"),
+        ({"transactional_id": ""}, "transactional_id='': a text"),
+        ({"transactional.id": 7}, "transactional_id=7: a text"),
+        ({"transactional.id": "a", "transactional_id": "b"}, "transactional_id is set twice"),
+        ({"transactional_id": "a", "transaction_timeout_ms": 0}, "transaction_timeout_ms=0: a whole number of milliseconds from 1"),
+        ({"transactional_id": "a", "transaction.timeout.ms": 1.5}, "transaction_timeout_ms=1.5"),
+        ({"transactional_id": "a", "acks": 1}, "a transaction needs acks=all"),
+        ({"transactional_id": "a", "lingerms": 1}, "unknown setting 'lingerms'"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
+    """Each is refused with its name, its value and what it may be, in either spelling."""
+    with pytest.raises(ConfigError, match=words):
+        TransactionalProducer(settings, bootstrap_servers=NOWHERE)
+
+
+def test_nothing_is_sent_outside_a_transaction() -> None:
+    """A record without a transaction is refused at once, before there is any connection; so are its ends."""
+    with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
+        with pytest.raises(NoTransaction):
+            producer.send("t", b"row")
+        with pytest.raises(NoTransaction):
+            producer.transaction().send("t", b"row")
+        for call in (producer.commit, producer.abort):
+            with pytest.raises(IllegalCall, match="what can be called now: init, begin"):
+                call(5)
+
+
+def test_a_call_ends_at_its_deadline_and_can_be_made_again() -> None:
+    """Without a broker init and begin end in time, say why, and a broker that comes later is found."""
+    with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
+        for call in (producer.init, producer.begin):
+            with pytest.raises(TransactionTimeout, match="asking the coordinator for an identity"):
+                call(0.05)
+
+
+def test_a_transaction_with_nothing_in_it() -> None:
+    """It begins and ends without an EndTxn, as often as one likes; the next can be begun from another thread."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        producer.init(30)
+        for _ in range(3):
+            with producer.transaction(30):
+                pass
+        with pytest.raises(KeyError), producer.transaction(30):
+            raise KeyError
+        begun: list[object] = []
+        thread = threading.Thread(target=lambda: begun.append(producer.begin(30)))
+        thread.start()
+        thread.join(30)
+        assert begun
+        producer.abort(30)
+        assert stub.journal.requests(Api.END_TXN) == []
+
+
+def test_a_transaction_object_is_of_one_transaction() -> None:
+    """What was kept of an old transaction sends nothing into the next one, and ends it neither."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        old = producer.begin(30)
+        old.commit(30)
+        producer.begin(30)
+        with pytest.raises(NoTransaction):
+            old.send("t", b"row")
+        with pytest.raises(IllegalCall):
+            old.abort(30)
+        with pytest.raises(IllegalCall, match=r"begin: the producer is in a transaction; what can be called now: commit, abort"):
+            producer.begin(30)
+        producer.abort(30)
+
+
+def test_a_closed_producer() -> None:
+    """Every call says that it is closed; closing again does nothing, and an open transaction was given up."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a")
+        tx = producer.begin(30)
+        producer.close(30)
+        producer.close()
+        for call in (producer.begin, producer.commit, producer.init):
+            with pytest.raises(ProducerClosed):
+                call(1)
+        with pytest.raises((ProducerClosed, NoTransaction)):
+            tx.send("t", b"row")
+
+
+def test_one_commit_among_threads() -> None:
+    """Many threads commit one transaction: none hangs, each hears of the commit or that the transaction is over."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        tx = producer.begin(30)
+        heard: list[BaseException | None] = []
+
+        def commit() -> None:
+            try:
+                tx.commit(30)
+                heard.append(None)
+            except IllegalCall as error:
+                heard.append(error)
+
+        threads = [threading.Thread(target=commit) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(heard) == 8
+        assert None in heard
+
+
+def test_an_abort_that_fails_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """What left the block is what the caller gets, also where the producer cannot abort any more; that is logged."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        with pytest.raises(ZeroDivisionError), producer.transaction(30):
+            producer._inner._sender.stop(ProducerClosed("gone"))
+            raise ZeroDivisionError
+        assert "not aborted after ZeroDivisionError()" in caplog.text
+
+
+def refused(code: int) -> RecordRefused:
+    return RecordRefused("no", topic="t", partition=0, persisted=Persisted.NO, code=code)
+
+
+def test_what_is_worth_another_attempt() -> None:
+    """What the broker says of the record itself will be said again; everything else may pass."""
+    late = DeliveryTimeout("late", topic="t", partition=0, persisted=Persisted.NO)
+    assert worth_another(MustAbort("x"))
+    assert worth_another(MustAbort("x", late))
+    assert worth_another(late)
+    assert worth_another(refused(ErrorCode.TRANSACTION_ABORTABLE))
+    assert not worth_another(MustAbort("x", refused(ErrorCode.MESSAGE_TOO_LARGE)))
+
+
+def test_errors_travel() -> None:
+    """Pickled and unpickled they say the same; an outcome that is unknown stays so in a process that cannot ask."""
+    late = refused(ErrorCode.INVALID_RECORD)
+    copied = pickle.loads(pickle.dumps(MustAbort("why", late)))
+    assert (copied.reason, str(copied.cause)) == ("why", str(late))
+    unknown = pickle.loads(pickle.dumps(CommitOutcomeUnknown("what")))
+    with pytest.raises(CommitOutcomeUnknown, match="what"):
+        unknown.resolve(time.monotonic())

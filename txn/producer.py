@@ -1,0 +1,297 @@
+"""The transactional producer that callers hold: thread-safe, every call with a deadline, and every call can be made again after it.
+
+It decides nothing: `machine` says what may be called, `manager` what is asked of the coordinator, `inner` which records are accepted. It
+refuses to be used after a fork, and inside a delivery callback, where waiting would never end.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from producer.core.batch import Headers, OnDelivery, RecordFuture
+from producer.core.bulk import BulkFuture
+from producer.core.errors import DeliveryError, FencepostError, Misuse, ProducerClosed, RecordRefused
+from producer.stats import ProducerStats
+from producer.wire.codes import ErrorCode
+from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from txn.inner import Inner, NoTransaction
+from txn.machine import Event, State
+from txn.manager import Manager
+from txn.settings import read_transaction_settings
+
+log = logging.getLogger("fencepost.txn")
+
+ANSWER_MARGIN_S = 5.0
+"""The manager ends every call at its deadline; a sender that does not answer is given up after this."""
+
+WORTH_ANOTHER = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""Refusals of a record that say nothing about the record."""
+
+T = TypeVar("T")
+
+
+class TransactionalProducer:
+    """A Kafka producer whose records are visible together or not at all, to consumers with `isolation.level=read_committed`.
+
+    Settings are those of `Producer`, in either spelling, and `transactional_id` and `transaction_timeout_ms` (60,000). No connection is
+    made before the first transaction, or `init`. Seconds everywhere; where a `timeout` is left out it is `max_block_ms`.
+
+    One transaction at a time; any number of threads may write to it. A second producer with the same transactional id fences this one.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        ours, rest = read_transaction_settings({**(config or {}), **settings})
+        self.transactional_id = ours.transactional_id
+        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms)
+        self._inner = Inner(self._manager, rest)
+        self._current = 0
+        self._closed = False
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def init(self, timeout: float | None = None) -> None:
+        """Register with the coordinator: an older producer of this id is fenced, and its open transaction is aborted. Every first
+        transaction does so by itself."""
+        self._call(Event.INIT, timeout)
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """A transaction as a `with` block: committed at its end, aborted where an exception leaves it. `timeout`: of its beginning, and
+        again of its end."""
+        return Transaction(self, timeout)
+
+    def begin(self, timeout: float | None = None) -> Transaction:
+        """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
+        self._current = self._call(Event.BEGIN, timeout)
+        return Transaction(self, timeout, number=self._current)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Wait for every record of the transaction, then have the coordinator commit it.
+
+        Raises MustAbort when anything of it failed, whether or not anybody looked at that future: abort it then. TransactionTimeout:
+        nothing is decided, call `commit` or `abort`. CommitOutcomeUnknown: the coordinator was asked and has not answered; see `resolve`
+        there.
+        """
+        self._end(Event.COMMIT, timeout, self._current)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """Give the transaction up: what was not sent fails with DeliveryAborted, and no reader with read_committed sees the rest."""
+        self._end(Event.ABORT, timeout, self._current)
+
+    def run(self, work: Callable[[Transaction], T], *, timeout: float | None = None, attempts: int = 5) -> T:
+        """Call `work(tx)` in a transaction, and again in a new one where the first has to be aborted for no fault of the records, up to so
+        many `attempts`. Returns what the attempt that was committed returned. Other exceptions abort, and are the caller's."""
+        if attempts < 1:
+            raise ValueError(f"attempts={attempts}: at least 1")
+        while True:
+            attempts -= 1
+            try:
+                with self.transaction(timeout) as tx:
+                    return work(tx)
+            except (MustAbort, DeliveryError) as error:
+                if attempts < 1 or not tx.over or not worth_another(error):
+                    raise
+                log.info("transactional id %s: once more, as %s", self.transactional_id, error)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`Producer.send`, into the transaction that is open. A delivery that fails need not be looked at: the commit will."""
+        self._refuse_spoilt()
+        return self._inner.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery)
+
+    def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`Producer.send_many`, into the transaction that is open."""
+        self._refuse_spoilt()
+        return self._inner.send_many(topic, records, partition=partition)
+
+    def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`Producer.send_arrow`, into the transaction that is open."""
+        self._refuse_spoilt()
+        return self._inner.send_arrow(topic, data, **columns)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record sent so far has its outcome. A commit does so by itself, and tells of failures, as this does not."""
+        self._inner.flush(timeout)
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """`Producer.partitions_for`."""
+        return self._inner.partitions_for(topic, timeout)
+
+    def stats(self) -> ProducerStats:
+        """`Producer.stats`."""
+        return self._inner.stats()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = None) -> None:
+        """Abort the transaction that is open, if one is, and end. A commit that is under way is waited for. Calling it again does nothing.
+
+        An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
+        if self._closed:
+            return
+        limit_s = self._inner.max_block_s if timeout is None else timeout
+        began = time.monotonic()
+        try:
+            match self._manager.machine.state:
+                case State.OPEN | State.SPOILED | State.ABORTING:
+                    self._call(Event.ABORT, limit_s)
+                case State.FLUSHING | State.COMMITTING:
+                    self._call(Event.COMMIT, limit_s)
+        except FencepostError as error:
+            log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
+        finally:
+            self._closed = True
+            self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(self._inner.time_to_leave(error))
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    def _call(self, event: Event, timeout: float | None, number: int = 0) -> int:
+        """Make a call and wait for its outcome."""
+        if self._inner.on_sender():
+            raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
+        if self._closed:
+            raise ProducerClosed("the producer is closed")
+        limit_s = self._inner.max_block_s if timeout is None else timeout
+        call = self._inner.call(event, limit_s, number)
+        deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
+        try:
+            # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
+            while not concurrent.futures.wait([call.outcome], min(1.0, max(0.0, deadline - time.monotonic()))).done:
+                if not self._inner.running and not call.outcome.done():
+                    raise ProducerClosed("the producer is closed")
+                if time.monotonic() >= deadline:
+                    raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
+            return call.outcome.result()
+        finally:
+            call.outcome.cancel()
+
+    def _end(self, event: Event, timeout: float | None, number: int) -> None:
+        try:
+            self._call(event, timeout, number)
+        except CommitOutcomeUnknown as unknown:
+            unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
+            raise
+        if number == self._current:
+            self._current = 0
+
+    def _refuse_spoilt(self) -> None:
+        """A record would only be lost with the others."""
+        spoilt = self._manager.spoilt
+        if spoilt is not None:
+            raise spoilt.again()
+
+
+class Transaction:
+    """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it was committed or aborted."""
+
+    def __init__(self, producer: TransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
+        self._producer = producer
+        self._timeout = timeout
+        self._number = number
+        self.over = False
+
+    def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`TransactionalProducer.send`, while this transaction is open."""
+        self._refuse_past()
+        return self._producer.send(
+            topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+        )
+
+    def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`TransactionalProducer.send_many`, while this transaction is open."""
+        self._refuse_past()
+        return self._producer.send_many(topic, records, partition=partition)
+
+    def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`TransactionalProducer.send_arrow`, while this transaction is open."""
+        self._refuse_past()
+        return self._producer.send_arrow(topic, data, **columns)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.commit`, of this transaction and no other."""
+        self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.abort`, of this transaction and no other."""
+        self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
+
+    def __enter__(self) -> Self:
+        if not self._number:
+            self._number = self._producer.begin(self._timeout)._number
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.over:
+            return
+        if error is not None:
+            self._give_up(error)
+            return
+        try:
+            self.commit()
+        except CommitOutcomeUnknown:
+            raise  # It may be committed.
+        except BaseException as failed:
+            self._give_up(failed)
+            raise
+
+    def _give_up(self, error: BaseException) -> None:
+        """Abort; what goes wrong with that must not hide why."""
+        try:
+            self.abort(self._producer._inner.time_to_leave(error))
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
+
+    def _finish(self, event: Event, timeout: float | None) -> None:
+        if not self._number:
+            raise NoTransaction(f"{event.value}: this transaction has not begun")
+        self._producer._end(event, timeout, self._number)
+        self.over = True
+
+    def _refuse_past(self) -> None:
+        if self.over or self._number != self._producer._current:
+            raise NoTransaction("this transaction is not open (any more): the record was not accepted")
+
+
+def worth_another(error: MustAbort | DeliveryError) -> bool:
+    """Whether the same records may fare better in another transaction."""
+    cause = error.cause if isinstance(error, MustAbort) else error
+    return not isinstance(cause, RecordRefused) or cause.code in WORTH_ANOTHER

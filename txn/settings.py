@@ -1,0 +1,46 @@
+"""The settings that a transactional producer has beside a producer's, in both spellings, checked.
+
+Everything else goes to `producer.config`; what would contradict a transaction is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from producer.core.errors import ConfigError
+
+DEFAULT_TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS_MAX: Final = 2_147_483_647
+
+
+class TransactionSettings(Struct, frozen=True, kw_only=True):
+    """`transactional_id`: whose transactions these are; a second producer with the same one fences the first. `transaction_timeout_ms`:
+    how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms."""
+
+    transactional_id: str
+    transaction_timeout_ms: int
+
+
+def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSettings, dict[str, Any]]:
+    """These settings, and the rest. Raises ConfigError."""
+    rest: dict[str, Any] = {}
+    ours: dict[str, Any] = {}
+    for key, value in given.items():
+        name = str(key).replace(".", "_")
+        if name not in TransactionSettings.__struct_fields__:
+            rest[key] = value
+        elif name in ours:
+            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
+        else:
+            ours[name] = value
+    if "transactional_id" not in ours:
+        raise ConfigError("transactional_id is missing: a name of this producer's own, the same after a restart")
+    name, timeout_ms = ours["transactional_id"], ours.get("transaction_timeout_ms", DEFAULT_TIMEOUT_MS)
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"transactional_id={name!r}: a text that is not empty")
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
+        raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
+    return TransactionSettings(transactional_id=name, transaction_timeout_ms=timeout_ms), rest
