@@ -15,7 +15,7 @@ from broker_stub import FaultProxy
 from producer import Fenced, Persisted, RecordRefused
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
-from tests.conformance.fixtures import require_kafka
+from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.waiting import until
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 WAIT_S = 60.0
 PARTITIONS = 3
+IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 
 
 class Site(NamedTuple):
@@ -38,6 +39,16 @@ class Site(NamedTuple):
 
     def producer(self, bootstrap: str | None = None, **settings: Any) -> TransactionalProducer:
         return TransactionalProducer(bootstrap_servers=bootstrap or self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
+
+    def end(self, partition: int) -> int:
+        """The offset after the newest record or marker."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
+        try:
+            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
+        finally:
+            consumer.close()
+        assert marks is not None
+        return int(marks[1])
 
     def committed(self) -> list[bytes]:
         """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
@@ -73,7 +84,7 @@ class Site(NamedTuple):
 def older() -> Iterator[KafkaCluster]:
     """A broker whose cluster runs transaction version 0: no implicit adds, no epoch with each end."""
     require_kafka()
-    with KafkaCluster(features={"transaction.version": 0}) as cluster:
+    with KafkaCluster(features={"transaction.version": 0}, config=IMPATIENT) as cluster:
         yield cluster
 
 
@@ -81,6 +92,10 @@ def older() -> Iterator[KafkaCluster]:
 def site(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Site:
     """Both transaction versions."""
     cluster: KafkaCluster = kafka if request.param == "tv2" else request.getfixturevalue("older")
+    return new_site(cluster)
+
+
+def new_site(cluster: KafkaCluster) -> Site:
     site = Site(cluster.bootstrap, f"txn-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
     Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
     return site
@@ -222,6 +237,25 @@ def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
         with producer.transaction(WAIT_S) as tx:
             tx.send(site.topic, b"next", partition=0)
     assert site.committed() == [b"doubtful", b"next"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_coordinator_gives_a_transaction_up(version: int, request: pytest.FixtureRequest, kafka_cluster: ClusterFactory) -> None:
+    """After transaction_timeout_ms nothing of it is seen, and the commit is refused: with version 2 the producer goes on after an abort,
+    before that it is fenced like a zombie."""
+    cluster: KafkaCluster = kafka_cluster(config=IMPATIENT) if version == 2 else request.getfixturevalue("older")
+    site = new_site(cluster)
+    with site.producer(transaction_timeout_ms=1_000) as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(site.topic, b"late", partition=0).result(WAIT_S)
+        until(lambda: site.end(0), "the coordinator's marker is there", good=lambda end: end == 2, timeout_s=WAIT_S)
+        with pytest.raises(MustAbort if version == 2 else Fenced):
+            tx.commit(WAIT_S)
+        if version == 2:
+            tx.abort(WAIT_S)
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"next", partition=0)
+    assert site.committed() == ([b"next"] if version == 2 else [])
 
 
 def test_an_abort_while_a_reply_is_held_back(site: Site) -> None:
