@@ -18,7 +18,7 @@ from producer.core.errors import DeliveryError, Fatal, FencepostError, again
 from producer.core.events import Command, Die, Return, Settle
 from producer.core.nodes import PRODUCE_VERSIONS, Node, Nodes, Request
 from producer.core.settings import Settings
-from producer.wire.codes import Api, api_name
+from producer.wire.codes import Api, ErrorCode, api_name
 from producer.wire.message import Message
 from producer.wire.messages import (
     FindCoordinatorResponse,
@@ -35,6 +35,10 @@ from txn.requests import ADD_VERSIONS, END_VERSIONS, LEAVES, add_request, end_re
 log = logging.getLogger("fencepost.txn")
 
 FEATURE: Final = "transaction.version"
+UNBEGUN: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+"""What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
+while the one before was being completed. InitProducerId then tells a producer that was fenced from one that may go on. Once anything of the
+transaction was acknowledged, only the first of them can mean that."""
 SERVED: Final = {State.OPEN, State.FLUSHING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.SPOILED, State.ABORTING}
 
@@ -60,6 +64,7 @@ class Manager:
         self._wanted: dict[tuple[str, int], None] = {}
         self._added: set[tuple[str, int]] = set()
         self._wrote = False
+        self._begun = False
         self._broken = False
         self._doubtful = False
         self._quiet = True
@@ -88,6 +93,7 @@ class Manager:
         self._look_again = False
         failures = [command.failure for command in commands if isinstance(command, Settle) and command.failure is not None]
         self._broken = self._broken or any(failure.attempts for failure in failures)
+        self._begun = self._begun or any(isinstance(command, Settle) and command.failure is None for command in commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
 
@@ -188,7 +194,7 @@ class Manager:
     def _begin(self, call: Call) -> None:
         self._number += 1
         call.number = self._number
-        self._wrote = self._broken = self._doubtful = False
+        self._wrote = self._begun = self._broken = self._doubtful = False
         self._wanted.clear()
         self._added.clear()
 
@@ -282,6 +288,7 @@ class Manager:
                 tp = (topic.name, result.partition_index)
                 row = judge(Api.ADD_PARTITIONS_TO_TXN, result.partition_error_code)
                 if row.step is Step.DONE:
+                    self._begun = True
                     self._added.add(tp)
                     self._wanted.pop(tp, None)
                 elif worst is None or SEVERITY.index(row.step) > SEVERITY.index(worst[1].step):
@@ -292,6 +299,9 @@ class Manager:
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
+        if not committed and answer.error_code in (UNBEGUN if not self._begun else UNBEGUN[:1]):
+            self._over(committed=False, event=Event.ENDED_WORN)
+            return []
         if row.step is Step.SPOIL and not committed:
             return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
         commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)

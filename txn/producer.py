@@ -23,6 +23,7 @@ from txn.inner import Inner, NoTransaction
 from txn.machine import Event, State
 from txn.manager import Manager
 from txn.settings import read_transaction_settings
+from txn.writing import Writing
 
 log = logging.getLogger("fencepost.txn")
 
@@ -59,6 +60,7 @@ class TransactionalProducer:
         self._inner = Inner(self._manager, rest)
         self._current = 0
         self._closed = False
+        self._writing = Writing()
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -74,7 +76,11 @@ class TransactionalProducer:
 
     def begin(self, timeout: float | None = None) -> Transaction:
         """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
-        self._current = self._call(Event.BEGIN, timeout)
+        limit_s = self._inner.max_block_s if timeout is None else timeout
+        began = time.monotonic()
+        if not self._current and not self._writing.wait_for_others(limit_s):
+            raise TransactionTimeout("begin: a send into the transaction before has not returned")
+        self._current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
         return Transaction(self, timeout, number=self._current)
 
     def commit(self, timeout: float | None = None) -> None:
@@ -119,18 +125,23 @@ class TransactionalProducer:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`Producer.send`, into the transaction that is open. A delivery that fails need not be looked at: the commit will."""
-        self._refuse_spoilt()
-        return self._inner.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery)
+        with self._writing:
+            self._refuse_spoilt()
+            return self._inner.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`, into the transaction that is open."""
-        self._refuse_spoilt()
-        return self._inner.send_many(topic, records, partition=partition)
+        with self._writing:
+            self._refuse_spoilt()
+            return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`Producer.send_arrow`, into the transaction that is open."""
-        self._refuse_spoilt()
-        return self._inner.send_arrow(topic, data, **columns)
+        with self._writing:
+            self._refuse_spoilt()
+            return self._inner.send_arrow(topic, data, **columns)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far has its outcome. A commit does so by itself, and tells of failures, as this does not."""
@@ -231,20 +242,23 @@ class Transaction:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`TransactionalProducer.send`, while this transaction is open."""
-        self._refuse_past()
-        return self._producer.send(
-            topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
-        )
+        with self._producer._writing:
+            self._refuse_past()
+            return self._producer.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`TransactionalProducer.send_many`, while this transaction is open."""
-        self._refuse_past()
-        return self._producer.send_many(topic, records, partition=partition)
+        with self._producer._writing:
+            self._refuse_past()
+            return self._producer.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`TransactionalProducer.send_arrow`, while this transaction is open."""
-        self._refuse_past()
-        return self._producer.send_arrow(topic, data, **columns)
+        with self._producer._writing:
+            self._refuse_past()
+            return self._producer.send_arrow(topic, data, **columns)
 
     def commit(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.commit`, of this transaction and no other."""

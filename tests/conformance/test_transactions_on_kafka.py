@@ -19,7 +19,8 @@ from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.waiting import until
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from txn.inner import NoTransaction
 from txn.machine import State
 from txn.producer import TransactionalProducer
 
@@ -278,6 +279,45 @@ def test_an_abort_while_a_reply_is_held_back(site: Site) -> None:
         assert failure.persisted is Persisted.NO
         assert flying.exception(0) is None
     assert site.committed() == [b"committed"]
+
+
+def test_a_send_that_goes_on_while_its_transaction_ends(site: Site) -> None:
+    """Rows of a `send_many` whose transaction another thread commits are in that transaction or refused, and never in the next one, which
+    waits for the call to return."""
+    begun, ended = threading.Event(), threading.Event()
+    refused: list[Exception] = []
+
+    def rows() -> Iterator[bytes]:
+        for row in range(20_000):
+            if row == 10_000:
+                begun.set()
+                assert ended.wait(WAIT_S)
+            yield b"%05d" % row
+
+    with site.producer() as producer:
+        first = producer.begin(WAIT_S)
+
+        def write() -> None:
+            try:
+                first.send_many(site.topic, rows())
+            except NoTransaction as error:
+                refused.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert begun.wait(WAIT_S)
+        first.commit(WAIT_S)
+        with pytest.raises(TransactionTimeout, match="has not returned"):
+            producer.begin(0.01)
+        ended.set()
+        second = producer.begin(WAIT_S)
+        writer.join(WAIT_S)
+        second.send(site.topic, b"second")
+        second.abort(WAIT_S)
+    (error,) = refused
+    accepted = error.sent.accepted  # type: ignore[attr-defined] # what `send_many` raises has it
+    assert site.committed() == [b"%05d" % row for row in range(accepted)]
+    assert 0 < accepted <= 10_000
 
 
 def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:

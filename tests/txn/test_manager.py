@@ -286,6 +286,39 @@ def test_a_partition_that_may_not_be_written() -> None:
     assert counter.state is State.READY
 
 
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@BOTH
+def test_an_abort_of_what_the_coordinator_never_began(version: int, code: ErrorCode) -> None:
+    """While the transaction before is being completed nothing can begin the next one, and an end of it is refused as if it were a zombie's:
+    the abort is done, and a new epoch is asked for, which only a zombie is refused."""
+    counter = wrote(version)
+    counter.call(Event.COMMIT)
+    counter.end()
+    counter.begin()
+    counter.send(b"put off")
+    if version < 2:
+        counter.add(ErrorCode.CONCURRENT_TRANSACTIONS)
+    else:
+        counter.refuse(counter.produces()[0], ErrorCode.CONCURRENT_TRANSACTIONS)
+    abort = counter.call(Event.ABORT, number=2)
+    counter.advance(1_000)
+    counter.end(code)
+    assert abort.outcome.result(0) == 2
+    asked = counter.asked(Api.INIT_PRODUCER_ID).message
+    assert (asked.producer_id, asked.producer_epoch) == counter.manager.identity
+    begin = counter.call(Event.BEGIN)
+    counter.identify(epoch=7)
+    assert begin.outcome.result(0) == 3
+
+
+def test_a_zombie_hears_so_from_its_abort() -> None:
+    """Where something of the transaction was acknowledged, a fence is a fence."""
+    counter = wrote(2)
+    abort = counter.call(Event.ABORT)
+    counter.end(ErrorCode.PRODUCER_FENCED)
+    assert isinstance(abort.outcome.exception(0), Fenced)
+
+
 def test_an_id_that_may_not_be_used() -> None:
     """The error names the permission."""
     counter = Counter()
