@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
 import threading
 from collections.abc import Iterator
@@ -318,6 +320,35 @@ def test_a_send_that_goes_on_while_its_transaction_ends(site: Site) -> None:
     accepted = error.sent.accepted  # type: ignore[attr-defined] # what `send_many` raises has it
     assert site.committed() == [b"%05d" % row for row in range(accepted)]
     assert 0 < accepted <= 10_000
+
+
+@pytest.mark.parametrize("seed", [int(seed) for seed in os.environ.get("FENCEPOST_TXN_SEEDS", "2").split(",")])
+def test_connections_that_break_all_the_time(site: Site, seed: int) -> None:
+    """Every request of a transaction loses its connection now and then, before it is carried out or after, and some records are refused:
+    readers find exactly what was said to be committed. FENCEPOST_TXN_SEEDS=0,1,2 runs others."""
+    rng = random.Random(seed)
+    said: list[bytes] = []
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap, batch_size=0) as producer:
+        asked = (Api.PRODUCE, Api.END_TXN, Api.ADD_PARTITIONS_TO_TXN, Api.INIT_PRODUCER_ID, Api.FIND_COORDINATOR)
+        for number, api in enumerate(asked):
+            proxy.faults.on(api).after_append().probability(0.1, seed + number).disconnect()
+            proxy.faults.on(api).before().probability(0.05, seed + number).disconnect()
+        proxy.faults.on(Api.PRODUCE).before().probability(0.03, seed).error(ErrorCode.INVALID_RECORD)
+        for turn in range(25):
+            rows = [b"%d-%d" % (turn, row) for row in range(rng.randrange(12))]
+            tx = producer.begin(WAIT_S)
+            try:
+                for row in rows:
+                    tx.send(site.topic, row, partition=rng.randrange(PARTITIONS))
+                if rng.random() < 0.7:
+                    tx.commit(WAIT_S)
+                    said += rows
+                else:
+                    tx.abort(WAIT_S)
+            except MustAbort:
+                tx.abort(WAIT_S)
+    assert site.committed() == sorted(said)
+    assert said
 
 
 def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
