@@ -27,7 +27,7 @@ from txn.writing import Writing
 
 log = logging.getLogger("fencepost.txn")
 
-ANSWER_MARGIN_S = 5.0
+ANSWER_MARGIN_S = 30.0
 """The manager ends every call at its deadline; a sender that does not answer is given up after this."""
 
 WORTH_ANOTHER = frozenset(
