@@ -7,7 +7,6 @@ Only partitions that this broker leads and where the producer's transaction is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker_stub.call import Call
@@ -36,12 +35,14 @@ class Refusal(NamedTuple):
     message: str | None = None
 
 
-@dataclass
 class Vouched:
     """What was heard of each partition: why nothing is written there, or the guard that goes with its batch."""
 
-    refusals: dict[tuple[str, int], Refusal] = field(default_factory=dict)
-    guards: dict[tuple[str, int], int] = field(default_factory=dict)
+    __slots__ = ("guards", "refusals")
+
+    def __init__(self) -> None:
+        self.refusals: dict[tuple[str, int], Refusal] = {}
+        self.guards: dict[tuple[str, int], int] = {}
 
 
 def vouch(
