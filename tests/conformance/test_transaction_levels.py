@@ -22,7 +22,7 @@ def test_a_level_that_the_release_has_not_is_refused() -> None:
     """The error names the levels that there are."""
     from broker_stub import BrokerStub
 
-    with pytest.raises(ValueError, match="transaction_version=3: Kafka 4.3 has 0 to 2"):
+    with pytest.raises(ValueError, match=r"transaction_version=3: Kafka 4\.3 has 0 to 2"):
         BrokerStub(transaction_version=3)
-    with pytest.raises(ValueError, match="transaction_version=1: Kafka 3.9 has 0 to 0"):
+    with pytest.raises(ValueError, match=r"transaction_version=1: Kafka 3\.9 has 0 to 0"):
         BrokerStub(transaction_version=1, emulate="3.9")
