@@ -6,7 +6,7 @@ PYTHON ?= python3
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k varint -x"
 PYTEST_ARGS ?=
 # How many test files run at once.
-WORKERS ?= 3
+WORKERS ?= 4
 # More arguments for the benchmark, for example: make bench BENCH_ARGS=--quick
 BENCH_ARGS ?=
 # How many seeds of each kind `make simulate` runs.

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -86,13 +86,10 @@ def free_ports(count: int) -> int:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             first: int = probe.getsockname()[1]
-        try:
-            taken = [socket.create_server(("127.0.0.1", first + place)) for place in range(count)]
-        except (OSError, OverflowError):
-            continue
-        for listener in taken:
-            listener.close()
-        return first
+        with ExitStack() as taken, suppress(OSError, OverflowError):
+            for place in range(count):
+                taken.enter_context(socket.create_server(("127.0.0.1", first + place)))
+            return first
 
 
 def cold_start_s() -> tuple[float, float]:
