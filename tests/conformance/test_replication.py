@@ -56,6 +56,8 @@ class Story:
     def __init__(self, place: Place, *, min_isr: int) -> None:
         self.told: list[str] = []
         self._place = place
+        self._min_isr = min_isr
+        self._end = 0
         self._name = f"replicated-{secrets.token_hex(4)}"
         configs = [wire.CreatableTopicConfig(name="min.insync.replicas", value=str(min_isr))]
         topic = wire.CreatableTopic(name=self._name, num_partitions=1, replication_factor=3, configs=configs)
@@ -69,11 +71,8 @@ class Story:
 
     def write(self, what: str, *, acks: int, timeout_ms: int) -> None:
         """Produce one record."""
-        data = [wire.PartitionProduceData(index=0, records=batch(what.encode()))]
-        request = wire.ProduceRequest(
-            acks=acks, timeout_ms=timeout_ms, topic_data=[wire.TopicProduceData(name=self._name, partition_data=data)]
-        )
-        answer = only(self._ask(request, 9))
+        answer = only(self._ask(self._produce(batch(what.encode()), acks=acks, timeout_ms=timeout_ms), 9))
+        self._end = max(self._end, answer.base_offset + 1)
         self.told.append(f"{what}: {error_name(answer.error_code)} @{answer.base_offset}")
 
     def read(self, what: str) -> None:
@@ -89,9 +88,30 @@ class Story:
         self._place.let_go(self.leader, follower)
 
     def until_in_sync(self, count: int) -> None:
-        """Asked at the leader, which learns of it from the controller."""
+        """Asked at the leader, which learns of it from the controller; its partition follows soon after."""
         until(lambda: len(self._partition().isr_nodes), f"{count} in sync", good=lambda found: found == count, timeout_s=WAIT_S)
+        enough = count >= self._min_isr
+        sign = "CORRUPT_MESSAGE" if enough else "NOT_ENOUGH_REPLICAS"
+        until(self._write_damaged, f"the partition knows of {count} in sync", good=lambda told: told == sign, timeout_s=WAIT_S)
+        if enough:
+            until(self._high_watermark, "what these have is committed", good=lambda found: found == self._end, timeout_s=WAIT_S)
         self.told.append(f"{count} in sync")
+
+    def _write_damaged(self) -> str:
+        """A damaged batch is looked at only where there are enough replicas."""
+        damaged = bytearray(batch(b"damaged"))
+        damaged[-1] ^= 1
+        answer = only(self._ask(self._produce(bytes(damaged), acks=-1, timeout_ms=BRIEF_MS), 9))
+        return error_name(answer.error_code)
+
+    def _high_watermark(self) -> int:
+        return int(only(self._ask(fetch_request(self._name), 12)).high_watermark)
+
+    def _produce(self, records: bytes, *, acks: int, timeout_ms: int) -> wire.ProduceRequest:
+        data = [wire.PartitionProduceData(index=0, records=records)]
+        return wire.ProduceRequest(
+            acks=acks, timeout_ms=timeout_ms, topic_data=[wire.TopicProduceData(name=self._name, partition_data=data)]
+        )
 
     def _partition(self) -> wire.MetadataResponsePartition:
         leader = self.__dict__.get("leader", next(iter(self._place.addresses)))
