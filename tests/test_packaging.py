@@ -20,6 +20,7 @@ import fencepost
 import producer
 from producer import _hot
 from producer.version import VERSION
+from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]
 INSTALLED = Path(producer.__file__).parent.parent
@@ -27,9 +28,6 @@ PACKAGES = ("producer", "txn", "broker_stub", "fencepost")
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
 pytestmark = pytest.mark.timeout(360)  # a compiled build takes ten seconds of processor time, and the machine may be busy
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on this machine")
-once_is_enough = pytest.mark.skipif(
-    os.environ.get("FENCEPOST_EXPECT") == "pure", reason="compiles the checkout, whatever is installed: the compiled run does it"
-)
 
 
 def loaded_suffixes() -> dict[str, str]:
@@ -237,7 +235,7 @@ def test_no_compiler(checkout: Path, compiler: str, complaint: str) -> None:
 
 
 @needs_compiler
-@once_is_enough
+@once_is_enough("compiles the checkout")
 def test_a_compiled_build(checkout: Path) -> None:
     """With a compiler every hot module is compiled, its source is in the wheel too, and the record holds its digest."""
     hurried = checkout.parent / "hurried-cc"
@@ -252,7 +250,7 @@ def test_a_compiled_build(checkout: Path) -> None:
 
 
 @needs_compiler
-@once_is_enough
+@once_is_enough("compiles the checkout")
 @pytest.mark.parametrize("damage", ["the compiler fails on it", "it does not type-check"])
 def test_a_failing_compile_is_not_swallowed(checkout: Path, damage: str) -> None:
     """Only a missing compiler gives a pure build. A hot module that does not compile is an error, and there is no wheel."""

@@ -10,9 +10,10 @@ import pytest
 
 from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster, new_cluster_id
+from tests.once import once_is_enough
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), once_is_enough("starts and stops Kafka itself")]
 
 ROOT = Path(__file__).resolve().parents[2]
 # These programs import the tests' own modules from the working directory, which a safe path leaves out.
