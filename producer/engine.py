@@ -20,6 +20,7 @@ from producer.core.cluster import Address
 from producer.core.core import Core
 from producer.core.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
 from producer.core.events import (
+    NEVER,
     Announce,
     Command,
     Connect,
@@ -139,7 +140,7 @@ class Engine:
         """Wake the core for what comes due after the time that it has seen; some of that may be past by now. A timer that ends sooner is
         left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each."""
         wake_ms = self.core.next_wake_ms(seen_ms)
-        if wake_ms == float("inf"):
+        if wake_ms == NEVER:
             return
         at_s = self._loop.time() + max(0.0, wake_ms - now_ms()) / 1000.0
         if self._timer is not None:

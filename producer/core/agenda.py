@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 from itertools import count
 
-from producer.core.lane import NEVER, Lane
+from producer.core.events import NEVER
+from producer.core.lane import Lane
 
 
 class Agenda:

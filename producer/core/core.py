@@ -15,6 +15,7 @@ from producer.core.cluster import Address, Change, ClusterView
 from producer.core.delivery import Delivery
 from producer.core.errors import FencepostError
 from producer.core.events import (
+    NEVER,
     Announce,
     Appended,
     Called,
@@ -106,7 +107,7 @@ class Core:
     def next_wake_ms(self, now_ms: float) -> float:
         """When to send Ticked at the latest; infinity when only another event can change anything."""
         if self.dead is not None:
-            return float("inf")
+            return NEVER
         return min([deadline(now_ms) for deadline in self._deadlines])
 
     def abandon(self, error: FencepostError) -> list[Command]:

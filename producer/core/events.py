@@ -27,6 +27,9 @@ class Features(Struct, frozen=True):
 
 NO_FEATURES: Final = Features(-1, {})
 
+NEVER: Final = float("inf")
+"""The time of what nothing is due for."""
+
 
 class Appended(Struct, frozen=True):
     """Callers began new batches, asked for a flush or are waiting for room."""

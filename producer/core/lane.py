@@ -11,14 +11,13 @@ from collections.abc import Callable
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.batch import Batch
 from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, Persisted, plain
-from producer.core.events import Command, Pack, Settle
+from producer.core.events import NEVER, Command, Pack, Settle
 from producer.core.gate import Gate
 from producer.core.settings import Settings
 from producer.core.slot import Slot, State
 from producer.core.window import Window
 from producer.wire.records import Codec, read_records
 
-NEVER = float("inf")
 INTRODUCTION_MS = 600_000.0
 """Rest after which a partition is treated as if it had never heard of the producer id; brokers keep one for a day by default."""
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from producer.core.cluster import Address
 from producer.core.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
-from producer.core.events import NO_FEATURES, Command, Connect, Die, Disconnect, Features
+from producer.core.events import NEVER, NO_FEATURES, Command, Connect, Die, Disconnect, Features
 from producer.core.settings import MetadataRecovery, Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
@@ -25,8 +25,6 @@ PRODUCE_VERSIONS: Final = range(3, 14)
 
 PRODUCE_VERSION_WITH_ZSTD: Final = 7
 """Before it nobody could be expected to open zstd, and brokers refuse it (KIP-110)."""
-
-NEVER: Final = float("inf")
 
 _ANYTHING: Final = ("this producer speaks", PRODUCE_VERSIONS[0], "0.11")
 

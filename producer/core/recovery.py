@@ -15,7 +15,7 @@ from typing import Final
 
 from producer.core.cluster import ClusterView
 from producer.core.errors import plain
-from producer.core.events import Command
+from producer.core.events import NEVER, Command
 from producer.core.nodes import Node, Nodes
 from producer.core.settings import MetadataRecovery, Settings
 from producer.wire.codes import ErrorCode
@@ -88,7 +88,7 @@ class Recovery:
 
     def next_deadline(self) -> float:
         """When asking in vain has lasted too long, in ms."""
-        return self._since_ms + self._trigger_ms if self._since_ms is not None and self._wanted else float("inf")
+        return self._since_ms + self._trigger_ms if self._since_ms is not None and self._wanted else NEVER
 
     def _moved(self, answer: MetadataResponse) -> bool:
         known = self._view.cluster_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from producer.core.errors import Fatal
-from producer.core.events import Command, Die, Send
+from producer.core.events import NEVER, Command, Die, Send
 from producer.core.nodes import Nodes, Request, backoff_ms
 from producer.core.settings import Settings
 from producer.core.verdict import Verdict, judge
@@ -88,7 +88,7 @@ class Registrar:
 
     def next_deadline(self, now_ms: float) -> float:
         waiting = self._wanted and not self._asked and self._not_before_ms > now_ms
-        return self._not_before_ms if waiting else float("inf")
+        return self._not_before_ms if waiting else NEVER
 
     def _again(self, now_ms: float) -> None:
         settings = self._settings

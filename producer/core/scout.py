@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from producer.core.cluster import Change, ClusterView, Heard
 from producer.core.errors import NoUsableBroker
-from producer.core.events import Announce, Command, Send
+from producer.core.events import NEVER, Announce, Command, Send
 from producer.core.nodes import Node, Nodes, Request, backoff_ms
 from producer.core.recovery import Recovery
 from producer.core.settings import Settings
@@ -135,7 +135,7 @@ class Scout:
             return overdue
         if self._stale or self._wanted:
             return min(overdue, self._not_before_ms) if self._not_before_ms > now_ms else overdue
-        return self._fresh_until_ms if self._topics else float("inf")
+        return self._fresh_until_ms if self._topics else NEVER
 
     def _forget(self, now_ms: float) -> None:
         """Stop asking for topics that never appeared once nobody waits for them any more."""
