@@ -42,7 +42,9 @@ def naming(host: str, port: int) -> Iterator[None]:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    new = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off where the protocol is named, and what is accepted takes that from here: an answer must not wait
+    # until the client has acknowledged the one before.
+    new = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         new.bind((host, port))
