@@ -24,7 +24,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers kafka simulate fuzz crowds mutate survive conformance-3.9 install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate fuzz crowds mutate survive conformance-3.9 install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -79,6 +79,9 @@ bench: .venv/.built
 
 bench-brokers: .venv/.built
 	@$(COMPILED) tests/bench/brokers.py
+
+bench-transactions: .venv/.built
+	@$(COMPILED) tests/bench/transactions.py $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built

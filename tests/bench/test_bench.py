@@ -12,6 +12,7 @@ import pytest
 from tests.bench.load import REPLAYED, Contender, Scenario, fewer
 
 BENCH = Path(__file__).with_name("run.py")
+TRANSACTIONS = Path(__file__).with_name("transactions.py")
 BUILD_WORDS = ("compiled", "pure")
 
 
@@ -84,3 +85,19 @@ def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
         "'pigeons' is not one of futures, callbacks, many, arrow, confluent, confluent-batch, aiokafka, kafka-python, java, ceiling"
         in done.stderr
     )
+
+
+@pytest.mark.timeout(300)
+def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
+    """`--quick` commits on the stub, by the interval and ten by ten; what the log holds is checked by the bench itself."""
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-P", str(TRANSACTIONS), "--quick", "--json", str(file), "--contenders", "send,many,confluent"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(file.read_text())["measured"]
+    assert sorted(one["interval_ms"] for one in measured) == [0, 0, 0, 10, 10, 10]
+    for one in measured:
+        (figures,) = one["rounds"]
+        assert figures["records"] >= 10 * figures["transactions"] > 0
+        assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+        assert one["contender"] in done.stdout
