@@ -34,7 +34,7 @@ from broker_stub.router import route_to
 from broker_stub.subjects import partitions_of
 from broker_stub.timers import Timers
 from broker_stub.topic_configs import BrokerConfig, Value
-from broker_stub.topics import INTERNAL_PARTITIONS, Topic, Topics
+from broker_stub.topics import MADE_ON_DEMAND, Topic, Topics
 from producer.wire import Api, Message, RequestHeader
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from broker_stub.coordinators.groups import GroupCoordinators
     from broker_stub.coordinators.transactions import TransactionCoordinators
 
-INTERNAL_REPLICATION_FACTOR = 3
 INTERNAL_OVERRIDES = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 
 handlers.register()
@@ -281,8 +280,8 @@ class Cluster:
         """The offsets topic or that of the transactions; it comes into being when it is first asked for."""
         topic = self.topics.named(name)
         if topic is None:
-            partitions = int(self.config[INTERNAL_PARTITIONS[name]])
-            factor = min(INTERNAL_REPLICATION_FACTOR, len(self.brokers))
+            partitions, wanted = (int(self.config[config]) for config in MADE_ON_DEMAND[name])
+            factor = min(wanted, len(self.brokers))  # Kafka waits for as many brokers
             topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=INTERNAL_OVERRIDES)
         return topic
 

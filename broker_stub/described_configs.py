@@ -82,6 +82,9 @@ _BROKER_TYPES = {
     "auto.create.topics.enable": Type.BOOLEAN,
     "connections.max.idle.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
+    "offsets.topic.replication.factor": Type.SHORT,
+    "replica.lag.time.max.ms": Type.LONG,
+    "transaction.state.log.replication.factor": Type.SHORT,
 }  # the others are INT
 # While the broker runs, besides the topics' defaults.
 _CHANGEABLE = frozenset(("max.connections", "max.connections.per.ip", "producer.id.expiration.ms"))
@@ -95,18 +98,15 @@ _OTHERS = {
     "offsets.retention.check.interval.ms": ("600000", Type.LONG),
     "offsets.retention.minutes": ("10080", Type.INT),
     "offsets.topic.compression.codec": ("0", Type.INT),
-    "offsets.topic.replication.factor": ("3", Type.SHORT),
     "offsets.topic.segment.bytes": ("104857600", Type.INT),
     "queued.max.requests": ("500", Type.INT),
     "replica.fetch.max.bytes": ("1048576", Type.INT),
-    "replica.lag.time.max.ms": ("30000", Type.LONG),
     "request.timeout.ms": ("30000", Type.INT),
     "security.inter.broker.protocol": ("PLAINTEXT", Type.STRING),
     "socket.receive.buffer.bytes": ("102400", Type.INT),
     "socket.request.max.bytes": ("104857600", Type.INT),
     "socket.send.buffer.bytes": ("102400", Type.INT),
     "transaction.state.log.min.isr": ("2", Type.INT),
-    "transaction.state.log.replication.factor": ("3", Type.SHORT),
     "transaction.state.log.segment.bytes": ("104857600", Type.INT),
 }
 

@@ -118,6 +118,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "num.partitions": Definition("1", _whole(1, INT_MAX), ""),
     "offset.metadata.max.bytes": Definition("4096", _whole(0, INT_MAX), ""),
     "offsets.topic.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
+    "offsets.topic.replication.factor": Definition("3", _whole(1, 32767), ""),
     "producer.id.expiration.ms": Definition("86400000", _whole(1, INT_MAX), ""),
     "quota.window.num": Definition("11", _whole(1, INT_MAX), ""),
     "quota.window.size.seconds": Definition("1", _whole(1, INT_MAX), ""),
@@ -127,6 +128,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Definition("3600000", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
+    "transaction.state.log.replication.factor": Definition("3", _whole(1, 32767), ""),
     "transactional.id.expiration.ms": Definition("604800000", _whole(1, INT_MAX), ""),
 }
 

@@ -13,8 +13,11 @@ from broker_stub.partitions import Partition
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 NAME_CHARS_MAX = 249
 INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-# Which broker config says how many partitions those have that are made on demand.
-INTERNAL_PARTITIONS = {"__consumer_offsets": "offsets.topic.num.partitions", "__transaction_state": "transaction.state.log.num.partitions"}
+# Which broker configs say how many partitions and replicas those have that are made on demand.
+MADE_ON_DEMAND = {
+    "__consumer_offsets": ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
+    "__transaction_state": ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+}
 
 
 class Topic:

@@ -1,8 +1,9 @@
 """The markers that end a transaction in its partitions: who gets one, and what is done where one cannot be written (Kafka's
 TransactionMarkerChannelManager).
 
-A partition that has no leader, that the coordinator's broker does not reach, or that has too few replicas is tried again; one that is gone,
-or that says that a newer producer or coordinator was there, is left alone. It does not know what a transaction is: `transactions` does.
+A partition that the coordinator's broker does not reach, or that has too few replicas, is tried again; one that says that a newer producer
+or coordinator was there is left alone. So is one that is gone, and, as Kafka takes it for gone, one that has no leader: what was written
+there in the transaction stays undecided for good. It does not know what a transaction is: `transactions` does.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ class Markers:
         if not self._valid():
             return
         partition = self._cluster.find(*each)
-        if partition is None:
-            self._answered(each, ErrorCode.NONE)  # deleted, and its records with it
-        elif partition.leader == NO_LEADER or not self._cluster.between.reach(self._node_id, partition.leader):
+        if partition is None or partition.leader == NO_LEADER:
+            self._answered(each, ErrorCode.NONE)
+        elif not self._cluster.between.reach(self._node_id, partition.leader):
             self._answered(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             write_marker(self._cluster, partition, self._marker, partial(self._answered, each))

@@ -23,7 +23,7 @@ from broker_stub.handlers.create_topics import why_not
 from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.router import handles
-from broker_stub.topics import INTERNAL, INTERNAL_PARTITIONS, Topic, illegal_name
+from broker_stub.topics import INTERNAL, MADE_ON_DEMAND, Topic, illegal_name
 from producer.wire import (
     OPERATIONS_NOT_ASKED_FOR,
     ZERO_UUID,
@@ -129,7 +129,7 @@ def _unknown(call: Call, request: MetadataRequest, name: str, *, may_create: boo
 
 def _create(cluster: Cluster, name: str) -> None:
     """Whether it comes to anything is not for this answer to say; a name that collides with another one never will."""
-    if name in INTERNAL_PARTITIONS:
+    if name in MADE_ON_DEMAND:
         cluster.internal_topic(name)
         return
     partitions, replication_factor = cluster.default_partitions, cluster.default_replication_factor

@@ -60,26 +60,40 @@ def test_the_next_leader_coordinates() -> None:
     assert world.begin(request, 5, lambda answer: answer.error_code, node=old).answer == ErrorCode.NOT_COORDINATOR
 
 
+REPLICAS = "transaction.state.log.replication.factor"
+
+
 def alone(world: Transactions) -> tuple[int, int]:
-    """A partition of one replica on a broker that does not coordinate, and that broker."""
-    coordinator = world.state_partition.leader
-    index = next(each for each in range(len(world.partition().topic.partitions)) if world.leader("t", each) != coordinator)
+    """A partition of one replica on a broker that has nothing of the id's state, and that broker."""
+    keepers = world.state_partition.replicas
+    index = next(each for each in range(len(world.partition().topic.partitions)) if world.leader("t", each) not in keepers)
     return index, world.leader("t", index)
+
+
+def cut_off(world: Transactions, leader: int) -> None:
+    """No coordinator reaches that broker any more."""
+    for node in world.state_partition.replicas:
+        world.cluster.between.sever(node, leader)
+
+
+def mended(world: Transactions, leader: int) -> None:
+    for node in world.state_partition.replicas:
+        world.cluster.between.mend(node, leader)
 
 
 def test_what_was_about_to_end_is_ended_by_the_next_coordinator() -> None:
     """A commit that was answered is in every partition in the end, whoever coordinates by then; nobody reads half of it."""
-    world = Transactions(brokers=3, partitions=3, replicas=1)
+    world = Transactions(brokers=3, partitions=3, replicas=1, config={REPLICAS: "2"})
     world.given()
     assert [world.write(0, partition=index).answer for index in range(3)] == [OK] * 3
     late, leader = alone(world)
-    world.cluster.stop_broker(leader)
+    cut_off(world, leader)
     assert world.end().answer[0] == OK
     assert (world.state, world.known.pending) == (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
     world.cluster.move_leader(world.state_partition)
     world.cluster.tick()
     assert world.is_in(State.PREPARE_COMMIT)
-    world.cluster.start_broker(leader)
+    mended(world, leader)
     world.pass_time(1_000)
     assert world.is_in(State.COMPLETE_COMMIT)
     assert [(True, 1) in markers(world, index) for index in range(3)] == [True] * 3
@@ -87,13 +101,13 @@ def test_what_was_about_to_end_is_ended_by_the_next_coordinator() -> None:
     assert markers(world, late) == [(True, 1)]  # the old coordinator writes none any more
 
 
-def test_markers_wait_for_a_leader() -> None:
+def test_markers_wait_for_a_leader_that_is_not_reached() -> None:
     """While one partition has no marker the id is busy, and what it wrote there is not read; then everything goes on."""
-    world = Transactions(brokers=2, partitions=2, replicas=1)
+    world = Transactions(brokers=2, partitions=2, replicas=1, config={REPLICAS: "1"})
     world.given()
     late, leader = alone(world)
     assert world.write(0, partition=late).answer == OK
-    world.cluster.stop_broker(leader)
+    cut_off(world, leader)
     code, pid, epoch = world.end().answer
     assert code == OK
     assert world.is_pending(State.COMPLETE_COMMIT)
@@ -101,12 +115,27 @@ def test_markers_wait_for_a_leader() -> None:
     assert world.end(commit=False).answer[0] == CONCURRENT
     assert world.add(1 - late, identity=Identity(pid, epoch)).answer == CONCURRENT
     assert world.init().answer[0] == CONCURRENT
-    world.cluster.start_broker(leader)
+    mended(world, leader)
     assert world.committed(late) == 0
     world.pass_time(100)
     assert world.is_in(State.COMPLETE_COMMIT)
     assert world.is_pending(None)
     assert world.committed(late) == 2
+
+
+def test_a_partition_without_a_leader_gets_no_marker() -> None:
+    """Kafka takes it for deleted: the transaction is over, and what it wrote there stays undecided for good."""
+    world = Transactions(brokers=2, partitions=2, replicas=1, config={REPLICAS: "1"})
+    world.given()
+    late, leader = alone(world)
+    assert [world.write(0, partition=index).answer for index in range(2)] == [OK] * 2
+    world.cluster.stop_broker(leader)
+    assert world.end().answer[0] == OK
+    assert world.is_in(State.COMPLETE_COMMIT)
+    world.cluster.start_broker(leader)
+    world.pass_time(60_000)
+    assert [world.committed(index) for index in (late, 1 - late)] == [0, 2]
+    assert markers(world, late) == []
 
 
 def test_nothing_is_answered_before_it_is_replicated() -> None:
@@ -235,11 +264,11 @@ def test_one_question_at_a_time_about_a_transaction() -> None:
 def test_a_record_waits_a_little_for_the_last_transactions_end() -> None:
     """Transaction version 2: within add.partitions.to.txn.retry.backoff.max.ms it is written once the markers are, after it
     CONCURRENT_TRANSACTIONS; producers before that are told NOT_ENOUGH_REPLICAS at once."""
-    world = Transactions(brokers=2, partitions=2, replicas=1)
+    world = Transactions(brokers=2, partitions=2, replicas=1, config={REPLICAS: "1"})
     world.given()
     late, leader = alone(world)
     assert world.write(0, partition=late).answer == OK
-    world.cluster.stop_broker(leader)
+    cut_off(world, leader)
     _, pid, epoch = world.end().answer
     world.identity = Identity(pid, epoch)
     impatient = world.write(0, partition=1 - late)
@@ -248,7 +277,7 @@ def test_a_record_waits_a_little_for_the_last_transactions_end() -> None:
         world.pass_time(20)
     assert impatient.answer == CONCURRENT
     assert world.write(0, partition=1 - late, version=11).answer == TOO_FEW
-    world.cluster.start_broker(leader)
+    mended(world, leader)
     patient = world.write(0, partition=1 - late)
     assert patient.waits
     for _ in range(5):

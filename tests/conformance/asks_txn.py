@@ -62,11 +62,21 @@ class TxnAsks(LogAsks):
         assert answer.error_code == 0, error_name(answer.error_code)
         return txn
 
-    def init(self, txn: Txn, *, label: str, expected: tuple[int, int] = (-1, -1), version: int = 5, timeout_ms: int = TIMEOUT_MS) -> None:
-        """InitProducerId; what it gives is the id's identity from then on."""
+    def init(
+        self,
+        txn: Txn,
+        *,
+        label: str,
+        expected: tuple[int, int] = (-1, -1),
+        version: int = 5,
+        timeout_ms: int = TIMEOUT_MS,
+        wait: bool = True,
+    ) -> None:
+        """InitProducerId; what it gives is the id's identity from then on. `wait`: until a transaction that it aborts has ended."""
         answer = self._init(txn, expected, version, timeout_ms)
         self.note(label, f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}")
-        self.settled(txn)
+        if wait:
+            self.settled(txn)
 
     def add(
         self,
@@ -121,18 +131,29 @@ class TxnAsks(LogAsks):
         batch = replace(of(pid, epoch, sequence), attributes=TRANSACTIONAL)
         self.produce(batch, topic, label=label, version=version, partition=partition, transactional_id=txn.name)
 
-    def end(self, txn: Txn, *, label: str, commit: bool = True, version: int = 5, identity: tuple[int, int] | None = None) -> None:
-        """EndTxn; an identity that it gives is the id's from then on."""
+    def end(
+        self,
+        txn: Txn,
+        *,
+        label: str,
+        commit: bool = True,
+        version: int = 5,
+        identity: tuple[int, int] | None = None,
+        wait: bool = True,
+    ) -> None:
+        """EndTxn; an identity that it gives is the id's from then on. `wait`: until the markers are written."""
         pid, epoch = identity or txn.identity
         request = end_txn.EndTxnRequest(transactional_id=txn.name, producer_id=pid, producer_epoch=epoch, committed=commit)
 
         def show(answer: end_txn.EndTxnResponse) -> str:
             if answer.error_code == 0 and answer.producer_id >= 0:
                 txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch
+                self._name_producer(txn.pid)
             return f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}"
 
         self.note_answer(label, request, version, end_txn.EndTxnResponse, show)
-        self.settled(txn)
+        if wait:
+            self.settled(txn)
 
     def settled(self, txn: Txn) -> None:
         """Waits until no transaction of that id is about to end."""
@@ -305,8 +326,11 @@ class TxnAsks(LogAsks):
         )
         if answer.error_code == 0:
             txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch
-            self._pids.setdefault(txn.pid, f"p{len(self._pids) + 1}")
+            self._name_producer(txn.pid)
         return answer
+
+    def _name_producer(self, pid: int) -> None:
+        self._pids.setdefault(pid, f"p{len(self._pids) + 1}")
 
     def _state(self, name: str) -> describe_transactions.TransactionState:
         request = describe_transactions.DescribeTransactionsRequest(transactional_ids=[name])

@@ -1,0 +1,66 @@
+"""Rare ends of transactions: of nothing, before the markers are written, and of the last epoch that a producer id has."""
+
+from tests.conformance.stage import Topic
+from tests.conformance.world import World, case
+
+LAST_EPOCH = 32_766
+"""Kafka gives no producer the epoch above: it belongs to a fence."""
+
+
+@case("E7", "F6")
+def of_nothing(w: World) -> None:
+    """Where nothing was ever written a commit is refused, and an abort, too, unless it raises the epoch."""
+    for version in range(6):
+        txn = w.begun()
+        w.end(txn, version=version, label=f"v{version} commit")
+        w.end(txn, version=version, commit=False, label=f"v{version} abort")
+        w.describe_txn(txn, label=f"v{version} in the end")
+
+
+def led_elsewhere(w: World, topic: Topic) -> tuple[int, int]:
+    """A partition that the first node does not lead, and who does."""
+    return next((index, node) for index, node in topic.leaders.items() if node != w.nodes[0])
+
+
+@case("A6", "F4", brokers=3, restarts=True)
+def without_a_leader(w: World) -> None:
+    """A partition that has no leader when its transaction is committed gets no marker, ever: Kafka takes it for deleted."""
+    topic, txn = w.topic(partitions=3), w.coordinated_by(w.nodes[0])
+    index, gone = led_elsewhere(w, topic)
+    w.write(txn, topic, 0, partition=index, label="a record")
+    with w.without(gone, topic, index):
+        w.end(txn, label="commit")
+    w.describe_txn(txn, label="in the end")
+    w.list_offsets(topic, -1, partition=index, label="high watermark")
+    w.list_offsets(topic, -1, partition=index, isolation=1, label="last stable offset")
+
+
+@case("I4", "I2", "I7", "I8")
+def of_the_last_epoch(w: World) -> None:
+    """Who registers when the epochs are used up gets another producer id, and who knew the old one is told the new one, once."""
+    txn = w.begun()
+    w.wear(txn, LAST_EPOCH)
+    old = txn.identity
+    w.describe_txn(txn, label="the last epoch")
+    w.init(txn, expected=old, label="its own")
+    w.init(txn, expected=old, label="its own again")
+    w.init(txn, expected=(old[0], 5), label="one of its earlier epochs")
+    w.describe_txn(txn, label="rotated")
+
+
+@case("F4", "F2", "F8", "I4")
+def of_the_last_epoch_with_bumps(w: World) -> None:
+    """The end of a transaction brings the next producer id with it, and brings it again to who did not hear it."""
+    topic, txn = w.topic(), w.begun()
+    w.wear(txn, LAST_EPOCH)
+    old = txn.identity
+    w.write(txn, topic, 0, label="a record")
+    w.end(txn, label="commit")
+    w.describe_txn(txn, label="the next producer id")
+    w.describe(topic, label="the marker")
+    w.end(txn, identity=old, label="the commit again")
+    w.end(txn, identity=old, commit=False, label="an abort")
+    w.write(txn, topic, 1, identity=old, label="a record of the old one")
+    w.write(txn, topic, 0, label="a record of the new one")
+    w.end(txn, identity=old, label="the commit again, in the next transaction")
+    w.end(txn, commit=False, label="abort")
