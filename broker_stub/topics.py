@@ -6,17 +6,20 @@ It creates nothing and refuses nothing: the cluster does the one, the handlers t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 from uuid import UUID
 
 from broker_stub.partitions import Partition
 
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 NAME_CHARS_MAX = 249
-INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+STATE_TOPIC: Final = "__transaction_state"
+INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, "__share_group_state"))
 # Which broker configs say how many partitions and replicas those have that are made on demand.
 MADE_ON_DEMAND = {
-    "__consumer_offsets": ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
-    "__transaction_state": ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+    OFFSETS_TOPIC: ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
+    STATE_TOPIC: ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
 }
 
 

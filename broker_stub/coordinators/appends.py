@@ -20,6 +20,9 @@ from producer.wire import ErrorCode
 if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
+RETRY_MS: Final = 100
+"""How long a coordinator waits before it tries again what must be written."""
+
 Then = Callable[[int], None]
 
 

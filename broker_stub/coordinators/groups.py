@@ -16,12 +16,11 @@ from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.rebalances import Surroundings
 from broker_stub.coordinators.store import Store
 from broker_stub.partitions import NO_LEADER, Partition
+from broker_stub.topics import OFFSETS_TOPIC
 from producer.wire import ErrorCode
 
 if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class NotHere(Exception):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from broker_stub.coordinators.appends import How, Then, append
+from broker_stub.coordinators.appends import RETRY_MS, How, Then, append
 from broker_stub.coordinators.txn_states import TopicPartition
 from broker_stub.partitions import NO_LEADER
+from broker_stub.topics import OFFSETS_TOPIC
 from producer.wire import ErrorCode
 from producer.wire.markers import ControlType, encode_marker
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
     from broker_stub.partitions import Partition
 
-RETRY_MS: Final = 100
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _AGAIN: Final = frozenset(
     (

@@ -42,12 +42,11 @@ from broker_stub.coordinators.vouching import Vouching
 from broker_stub.emulation import TRANSACTION_VERSION
 from broker_stub.partitions import Partition
 from broker_stub.timers import Timer
+from broker_stub.topics import STATE_TOPIC
 from producer.wire import ErrorCode
 
 if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
-
-STATE_TOPIC: Final = "__transaction_state"
 
 ThenIdentity = Callable[[int, Identity], None]
 NOBODY: Final = Identity(NONE, NONE)

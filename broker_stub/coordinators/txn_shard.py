@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker_stub.coordinators.appends import Then, append
+from broker_stub.coordinators.appends import RETRY_MS, Then, append
 from broker_stub.coordinators.markers import Markers, TxnMarker
 from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
 from broker_stub.coordinators.txn_states import PREPARED, State, TransactionMetadata, Txn, ended, is_expired
@@ -21,7 +21,6 @@ from producer.wire.records import encode_batch, iter_batches, read_records
 if TYPE_CHECKING:
     from broker_stub.cluster import Cluster
 
-RETRY_MS: Final = 100
 MEANING: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -9,13 +9,13 @@ Leaves out: nothing that is known.
 from __future__ import annotations
 
 from broker_stub.call import Call
-from broker_stub.coordinators.markers import OFFSETS_TOPIC
 from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.txn_states import Identity
 from broker_stub.handlers.txn_lookups import told
 from broker_stub.operations import Operation, Resource
 from broker_stub.parked import Parked
 from broker_stub.router import Instead, handles
+from broker_stub.topics import OFFSETS_TOPIC
 from producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FENCED_SINCE = 2

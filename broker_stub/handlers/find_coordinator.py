@@ -15,12 +15,13 @@ from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER
 from broker_stub.permissions import WORDS
 from broker_stub.router import handles
+from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
 from producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
 
 SHARE = 2
 BATCHED_SINCE = 4
 RESOURCES = {0: Resource.GROUP, 1: Resource.TRANSACTIONAL_ID}
-TOPIC_OF = {0: "__consumer_offsets", 1: "__transaction_state"}
+TOPIC_OF = {0: OFFSETS_TOPIC, 1: STATE_TOPIC}
 
 
 @handles(FindCoordinatorRequest, range(7))

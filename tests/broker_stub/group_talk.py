@@ -6,8 +6,8 @@ from typing import Any
 
 from broker_stub.call import Fate, Reply
 from broker_stub.coordinators.group import Group
-from broker_stub.coordinators.groups import OFFSETS_TOPIC
 from broker_stub.coordinators.placement import partition_for
+from broker_stub.topics import OFFSETS_TOPIC
 from producer import wire
 from producer.wire.messages.group_offsets import (
     OffsetCommitRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from broker_stub.coordinators.groups import OFFSETS_TOPIC
 from broker_stub.coordinators.states import State
+from broker_stub.topics import OFFSETS_TOPIC
 from tests.broker_stub.group_talk import Groups, Member, Pending
 
 SESSION_MS, REBALANCE_MS = 10_000, 20_000

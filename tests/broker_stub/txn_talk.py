@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_stub.call import Fate, Reply
-from broker_stub.coordinators.markers import OFFSETS_TOPIC
-from broker_stub.coordinators.transactions import STATE_TOPIC
 from broker_stub.coordinators.txn_states import Identity, State, TransactionMetadata, Txn
 from broker_stub.partitions import Partition
+from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
 from producer import wire
 from producer.wire.messages import add_to_txn, end_txn, txn_offsets
 from tests.broker_stub.stub_talk import Inside, batch, fetch_request, only

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from broker_stub.coordinators.placement import partition_for
-from broker_stub.coordinators.transactions import STATE_TOPIC
 from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
+from broker_stub.topics import STATE_TOPIC
 from producer import wire
 from producer.wire import ErrorCode, error_name
 from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
