@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker_stub.followers import Followers
 from broker_stub.log import LogConfig, MemoryStorage, PartitionLog
+from producer.wire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from broker_stub.topics import Topic
@@ -176,6 +177,15 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch)
             self.follow(live)
         self.disturb()
+
+    def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """What becomes of a batch that was written in that leader epoch and ends before that offset; None while an in-sync replica lacks
+        it."""
+        if self.leader_epoch != leader_epoch or self.leader == NO_LEADER:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < end_offset:
+            return None
+        return ErrorCode.NONE if len(self.isr) >= self.min_isr else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def configure(self, config: LogConfig) -> None:
         """The topic's configs have changed: the log obeys from the next batch on."""

@@ -18,11 +18,13 @@ from producer.wire import ErrorCode, PartitionProduceResponse, ProduceResponse
 
 
 class Pending(NamedTuple):
-    """A batch that is not on every in-sync replica: the answer that it gets if all goes well, and the offset after it."""
+    """A batch that is not on every in-sync replica: the answer that it gets if all goes well, the offset after it, and in which leader
+    epoch it was written."""
 
     partition: Partition
     answer: PartitionProduceResponse
     end_offset: int
+    leader_epoch: int
 
 
 class Writing:
@@ -59,14 +61,10 @@ class Writing:
 
     def _settled(self, pending: Pending) -> bool:
         """Whether there is nothing to wait for any more; notes what to say."""
-        partition = pending.partition
-        if partition.leader != self._call.broker.node_id:
-            self._fail(pending, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif partition.log.high_watermark < pending.end_offset:
-            return False
-        elif len(partition.isr) < partition.min_isr:
-            self._fail(pending, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        return True
+        code = pending.partition.replicated(pending.end_offset, pending.leader_epoch)
+        if code:
+            self._fail(pending, code)
+        return code is not None
 
     def _time_over(self) -> None:
         for each in self._pending:

@@ -91,12 +91,9 @@ class _Replicating:
 
     def _look(self) -> None:
         self._looking = False
-        partition = self._partition
-        if partition.leader_epoch != self._leader_epoch or partition.leader == NO_LEADER:
-            self._end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif partition.log.high_watermark >= self._end_offset:
-            enough = len(partition.isr) >= partition.min_isr
-            self._end(ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        code = self._partition.replicated(self._end_offset, self._leader_epoch)
+        if code is not None:
+            self._end(code)
 
     def _time_over(self) -> None:
         self._end(ErrorCode.REQUEST_TIMED_OUT)

@@ -208,7 +208,7 @@ def _append(
         log_start_offset=result.log_start_offset,
     )
     if result.last_offset >= partition.log.high_watermark:
-        pending.append(Pending(partition, answer, result.last_offset + 1))
+        pending.append(Pending(partition, answer, result.last_offset + 1, partition.leader_epoch))
     return answer
 
 
