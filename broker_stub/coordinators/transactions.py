@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from broker_stub.coordinators.appends import Then
 from broker_stub.coordinators.placement import partition_for
+from broker_stub.coordinators.txn_end_table import EPOCH_BUMP_SINCE, End, decide_end
 from broker_stub.coordinators.txn_shard import TxnShard
 from broker_stub.coordinators.txn_states import (
     EPOCH_MAX,
@@ -27,17 +28,7 @@ from broker_stub.coordinators.txn_states import (
     is_timed_out,
     new_txn,
 )
-from broker_stub.coordinators.txn_table import (
-    EPOCH_BUMP_SINCE,
-    Add,
-    Decision,
-    End,
-    Init,
-    decide_add,
-    decide_end,
-    decide_init,
-    decide_verify,
-)
+from broker_stub.coordinators.txn_table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from broker_stub.coordinators.vouching import Vouching
 from broker_stub.emulation import TRANSACTION_VERSION
 from broker_stub.partitions import Partition

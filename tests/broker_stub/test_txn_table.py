@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker_stub.coordinators.txn_end_table import END_ROWS, END_ROWS_WITH_BUMP, End, decide_end
 from broker_stub.coordinators.txn_states import (
     BEFORE,
     IDLE,
@@ -22,21 +23,7 @@ from broker_stub.coordinators.txn_states import (
     is_timed_out,
     new_txn,
 )
-from broker_stub.coordinators.txn_table import (
-    ADD_ROWS,
-    END_ROWS,
-    END_ROWS_WITH_BUMP,
-    INIT_ROWS,
-    VERIFY_ROWS,
-    Add,
-    Decision,
-    End,
-    Init,
-    decide_add,
-    decide_end,
-    decide_init,
-    decide_verify,
-)
+from broker_stub.coordinators.txn_table import ADD_ROWS, INIT_ROWS, VERIFY_ROWS, Add, Decision, Init, decide_add, decide_init, decide_verify
 from producer.wire import ErrorCode
 
 NOW_MS = 5_000
