@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct as Layout
 from typing import Annotated, Final, TypeVar
 
-from broker_stub.coordinators.txn_states import State, Txn
+from broker_stub.coordinators.txn_states import State, Txn, by_topic
 from producer.wire.compiler import decoder_of, encoder_of
 from producer.wire.fields import WireStruct, i8, i16, i32, i64, since, tag
 
@@ -76,10 +76,7 @@ def txn_key(transactional_id: str) -> bytes:
 
 def txn_value(txn: Txn, *, flexible: bool) -> bytes:
     """The value; with `flexible` off that of transaction version 0."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(txn.partitions):
-        topics.setdefault(topic, []).append(partition)
-    named = [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
+    named = [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic(txn.partitions).items()]
     value = TransactionLogValue(
         producer_id=txn.producer_id,
         producer_epoch=txn.epoch,

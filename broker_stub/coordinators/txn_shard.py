@@ -95,7 +95,7 @@ class TxnShard:
             self.node_id,
             marker,
             partitions=txn.partitions,
-            valid=lambda: self._partition.leader_epoch == epoch,
+            valid=lambda: self._leads_in(epoch),
             done=partial(self._marked, epoch, name, known),
         )
         markers.send()
@@ -122,8 +122,8 @@ class TxnShard:
         append(self._cluster, self._partition, data, timeout_ms=timeout_ms, then=then)
 
     def _written(self, epoch: int, known: TransactionMetadata, coming: Txn, then: Then, code: int) -> None:
-        if epoch != self._epoch or epoch != self._partition.leader_epoch:
-            then(ErrorCode.NOT_COORDINATOR)  # whoever leads now has read the log
+        if not self._leads_in(epoch):
+            then(ErrorCode.NOT_COORDINATOR)
         elif code:
             known.give_up()
             then(MEANING.get(ErrorCode(code), ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -133,13 +133,13 @@ class TxnShard:
 
     def _marked(self, epoch: int, name: str, known: TransactionMetadata) -> None:
         """Every partition has its marker."""
-        self._ending.pop(name, None)
-        if epoch != self._epoch:
+        if not self._leads_in(epoch):
             return
+        self._ending.pop(name, None)
         coming = ended(known.txn, now_ms=self._cluster.now_ms())
 
         def written(code: int) -> None:
-            if epoch != self._epoch or epoch != self._partition.leader_epoch:
+            if not self._leads_in(epoch):
                 return
             if code:
                 self._later(lambda: self._marked(epoch, name, known))
@@ -150,11 +150,15 @@ class TxnShard:
         self._append(name, coming, coming.timeout_ms, written)
 
     def _buried(self, epoch: int, name: str, known: TransactionMetadata, code: int) -> None:
-        if epoch != self._epoch:
+        if not self._leads_in(epoch):
             return
         known.give_up()
         if not code:
             del self.ids[name]
+
+    def _leads_in(self, epoch: int) -> bool:
+        """Whether what was begun in that leader epoch still matters: whoever leads by now has read the log."""
+        return epoch == self._epoch == self._partition.leader_epoch
 
     def _later(self, run: Callable[[], None]) -> None:
         self._cluster.timers.at(self._cluster.now_ms() + RETRY_MS, run)

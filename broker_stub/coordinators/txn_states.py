@@ -6,6 +6,7 @@ the two the id is pending. It decides nothing: `txn_table` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -133,6 +134,14 @@ def ended(txn: Txn, *, now_ms: int) -> Txn:
     if txn.next_producer_id == NONE:
         return done
     return replace(done, producer_id=txn.next_producer_id, next_producer_id=NONE, epoch=0)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
 
 
 def is_timed_out(known: TransactionMetadata, now_ms: int) -> bool:

@@ -33,6 +33,18 @@ class Mode(Enum):
     ABORTABLE = "verify, and say TRANSACTION_ABORTABLE"
     ADD = "add"
 
+    @classmethod
+    def of(cls, version: int, *, abortable_since: int, adds_since: int) -> Mode:
+        """That of a request in this version."""
+        if version >= adds_since:
+            return cls.ADD
+        return cls.ABORTABLE if version >= abortable_since else cls.ANY_ERROR_IS_A_STATE
+
+    @property
+    def adds(self) -> bool:
+        """Whether the client's transactions are those of version 2: partitions join by being written, and every one has its epoch."""
+        return self is Mode.ADD
+
 
 class Question(Struct, frozen=True, kw_only=True):
     """In whose name which partitions are to be written."""
@@ -55,7 +67,7 @@ class Vouching:
 
     def ask(self, node_id: int, question: Question, then: ThenEach) -> None:
         """`then` hears a code for every partition."""
-        if question.mode is Mode.ADD:
+        if question.mode.adds:
             self._add(node_id, question, self._cluster.now_ms() + self._retry_max_ms, then)
             return
         coordinator, code = self._coordinator(node_id, question.transactional_id)

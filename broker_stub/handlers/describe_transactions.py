@@ -10,7 +10,7 @@ Leaves out: nothing that is known.
 from __future__ import annotations
 
 from broker_stub.call import Call
-from broker_stub.coordinators.txn_states import State
+from broker_stub.coordinators.txn_states import State, by_topic
 from broker_stub.operations import Operation, Resource
 from broker_stub.router import handles
 from producer.wire import ErrorCode
@@ -41,10 +41,6 @@ def _described(call: Call, name: str) -> TransactionState:
         return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     txn = known.txn
     left = shard.without_marker(name)
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(txn.partitions if left is None else left):
-        if call.may(Operation.DESCRIBE, Resource.TOPIC, topic):
-            topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=name,
         transaction_state=txn.state.wire_name,
@@ -52,5 +48,9 @@ def _described(call: Call, name: str) -> TransactionState:
         transaction_start_time_ms=txn.start_ms,
         producer_id=txn.producer_id,
         producer_epoch=txn.epoch,
-        topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
+        topics=[
+            TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(txn.partitions if left is None else left).items()
+            if call.may(Operation.DESCRIBE, Resource.TOPIC, topic)
+        ],
     )

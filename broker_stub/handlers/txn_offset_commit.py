@@ -85,9 +85,9 @@ class _Commit:
         if shard is None:
             self._fail(code)
             return
-        adds = call.version >= ADDS_SINCE
+        mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
         try:
-            guard = shard.partition.log.begin_verification(request.producer_id, request.producer_epoch, -1, bumps=adds)
+            guard = shard.partition.log.begin_verification(request.producer_id, request.producer_epoch, -1, bumps=mode.adds)
         except AppendRefused as refused:
             self._fail(refused.code)
             return
@@ -98,7 +98,7 @@ class _Commit:
             transactional_id=request.transactional_id,
             identity=Identity(request.producer_id, request.producer_epoch),
             partitions=frozenset(((shard.partition.topic.name, shard.partition.index),)),
-            mode=Mode.ADD if adds else Mode.ABORTABLE if call.version >= ABORTABLE_SINCE else Mode.ANY_ERROR_IS_A_STATE,
+            mode=mode,
         )
         call.cluster.transactions.vouching.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
 

@@ -52,8 +52,7 @@ def vouch(
     from broker_stub.coordinators.txn_states import Identity
     from broker_stub.coordinators.vouching import Mode, Question
 
-    adds = call.version >= ADDS_SINCE
-    mode = Mode.ADD if adds else Mode.ABORTABLE if call.version >= ABORTABLE_SINCE else Mode.ANY_ERROR_IS_A_STATE
+    mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
     vouched = Vouched()
     headers = {}
     for asked in request.topic_data:
@@ -72,7 +71,7 @@ def vouch(
         if partition is None or partition.leader != call.broker.node_id or call.error_for(name, index):
             continue
         try:
-            guard = partition.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=adds)
+            guard = partition.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=mode.adds)
         except AppendRefused as refused:
             vouched.refusals[name, index] = Refusal(refused.code)
         else:
@@ -83,7 +82,7 @@ def vouch(
         return
 
     def answered(codes: dict[tuple[str, int], int]) -> None:
-        vouched.refusals |= {each: _refusal(code, adds=adds) for each, code in codes.items() if code}
+        vouched.refusals |= {each: _refusal(code, adds=mode.adds) for each, code in codes.items() if code}
         then(vouched)
 
     (identity,) = identities
