@@ -113,11 +113,12 @@ class CompletedTxn(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """The batch may be written, and the producer's entry is then this one."""
+    """The batch may be written, and the producer's entry is then this one. `through`: the row that let a marker pass."""
 
     row: str
     entry: ProducerEntry
     completed: CompletedTxn | None = None
+    through: str = ""
 
 
 class Duplicate(Struct, frozen=True):
@@ -273,18 +274,26 @@ def _is_stale_tv2(entry: ProducerEntry, batch: Candidate) -> bool:
     return _is_tv2(batch) and _is_stale(entry, batch)
 
 
+def _is_at_its_epoch(entry: ProducerEntry, batch: Candidate) -> bool:
+    return _is_tv2(batch) and batch.epoch == entry.epoch
+
+
+def _is_a_retry(entry: ProducerEntry, batch: Candidate) -> bool:
+    return _is_at_its_epoch(entry, batch) and entry.txn_first_offset is None
+
+
 def _would_end_the_next_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
-    at_its_epoch = batch.epoch == entry.epoch and batch.epoch != EPOCH_MAX
-    return _is_tv2(batch) and at_its_epoch and entry.txn_first_offset is not None
+    return _is_at_its_epoch(entry, batch) and batch.epoch != EPOCH_MAX
 
 
 def _is_from_an_old_coordinator(entry: ProducerEntry, batch: Candidate) -> bool:
     return batch.marker is not None and batch.marker.coordinator_epoch < entry.coordinator_epoch
 
 
-# M2 and M4 are what M1 and M3 leave: under transaction.version 2 a marker's epoch is above its data's, or it is a marker's retry.
+# Under transaction.version 2 a marker's epoch is above its data's (M4), or it is a marker's retry (M2).
 _MARKER_ROWS: Final = (
     _Row("M1", _LEADER, _is_stale_tv2, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    _Row("M2", _ANY, _is_a_retry),
     _Row(
         "M3",
         _LEADER,
@@ -292,7 +301,12 @@ _MARKER_ROWS: Final = (
         ErrorCode.INVALID_PRODUCER_EPOCH,
         "epoch {batch.epoch} is that of the open transaction, not above it",
     ),
+    _Row("M3", _ANY, _is_at_its_epoch),
+    _Row("M4", _ANY, lambda entry, batch: _is_tv2(batch)),
     _Row("M5", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    _Row("M5", _ANY, _is_anything),
+)
+_COORDINATOR_ROWS: Final = (
     _Row(
         "M6",
         _LEADER,
@@ -332,6 +346,10 @@ def _with_batch(entry: ProducerEntry, batch: Candidate) -> ProducerEntry:
 
 def _admit_marker(entry: ProducerEntry, batch: Candidate, marker: Marker, origin: Origin) -> Verdict:
     row = _first_match(_MARKER_ROWS, entry, batch, origin)
+    assert row is not None  # the last one matches everything
+    through = row.name
+    if row.code is None:
+        row = _first_match(_COORDINATOR_ROWS, entry, batch, origin)
     if row is not None:
         return _refusal(row, entry, batch)
     ended = replace(
@@ -343,5 +361,6 @@ def _admit_marker(entry: ProducerEntry, batch: Candidate, marker: Marker, origin
         batches=entry.batches if entry.epoch == batch.epoch else (),
     )
     if entry.txn_first_offset is None:
-        return Accepted("M8", ended)
-    return Accepted("M7", ended, CompletedTxn(batch.producer_id, entry.txn_first_offset, batch.base_offset, not marker.commit))
+        return Accepted("M8", ended, through=through)
+    completed = CompletedTxn(batch.producer_id, entry.txn_first_offset, batch.base_offset, not marker.commit)
+    return Accepted("M7", ended, completed, through)

@@ -92,26 +92,28 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D12", KNOWN, batch(3, 99), COORDINATOR, None),  # a coordinator's sequences are not looked at
         ("D12", KNOWN, batch(3, 99), REPLICATION, None),
         ("M1", KNOWN, end(2, tv=2), COORDINATOR, STALE),
-        ("M8", KNOWN, end(3, tv=2), COORDINATOR, None),  # M2: the retry of a marker
+        ("M2 M8", KNOWN, end(3, tv=2), COORDINATOR, None),  # the retry of a marker
         ("M3", IN_TXN, end(3, tv=2), COORDINATOR, STALE),
-        ("M7", EPOCH_TOP, end(32767, tv=2), COORDINATOR, None),  # M3 at the last epoch there is
-        ("M7", IN_TXN, end(4, tv=2), COORDINATOR, None),  # M4
-        ("M8", UNSEEN, end(0, tv=2), COORDINATOR, None),  # M4
+        ("M3 M7", EPOCH_TOP, end(32767, tv=2), COORDINATOR, None),  # the last epoch there is
+        ("M4 M7", IN_TXN, end(4, tv=2), COORDINATOR, None),
+        ("M4 M8", UNSEEN, end(0, tv=2), COORDINATOR, None),
         ("M5", KNOWN, end(2), COORDINATOR, STALE),
         ("M5", IN_TXN, end(2, tv=1), COORDINATOR, STALE),
         ("M5", KNOWN, end(2, coordinator_epoch=0), COORDINATOR, STALE),  # the epoch is looked at before the coordinator's
-        ("M7", IN_TXN, end(3), COORDINATOR, None),  # M5
-        ("M7", IN_TXN, end(4, tv=1), COORDINATOR, None),
+        ("M5 M7", IN_TXN, end(3), COORDINATOR, None),
+        ("M5 M7", IN_TXN, end(4, tv=1), COORDINATOR, None),
         ("M6", IN_TXN, end(3, coordinator_epoch=5), COORDINATOR, FENCED),
         ("M6", IN_TXN, end(4, coordinator_epoch=5, tv=2), COORDINATOR, FENCED),
-        ("M7", IN_TXN, end(2, coordinator_epoch=5), REPLICATION, None),  # a replica only logs M5 and M6
-        ("M8", KNOWN, end(3, coordinator_epoch=7), COORDINATOR, None),
+        ("M5 M7", IN_TXN, end(2, coordinator_epoch=5), REPLICATION, None),  # a replica only logs M5 and M6
+        ("M5 M8", KNOWN, end(3, coordinator_epoch=7), COORDINATOR, None),
     ],
 )
 def test_a_row_says_what_kafka_says(row: str, entry: ProducerEntry, candidate: Candidate, origin: Origin, code: ErrorCode | None) -> None:
-    """Every row of the tables decides the cases that are its own, with its code."""
+    """Every row of the tables decides the cases that are its own, with its code; of a marker two rows speak, by its epoch and by what it
+    ends."""
     verdict = admit(entry, candidate, origin=origin)
-    assert (verdict.row, getattr(verdict, "code", None)) == (row, code)
+    rows = f"{getattr(verdict, 'through', '')} {verdict.row}".strip()
+    assert (rows, getattr(verdict, "code", None)) == (row, code)
     assert isinstance(verdict, Refused) == (code is not None)
     assert isinstance(verdict, Duplicate) == (row == "D1")
 
