@@ -103,6 +103,10 @@ class _Commit:
         call.cluster.transactions.vouching.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
 
     def _vouched(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
+        found, gone = find_shard(self._call, self._request.group_id)
+        if found is not shard:
+            self._fail(gone or ErrorCode.NOT_COORDINATOR)  # the group has moved meanwhile
+            return
         (code,) = codes.values()
         old = code == ErrorCode.CONCURRENT_TRANSACTIONS and self._call.version < ADDS_SINCE
         if code == ErrorCode.NETWORK_EXCEPTION or old:

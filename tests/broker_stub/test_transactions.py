@@ -314,6 +314,19 @@ def test_offsets_of_a_transaction_outlive_their_coordinator() -> None:
     assert found.offset == 7
 
 
+def test_offsets_that_wait_while_their_group_moves_are_sent_to_its_coordinator() -> None:
+    """NOT_COORDINATOR, not an error of the transaction, when the group has left the broker by the time the transaction is vouched for."""
+    world = Transactions(brokers=3)
+    world.given()
+    follower = world.sever_state()
+    commit = world.commit_offset(7)
+    assert commit.waits
+    world.cluster.move_leader(world.offsets_partition())
+    world.mend_state(follower)
+    assert commit.answer == ErrorCode.NOT_COORDINATOR
+    assert world.commit_offset(7).answer == OK
+
+
 def test_rows_can_be_counted() -> None:
     """Whoever counts hears of every decision, with its row."""
     world = Transactions()
