@@ -17,7 +17,7 @@ from producer.wire import ErrorCode, error_name
 from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
 from producer.wire.records import iter_batches, read_records
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
-from tests.conformance.asks_log import LogAsks
+from tests.conformance.asks_log import LogAsks, list_offsets_request
 from tests.conformance.batches import TRANSACTIONAL, of
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
 from tests.waiting import until
@@ -25,6 +25,7 @@ from tests.waiting import until
 LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 ENDING = ("PrepareCommit", "PrepareAbort")
 TIMEOUT_MS = 60_000
+LOOKED_AT = 500
 
 
 class Txn:
@@ -289,8 +290,12 @@ class TxnAsks(LogAsks):
         """What the coordinator wrote of that id; and whether the stub writes these very bytes, but for the order of partitions."""
         topic = self.known_topic(STATE_TOPIC)
         index = partition_for(txn.name, len(topic.leaders))
-        request = fetch_request([(topic, index, 0)], FETCH_VERSION)
-        answer = self.ask(request, FETCH_VERSION, wire.FetchResponse, node=topic.leaders[index])
+        node = topic.leaders[index]
+        # Others may have written thousands before.
+        latest = wire.ListOffsetsPartition(partition_index=index, timestamp=-1)
+        end = self.ask(list_offsets_request(topic, [latest]), 7, wire.ListOffsetsResponse, node=node).topics[0].partitions[0].offset
+        request = fetch_request([(topic, index, max(0, end - LOOKED_AT))], FETCH_VERSION)
+        answer = self.ask(request, FETCH_VERSION, wire.FetchResponse, node=node)
         stored = bytes(answer.responses[0].partitions[0].records or b"")
         shown = []
         for header, batch in iter_batches(stored):

@@ -1,4 +1,5 @@
-"""The closing table of the conformance tests: one row per area, with how many cases each broker answers as recorded.
+"""The closing tables of the conformance tests: how many cases of each area each broker answers as recorded, and how many cases come by each
+row of Kafka's tables about transactions.
 
 It is registered by the topmost conftest, because with several workers the process that prints loads no other.
 """
@@ -12,6 +13,23 @@ import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Both tables, as far as their tests ran."""
+    _areas(terminalreporter)
+    _transaction_rows(terminalreporter)
+
+
+def _transaction_rows(terminalreporter: pytest.TerminalReporter) -> None:
+    """One row per row: how many cases come by it at transaction.version 2 and 0, or why none of them can."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in getattr(report, "user_properties", []):
+            if name == "transaction_rows":
+                terminalreporter.section("transactions by raw requests, to Kafka and to the stub: cases by the row that decides")
+                terminalreporter.write_line(f"{'row':<6}{'transaction.version 2':>24}{'0':>6}")
+                for row, now, before, reason in value:
+                    terminalreporter.write_line(f"{row:<6}{now:>24}{before:>6}   {reason}".rstrip())
+
+
+def _areas(terminalreporter: pytest.TerminalReporter) -> None:
     """One row per area: how many cases and answers there are, and how many cases each broker answers as recorded."""
     rows: dict[str, Row] = {}
     for outcome in ("passed", "failed", "error", "skipped"):

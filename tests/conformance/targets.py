@@ -97,28 +97,28 @@ class StubTarget:
     """The stub."""
 
     def __init__(self, stub: BrokerStub, newest: Mapping[int, int] | None = None) -> None:
-        self._stub = stub
+        self.stub = stub
         self.newest: Mapping[int, int] = newest or {}
 
     @property
     def guarded(self) -> bool:
-        return self._stub.cluster.authorizer is not None
+        return self.stub.cluster.authorizer is not None
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        return dict(self._stub.addresses)
+        return dict(self.stub.addresses)
 
     def stop(self, node: int, *, clean: bool) -> None:
-        self._stub.stop_broker(node, clean=clean)
+        self.stub.stop_broker(node, clean=clean)
 
     def start(self, node: int) -> None:
-        self._stub.start_broker(node)
+        self.stub.start_broker(node)
 
 
 @contextmanager
 def stub_for(
     case: Case, *, emulate: str = NEWEST, newest: Mapping[int, int] | None = None, transaction_version: int | None = None
-) -> Iterator[Target]:
+) -> Iterator[StubTarget]:
     """A stub of its own for one case: it starts in milliseconds."""
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
     with BrokerStub(

@@ -1,14 +1,34 @@
-"""The stub at transaction.version 0 and 1: every answer about transactions is the one that a Kafka 4.3 at that level gave."""
+"""transaction.version 0 and 1: every answer about transactions is the one that a Kafka 4.3 at that level gave when it was recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.conformance.targets import stub_for
-from tests.conformance.transaction_levels import LEVELS, cases, expected
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.targets import KafkaTarget, stub_for
+from tests.conformance.transaction_levels import LEVELS, cases, expected, kafka_at
 from tests.conformance.world import Case, play
+from tests.once import once_is_enough
 
 ALL = [(level, case) for level in LEVELS for case in cases(level)]
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def kafka(request: pytest.FixtureRequest) -> Iterator[tuple[int, KafkaTarget]]:
+    require_kafka()
+    with kafka_at(request.param) as cluster:
+        yield request.param, KafkaTarget(cluster)
+
+
+@once_is_enough("asks Kafka itself")
+@pytest.mark.timeout(600)
+def test_kafka_answers_as_recorded(kafka: tuple[int, KafkaTarget]) -> None:
+    """Apache Kafka at that level gives the answers that were recorded from it; `python -m tests.conformance.transaction_levels` writes them
+    down anew."""
+    level, target = kafka
+    assert {case.name: play(case, target) for case in cases(level)} == {case.name: expected(case, level) for case in cases(level)}
 
 
 @pytest.mark.parametrize(("level", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else str(value))

@@ -35,7 +35,7 @@ def without_a_leader(w: World) -> None:
     w.list_offsets(topic, -1, partition=index, isolation=1, label="last stable offset")
 
 
-@case("I4", "I2", "I7", "I8")
+@case("I4", "I2", "I7")
 def of_the_last_epoch(w: World) -> None:
     """Who registers when the epochs are used up gets another producer id, and who knew the old one is told the new one, once."""
     txn = w.begun()
@@ -48,7 +48,7 @@ def of_the_last_epoch(w: World) -> None:
     w.describe_txn(txn, label="rotated")
 
 
-@case("F4", "F2", "F8", "I4")
+@case("F4", "F2", "F7")
 def of_the_last_epoch_with_bumps(w: World) -> None:
     """The end of a transaction brings the next producer id with it, and brings it again to who did not hear it."""
     topic, txn = w.topic(), w.begun()

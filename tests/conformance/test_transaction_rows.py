@@ -1,0 +1,67 @@
+"""Every row of Kafka's tables about transactions that one broker can reach has a raw-request case; the run ends with the table.
+
+The stub tells the rows: each of its decisions names the one that it comes from. What is answered there by Kafka and by the stub is for
+`test_conformance` and `test_transaction_levels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from unittest.mock import patch
+
+import pytest
+
+from broker_stub.log import producer_state
+from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+from tests.conformance.answers import load_cases
+from tests.conformance.targets import stub_for
+from tests.conformance.transaction_levels import cases
+from tests.conformance.world import Case, play
+
+TABLES: Final = {"I": 9, "A": 6, "E": 7, "F": 8, "M": 8}
+"""InitProducerId, AddPartitionsToTxn, EndTxn before transaction version 2 and from it on, markers: by the number of their rows."""
+
+ROWS: Final = [f"{letter}{number}" for letter, count in TABLES.items() for number in range(1, count + 1)]
+
+_PENDING: Final = "only while a record of the coordinator is on its way to its followers"
+_ENDING: Final = "only while markers are on their way to their partitions"
+NOT_ON_ONE_BROKER: Final = {**dict.fromkeys(("I1", "A1", "E3", "F1"), _PENDING), **dict.fromkeys(("I3", "A4", "E6", "F5"), _ENDING)}
+"""tests/broker_stub/test_transactions.py has them, on clusters whose links are cut."""
+
+
+def rows_of(case: Case, *, level: int | None) -> set[str]:
+    """Plays the case on the stub: the rows that decide anything in it."""
+    hit: set[str] = set()
+
+    def admitting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
+        verdict = admit(entry, batch, origin=origin)
+        if batch.marker is not None:
+            hit.update((verdict.row, getattr(verdict, "through", "")))
+        return verdict
+
+    with patch.object(producer_state, "admit", admitting), stub_for(case, transaction_version=level) as target:
+        target.stub.cluster.transactions.decided = lambda decision: hit.add(decision.row)
+        play(case, target)
+    return hit.intersection(ROWS)
+
+
+def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str]]:
+    """By row, the cases that come by it."""
+    found: dict[str, set[str]] = {row: set() for row in ROWS}
+    for case in asked:
+        hit = rows_of(case, level=level)
+        claimed = hit.union(case.rows).intersection(ROWS) - hit
+        assert level is not None or not claimed, f"{case.name} does not come by {sorted(claimed)}"
+        for row in hit:
+            found[row].add(case.name)
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_every_row_has_a_case(record_property: Callable[[str, object], None]) -> None:
+    """At transaction.version 2 and 0; a row that no case comes by has a reason, and what a case says to come by it does."""
+    now = reached([case for case in load_cases().values() if case.area.startswith("transaction") and not case.older])
+    before = reached([case for case in cases(0) if case.area.startswith("transaction")], level=0)
+    record_property("transaction_rows", [(row, len(now[row]), len(before[row]), NOT_ON_ONE_BROKER.get(row, "")) for row in ROWS])
+    assert {row for row in ROWS if not now[row]} == set(NOT_ON_ONE_BROKER)
