@@ -33,9 +33,9 @@ class Inner(Producer):
             raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
         self._accumulator.refusal = NO_TRANSACTION
 
-    @property
-    def max_block_s(self) -> float:
-        return self._settings.max_block_ms / 1000.0
+    def patience_s(self, timeout: float | None) -> float:
+        """A call's time: what was given, or max_block_ms."""
+        return self._settings.max_block_ms / 1000.0 if timeout is None else timeout
 
     def call(self, event: Event, timeout_s: float, number: int) -> Call:
         """Begin a call; it ends by itself within the time. An end takes no more records from here on."""

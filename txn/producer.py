@@ -76,7 +76,7 @@ class TransactionalProducer:
 
     def begin(self, timeout: float | None = None) -> Transaction:
         """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
-        limit_s = self._inner.max_block_s if timeout is None else timeout
+        limit_s = self._inner.patience_s(timeout)
         began = time.monotonic()
         if not self._current and not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
@@ -163,7 +163,7 @@ class TransactionalProducer:
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
         if self._closed:
             return
-        limit_s = self._inner.max_block_s if timeout is None else timeout
+        limit_s = self._inner.patience_s(timeout)
         began = time.monotonic()
         try:
             match self._manager.machine.state:
@@ -191,7 +191,7 @@ class TransactionalProducer:
             raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
         if self._closed:
             raise ProducerClosed("the producer is closed")
-        limit_s = self._inner.max_block_s if timeout is None else timeout
+        limit_s = self._inner.patience_s(timeout)
         call = self._inner.call(event, limit_s, number)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
@@ -226,6 +226,8 @@ class Transaction:
 
     def __init__(self, producer: TransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
         self._producer = producer
+        self._inner = producer._inner
+        self._writing = producer._writing
         self._timeout = timeout
         self._number = number
         self.over = False
@@ -242,23 +244,23 @@ class Transaction:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`TransactionalProducer.send`, while this transaction is open."""
-        with self._producer._writing:
+        with self._writing:
             self._refuse_past()
-            return self._producer.send(
+            return self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
             )
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`TransactionalProducer.send_many`, while this transaction is open."""
-        with self._producer._writing:
+        with self._writing:
             self._refuse_past()
-            return self._producer.send_many(topic, records, partition=partition)
+            return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`TransactionalProducer.send_arrow`, while this transaction is open."""
-        with self._producer._writing:
+        with self._writing:
             self._refuse_past()
-            return self._producer.send_arrow(topic, data, **columns)
+            return self._inner.send_arrow(topic, data, **columns)
 
     def commit(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.commit`, of this transaction and no other."""
@@ -301,8 +303,10 @@ class Transaction:
         self.over = True
 
     def _refuse_past(self) -> None:
-        if self.over or self._number != self._producer._current:
+        producer = self._producer
+        if self.over or self._number != producer._current:
             raise NoTransaction("this transaction is not open (any more): the record was not accepted")
+        producer._refuse_spoilt()
 
 
 def worth_another(error: MustAbort | DeliveryError) -> bool:
