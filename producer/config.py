@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -102,13 +102,7 @@ AT_MOST: Final[dict[str, float]] = {
 def read_settings(given: Mapping[str, Any]) -> Settings:
     """Settings from keyword arguments or a dictionary in either spelling. Raises ConfigError."""
     named: dict[str, Any] = {}
-    for key, value in given.items():
-        if not isinstance(key, str):
-            raise ConfigError(f"{key!r} is no name of a setting")
-        check_key(key, value)
-        name = _name(key)
-        if name in named:
-            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
+    for name, key, value in spelled(given, _name):
         named[name] = READERS[name](key, value) if name in READERS else value
     if "bootstrap_servers" not in named:
         raise ConfigError("bootstrap_servers is missing: give at least one broker as 'host:port'")
@@ -123,7 +117,21 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _name(key: str) -> str:
+def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Iterator[tuple[str, str, Any]]:
+    """Each setting's own name, the key that it was given under, and its value. Raises ConfigError for one given in two spellings."""
+    seen: set[str] = set()
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"{key!r} is no name of a setting")
+        name = name_of(key, value)
+        if name in seen:
+            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
+        seen.add(name)
+        yield name, key, value
+
+
+def _name(key: str, value: object = None) -> str:
+    check_key(key, value)
     for spelling in (key, key.replace("_", ".")):
         if spelling in DOTTED:
             return DOTTED[spelling]

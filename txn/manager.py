@@ -226,7 +226,7 @@ class Manager:
         """Tell the calls of these kinds, each with an instance of its own."""
         told = [call for call in self._calls if call.event in events]
         self._calls = [call for call in self._calls if call.event not in events]
-        return [Return(call, _fresh(error)) for call in told]
+        return [Return(call, again(error) if error is not None else None) for call in told]
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -355,7 +355,3 @@ class Manager:
 
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
 """Which answer about one of several partitions decides."""
-
-
-def _fresh(error: FencepostError | None) -> FencepostError | None:
-    return error.again() if isinstance(error, MustAbort) else again(error) if error is not None else None

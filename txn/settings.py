@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from producer.config import spelled
 from producer.core.errors import ConfigError
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
@@ -26,16 +27,13 @@ class TransactionSettings(Struct, frozen=True, kw_only=True):
 
 def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSettings, dict[str, Any]]:
     """These settings, and the rest. Raises ConfigError."""
-    rest: dict[str, Any] = {}
     ours: dict[str, Any] = {}
-    for key, value in given.items():
-        name = str(key).replace(".", "_")
-        if name not in TransactionSettings.__struct_fields__:
-            rest[key] = value
-        elif name in ours:
-            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
-        else:
+    rest: dict[str, Any] = {}
+    for name, key, value in spelled(given, _name):
+        if name in TransactionSettings.__struct_fields__:
             ours[name] = value
+        else:
+            rest[key] = value
     if "transactional_id" not in ours:
         raise ConfigError("transactional_id is missing: a name of this producer's own, the same after a restart")
     name, timeout_ms = ours["transactional_id"], ours.get("transaction_timeout_ms", DEFAULT_TIMEOUT_MS)
@@ -44,3 +42,9 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
         raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
     return TransactionSettings(transactional_id=name, transaction_timeout_ms=timeout_ms), rest
+
+
+def _name(key: str, value: object) -> str:
+    """Ours in one spelling; what is a producer's as it is."""
+    name = key.replace(".", "_")
+    return name if name in TransactionSettings.__struct_fields__ else key

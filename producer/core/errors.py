@@ -54,10 +54,14 @@ class Persisted(enum.Enum):
 class FencepostError(Exception):
     """The root of everything raised on purpose."""
 
+    def again(self) -> FencepostError:
+        """A fresh instance with the same content: raising one instance over and over would grow its traceback without end."""
+        return type(self)(*self.args)
+
 
 def again(error: FencepostError) -> FencepostError:
-    """A fresh instance with the same words: raising one instance over and over would grow its traceback without end."""
-    return type(error)(*error.args)
+    """`error.again()`."""
+    return error.again()
 
 
 def plain(number: float) -> str:
