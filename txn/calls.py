@@ -1,6 +1,6 @@
 """A call of the user's on its way to the manager and back: made and waited for by the caller, finished on the sender's thread.
 
-It waits for nothing itself; a future can be waited for by a thread and on an event loop alike.
+It waits for nothing itself; a future can be waited for by a thread and on an event loop alike. `Waiting` holds those without an outcome.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from producer.core.errors import FencepostError, again
+from producer.core.events import Command, Return
 from txn.machine import Event
 
 
@@ -39,3 +41,34 @@ class Call:
             self.outcome.set_result(self.number)
         else:
             self.outcome.set_exception(error)
+
+
+class Waiting:
+    """The calls that have no outcome yet, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+
+    def take(self) -> list[Call]:
+        """All of them, which wait here no longer."""
+        calls, self._calls = self._calls, []
+        return calls
+
+    def answer(self, error: FencepostError | None, *events: Event) -> list[Command]:
+        """Tell the calls of these kinds, each with an instance of its own."""
+        told = [call for call in self._calls if call.event in events]
+        self._calls = [call for call in self._calls if call.event not in events]
+        return [Return(call, again(error) if error is not None else None) for call in told]
+
+    def expire(self, now_ms: float, lateness: Callable[[Call], FencepostError]) -> list[Command]:
+        """Tell those whose time has passed."""
+        late = [call for call in self._calls if call.deadline_ms <= now_ms]
+        self._calls = [call for call in self._calls if call.deadline_ms > now_ms]
+        return [Return(call, lateness(call)) for call in late]
+
+    def deadlines_ms(self) -> list[float]:
+        """When each of them ends at the latest."""
+        return [call.deadline_ms for call in self._calls]

@@ -26,10 +26,11 @@ from producer.wire.messages import (
 )
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from producer.wire.messages.end_txn import EndTxnResponse
-from txn.calls import Call
+from txn.calls import Call, Waiting
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, Row, Step, TransactionTimeout, judge, refusal
 from txn.line import Line
 from txn.machine import Action, Event, IllegalCall, Machine, State
+from txn.partitions import Partitions
 from txn.requests import ADD_VERSIONS, END_VERSIONS, LEAVES, add_request, end_request, init_request, init_versions
 
 log = logging.getLogger("fencepost.txn")
@@ -59,10 +60,9 @@ class Manager:
         self._timeout_ms = timeout_ms
         self._number = 0
         self._ended = (0, False)
-        self._calls: list[Call] = []
+        self._waiting = Waiting()
         self._out: list[Command] = []
-        self._wanted: dict[tuple[str, int], None] = {}
-        self._added: set[tuple[str, int]] = set()
+        self._partitions = Partitions()
         self._wrote = False
         self._begun = False
         self._broken = False
@@ -80,10 +80,7 @@ class Manager:
     def may_leave(self, topic: str, partition: int) -> bool:
         if self.machine.state not in SERVED:
             return False
-        if self.version2 or (topic, partition) in self._added:
-            return True
-        self._wanted[topic, partition] = None
-        return False
+        return self.version2 or self._partitions.has(topic, partition)
 
     def wrote(self, topic: str, partition: int) -> None:
         self._wrote = True
@@ -107,7 +104,7 @@ class Manager:
 
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
-        commands += self._expire(now_ms)
+        commands += self._waiting.expire(now_ms, self._lateness)
         if self._ends() and not self._wrote:
             self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
         ask = self._errand()
@@ -145,7 +142,7 @@ class Manager:
     def next_deadline(self, now_ms: float) -> float:
         if self._look_again:
             return now_ms
-        times = [call.deadline_ms for call in self._calls]
+        times = self._waiting.deadlines_ms()
         if self._line.not_before_ms > now_ms and self._errand() is not None:
             times.append(self._line.not_before_ms)
         return min(times, default=float("inf"))
@@ -174,10 +171,10 @@ class Manager:
                 return [Return(call, self._refusal())]
             case Action.DROP:
                 self.doom = (DeliveryAborted, "its transaction was aborted")
-                late = self._answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT)
-                self._calls.append(call)
+                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT)
+                self._waiting.add(call)
                 return late
-        self._calls.append(call)
+        self._waiting.add(call)
         return []
 
     def abandon(self, error: FencepostError) -> list[Command]:
@@ -186,17 +183,16 @@ class Manager:
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []
         if in_doubt:
-            commands += self._answer(
+            commands += self._waiting.answer(
                 CommitOutcomeUnknown(f"the coordinator was asked to commit and did not answer; then: {error}"), Event.COMMIT
             )
-        return [*commands, *self._answer(error, *Event)]
+        return [*commands, *self._waiting.answer(error, *Event)]
 
     def _begin(self, call: Call) -> None:
         self._number += 1
         call.number = self._number
         self._wrote = self._begun = self._broken = self._doubtful = False
-        self._wanted.clear()
-        self._added.clear()
+        self._partitions.clear()
 
     def _about_the_past(self, call: Call) -> IllegalCall | None:
         """What is said of a transaction that ended while nobody waited."""
@@ -211,22 +207,11 @@ class Manager:
         assert self.spoilt is not None
         return self.spoilt.again()
 
-    def _expire(self, now_ms: float) -> list[Command]:
-        late = [call for call in self._calls if call.deadline_ms <= now_ms]
-        self._calls = [call for call in self._calls if call.deadline_ms > now_ms]
-        return [Return(call, self._lateness(call)) for call in late]
-
     def _lateness(self, call: Call) -> FencepostError:
         if self.machine.state is State.COMMITTING:
             return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({self.trouble})")
         waits = "records are still on their way" if not self._quiet else self.trouble
         return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
-
-    def _answer(self, error: FencepostError | None, *events: Event) -> list[Command]:
-        """Tell the calls of these kinds, each with an instance of its own."""
-        told = [call for call in self._calls if call.event in events]
-        self._calls = [call for call in self._calls if call.event not in events]
-        return [Return(call, again(error) if error is not None else None) for call in told]
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -235,7 +220,7 @@ class Manager:
         state = self.machine.state
         if state in (State.REGISTERING, State.RENEWING):
             return self._ask_identity
-        if state in SERVED and self._wanted:
+        if state in SERVED and self._partitions.wanted:
             return self._add_partitions
         if state is State.COMMITTING:
             return self._end
@@ -253,7 +238,7 @@ class Manager:
     def _add_partitions(self, node: Node, now_ms: float) -> list[Command]:
         assert self.identity is not None
         self._wrote = True
-        return self._ask(node, add_request(self._id, self.identity, self._wanted), ADD_VERSIONS, now_ms)
+        return self._ask(node, add_request(self._id, self.identity, self._partitions.wanted), ADD_VERSIONS, now_ms)
 
     def _end(self, node: Node, now_ms: float) -> list[Command]:
         assert self.identity is not None
@@ -275,25 +260,14 @@ class Manager:
         self.identity = (answer.producer_id, answer.producer_epoch)
         self._choose_version()
         self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
-        commands = self._answer(None, Event.INIT)
-        waiting, self._calls = self._calls, []
-        for call in waiting:
+        commands = self._waiting.answer(None, Event.INIT)
+        for call in self._waiting.take():
             commands += self.called(call, now_ms)
         return commands
 
     def _heard_of_partitions(self, answer: AddPartitionsToTxnResponse, now_ms: float) -> list[Command]:
-        worst: tuple[int, Row] | None = None
-        for topic in answer.results_by_topic_v3_and_below:
-            for result in topic.results_by_partition:
-                tp = (topic.name, result.partition_index)
-                row = judge(Api.ADD_PARTITIONS_TO_TXN, result.partition_error_code)
-                if row.step is Step.DONE:
-                    self._begun = True
-                    self._added.add(tp)
-                    self._wanted.pop(tp, None)
-                elif worst is None or SEVERITY.index(row.step) > SEVERITY.index(worst[1].step):
-                    worst = result.partition_error_code, row
-        code, row = worst if worst is not None else (0, judge(Api.ADD_PARTITIONS_TO_TXN, 0))
+        code, row = self._partitions.heard(answer)
+        self._begun = self._begun or bool(self._partitions.added)
         return self._heed(Api.ADD_PARTITIONS_TO_TXN, code, row, now_ms)
 
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
@@ -335,7 +309,7 @@ class Manager:
         self.machine.step(event)
         self._ended = (self._number, committed)
         self.doom = self.spoilt = None
-        self._out += self._answer(None, Event.COMMIT, Event.ABORT)
+        self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
 
     def _spoil(self, error: MustAbort) -> None:
         """The transaction can only be aborted any more."""
@@ -345,13 +319,9 @@ class Manager:
         self.spoilt = error
         self._look_again = True
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
-        self._out += self._answer(error, Event.COMMIT)
+        self._out += self._waiting.answer(error, Event.COMMIT)
 
     def _choose_version(self) -> None:
         """By what the cluster has finalized (KIP-584)."""
         self.version2 = self._nodes.features.levels.get(FEATURE, 0) >= 2
         self.produce_versions = LEAVES[self.version2]
-
-
-SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
-"""Which answer about one of several partitions decides."""

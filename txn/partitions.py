@@ -1,0 +1,48 @@
+"""The partitions of a transaction, where they are added before they are written (transaction version 1).
+
+It asks nobody itself. With version 2 (KIP-890) the partition's leader adds it, and none of this is used.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from producer.wire.codes import Api
+from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
+from txn.errors import Row, Step, judge
+
+SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
+"""Which answer about one of several partitions decides."""
+
+
+class Partitions:
+    """See the module. `wanted`: batches wait for them. `added`: the coordinator has them."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[tuple[str, int], None] = {}
+        self.added: set[tuple[str, int]] = set()
+
+    def clear(self) -> None:
+        """Another transaction begins."""
+        self.wanted.clear()
+        self.added.clear()
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether it may be written; where not, it is wanted."""
+        if (topic, partition) in self.added:
+            return True
+        self.wanted[topic, partition] = None
+        return False
+
+    def heard(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
+        """Take what the coordinator said of each: the code that decides what is to be done, and its row."""
+        worst = 0, judge(Api.ADD_PARTITIONS_TO_TXN, 0)
+        for topic in answer.results_by_topic_v3_and_below:
+            for result in topic.results_by_partition:
+                row = judge(Api.ADD_PARTITIONS_TO_TXN, result.partition_error_code)
+                if row.step is Step.DONE:
+                    self.added.add((topic.name, result.partition_index))
+                    self.wanted.pop((topic.name, result.partition_index), None)
+                elif SEVERITY.index(row.step) > SEVERITY.index(worst[1].step):
+                    worst = result.partition_error_code, row
+        return worst
