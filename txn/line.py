@@ -15,7 +15,7 @@ from producer.core.settings import Settings
 from producer.wire.codes import Api
 from producer.wire.message import Message
 from producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
-from txn.errors import Row, Step, judge
+from txn.verdict import Row, Step, judge
 
 TRANSACTION: Final = 1
 """FindCoordinator's key type."""

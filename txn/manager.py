@@ -27,11 +27,12 @@ from producer.wire.messages import (
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from producer.wire.messages.end_txn import EndTxnResponse
 from txn.calls import Call, Waiting
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, Row, Step, TransactionTimeout, judge, refusal
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
 from txn.line import Line
 from txn.machine import Action, Event, IllegalCall, Machine, State
 from txn.partitions import Partitions
 from txn.requests import ADD_VERSIONS, END_VERSIONS, LEAVES, add_request, end_request, init_request, init_versions
+from txn.verdict import Row, Step, judge, refusal
 
 log = logging.getLogger("fencepost.txn")
 

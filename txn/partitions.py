@@ -9,7 +9,7 @@ from typing import Final
 
 from producer.wire.codes import Api
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
-from txn.errors import Row, Step, judge
+from txn.verdict import Row, Step, judge
 
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
 """Which answer about one of several partitions decides."""
