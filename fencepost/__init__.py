@@ -69,11 +69,13 @@ if TYPE_CHECKING:
     from producer.wire.codes import ErrorCode as ErrorCode
     from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn import DeliveryAborted as DeliveryAborted
+    from txn import GroupMetadata as GroupMetadata
     from txn import IdentityLost as IdentityLost
     from txn import IllegalCall as IllegalCall
     from txn import MustAbort as MustAbort
     from txn import NotPermitted as NotPermitted
     from txn import NoTransaction as NoTransaction
+    from txn import OffsetAndMetadata as OffsetAndMetadata
     from txn import Transaction as Transaction
     from txn import TransactionalProducer as TransactionalProducer
     from txn import TransactionTimeout as TransactionTimeout
@@ -137,11 +139,13 @@ _HOMES = {
     "txn": (
         "CommitOutcomeUnknown",
         "DeliveryAborted",
+        "GroupMetadata",
         "IdentityLost",
         "IllegalCall",
         "MustAbort",
         "NoTransaction",
         "NotPermitted",
+        "OffsetAndMetadata",
         "Transaction",
         "TransactionTimeout",
         "TransactionalProducer",

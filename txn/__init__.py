@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
-`TransactionalProducer` and what it raises are exported here, and loaded when first asked for. Offsets inside a transaction, an asyncio
-façade and two-phase commit with tokens are not there yet.
+`TransactionalProducer` and what it raises are exported here, and loaded when first asked for. Two-phase commit with tokens is not there
+yet.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txn.admission import NoTransaction as NoTransaction
     from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn.errors import DeliveryAborted as DeliveryAborted
     from txn.errors import IdentityLost as IdentityLost
     from txn.errors import MustAbort as MustAbort
     from txn.errors import NotPermitted as NotPermitted
     from txn.errors import TransactionTimeout as TransactionTimeout
-    from txn.inner import NoTransaction as NoTransaction
+    from txn.group_metadata import GroupMetadata as GroupMetadata
     from txn.machine import IllegalCall as IllegalCall
+    from txn.offsets import OffsetAndMetadata as OffsetAndMetadata
     from txn.producer import Transaction as Transaction
     from txn.producer import TransactionalProducer as TransactionalProducer
 
 _HOMES = {
     "txn.errors": ("CommitOutcomeUnknown", "DeliveryAborted", "IdentityLost", "MustAbort", "NotPermitted", "TransactionTimeout"),
-    "txn.inner": ("NoTransaction",),
+    "txn.admission": ("NoTransaction",),
+    "txn.group_metadata": ("GroupMetadata",),
     "txn.machine": ("IllegalCall",),
+    "txn.offsets": ("OffsetAndMetadata",),
     "txn.producer": ("Transaction", "TransactionalProducer"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

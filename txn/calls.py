@@ -10,19 +10,28 @@ from concurrent.futures import Future
 
 from producer.core.errors import FencepostError, again
 from producer.core.events import Command, Return
+from txn.group_metadata import GroupMetadata
 from txn.machine import Event
+from txn.offsets import Offsets
 
 
 class Call:
-    """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `then` runs
-    on the sender's thread right before the caller hears of the outcome."""
+    """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `offsets`:
+    of a send_offsets. `then` runs on the sender's thread right before the caller hears of the outcome."""
 
     def __init__(
-        self, event: Event, *, deadline_ms: float, number: int = 0, then: Callable[[Call, Exception | None], None] | None = None
+        self,
+        event: Event,
+        *,
+        deadline_ms: float,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        then: Callable[[Call, Exception | None], None] | None = None,
     ) -> None:
         self.event = event
         self.deadline_ms = deadline_ms
         self.number = number
+        self.offsets = offsets
         self.outcome: Future[int] = Future()
         self._then = then
 
@@ -62,6 +71,11 @@ class Waiting:
         told = [call for call in self._calls if call.event in events]
         self._calls = [call for call in self._calls if call.event not in events]
         return [Return(call, again(error) if error is not None else None) for call in told]
+
+    def finish(self, calls: list[Call]) -> list[Command]:
+        """Tell these that they have what they wanted."""
+        self._calls = [call for call in self._calls if call not in calls]
+        return [Return(call) for call in calls]
 
     def expire(self, now_ms: float, lateness: Callable[[Call], FencepostError]) -> list[Command]:
         """Tell those whose time has passed."""

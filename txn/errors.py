@@ -30,20 +30,21 @@ class TransactionTimeout(Retriable, TimeoutError):
 class MustAbort(FencepostError):
     """The transaction cannot be committed: abort it, and write it again in a new one (KIP-1050's TransactionAbortableException).
 
-    `cause`: the delivery that failed first, where it was one.
+    `cause`: the delivery that failed first, where it was one. `code`: the error code that spoilt the transaction, 0 where there was none.
     """
 
-    def __init__(self, reason: str, cause: DeliveryError | None = None) -> None:
+    def __init__(self, reason: str, cause: DeliveryError | None = None, code: int = 0) -> None:
         self.reason: Final = reason
         self.cause: Final = cause
+        self.code: Final = cause.code if cause is not None else code
         super().__init__(reason)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.reason, self.cause)
+        return type(self), (self.reason, self.cause, self.code)
 
     def again(self) -> MustAbort:
         """A fresh instance with the same content."""
-        return type(self)(self.reason, self.cause)
+        return type(self)(self.reason, self.cause, self.code)
 
 
 class DeliveryAborted(DeliveryError):

@@ -1,4 +1,4 @@
-"""The way to a transactional id's coordinator: who it is, one request at a time, and how soon to ask again.
+"""The way to the coordinator of a transactional id or a group: who it is, one request at a time, and how soon to ask again.
 
 It knows nothing of what is asked, and keeps nothing that was answered but where the coordinator is.
 """
@@ -28,10 +28,13 @@ SOON_MS: Final = 20.0
 class Line:
     """See the module. `request`: the one on its way. `not_before_ms`: when the next one may be."""
 
-    def __init__(self, key: str, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+    def __init__(
+        self, key: str, settings: Settings, *, key_type: int = TRANSACTION, nodes: Nodes, view: ClusterView, draw: Callable[[], float]
+    ) -> None:
         self.request: Request | None = None
         self.not_before_ms = 0.0
         self._key = key
+        self._key_type = key_type
         self._settings = settings
         self._nodes = nodes
         self._view = view
@@ -101,7 +104,7 @@ class Line:
             self.again(Step.RETRY, now_ms)
             return commands
         if version >= FIND_VERSION_MAX:
-            message = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self._key])
+            message = FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=[self._key])
         else:
-            message = FindCoordinatorRequest(key_type=TRANSACTION, key=self._key)
+            message = FindCoordinatorRequest(key_type=self._key_type, key=self._key)
         return [*commands, *self.send(node, message, version, now_ms)]

@@ -33,12 +33,13 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happened. The first four are calls of the user's."""
+    """What happened. The first five are calls of the user's."""
 
     INIT = "init"
     BEGIN = "begin"
     COMMIT = "commit"
     ABORT = "abort"
+    SEND_OFFSETS = "send_offsets"
     REGISTERED = "the coordinator gave an identity"
     SPOILED = "something of the transaction failed"
     FLUSHED = "every record is acknowledged, and something was written"
@@ -58,13 +59,14 @@ class Action(enum.Enum):
     OPEN = "a transaction begins"
     REFUSE = "the call is told what failed"
     DROP = "what was not sent fails"
+    ADD = "AddOffsetsToTxn in transaction version 1, then TxnOffsetCommit; the call waits for the outcome"
     END = "EndTxn"
     FINISH = "calls that wait are told that it ended"
     FINISH_AND_ASK = "the same, and InitProducerId with the identity so far (KIP-360)"
     FAIL = "calls that wait are told what failed"
 
 
-CALLS: Final = (Event.INIT, Event.BEGIN, Event.COMMIT, Event.ABORT)
+CALLS: Final = (Event.INIT, Event.BEGIN, Event.COMMIT, Event.ABORT, Event.SEND_OFFSETS)
 
 TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.NEW, Event.INIT): (State.REGISTERING, Action.ASK_IDENTITY),
@@ -76,9 +78,11 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.READY, Event.BEGIN): (State.OPEN, Action.OPEN),
     (State.OPEN, Event.COMMIT): (State.FLUSHING, Action.WAIT),
     (State.OPEN, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.OPEN, Event.SEND_OFFSETS): (State.OPEN, Action.ADD),
     (State.OPEN, Event.SPOILED): (State.SPOILED, Action.FAIL),
     (State.SPOILED, Event.COMMIT): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.SPOILED, Event.SEND_OFFSETS): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.SPOILED): (State.SPOILED, Action.NOTHING),
     (State.FLUSHING, Event.COMMIT): (State.FLUSHING, Action.WAIT),
     (State.FLUSHING, Event.ABORT): (State.ABORTING, Action.DROP),

@@ -1,4 +1,4 @@
-"""The transaction manager: the machine's actions as requests to the coordinator, and the gate that the sender asks.
+"""The transaction manager: the machine's actions as requests to the coordinators, and the gate that the sender asks.
 
 Events and the time in, commands out; all of it on the sender's thread. With transaction version 1 a partition is added before its first
 batch leaves; with version 2 (KIP-890) the partition's leader adds it, and every end brings the next epoch. Which of them it is, is decided
@@ -10,7 +10,8 @@ It sends no InitProducerId inside a transaction, no EndTxn where nothing was wri
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from producer.core.cluster import ClusterView
@@ -24,14 +25,28 @@ from producer.wire.messages import (
     FindCoordinatorResponse,
     InitProducerIdResponse,
 )
-from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
+from producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
 from producer.wire.messages.end_txn import EndTxnResponse
+from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from txn.calls import Call, Waiting
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
 from txn.line import Line
 from txn.machine import Action, Event, IllegalCall, Machine, State
+from txn.offset_commits import GROUP, OffsetCommits, Order
+from txn.offsets import offsets_request
 from txn.partitions import Partitions
-from txn.requests import ADD_VERSIONS, END_VERSIONS, LEAVES, add_request, end_request, init_request, init_versions
+from txn.requests import (
+    ADD_OFFSETS_VERSIONS,
+    ADD_VERSIONS,
+    END_VERSIONS,
+    LEAVES,
+    add_offsets_request,
+    add_request,
+    end_request,
+    init_request,
+    init_versions,
+    offsets_versions,
+)
 from txn.verdict import Row, Step, judge, refusal
 
 log = logging.getLogger("fencepost.txn")
@@ -41,8 +56,10 @@ UNBEGUN: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorC
 """What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
 while the one before was being completed. InitProducerId then tells a producer that was fenced from one that may go on. Once anything of the
 transaction was acknowledged, only the first of them can mean that."""
+Ask = Callable[[Node, float], list[Command]]
 SERVED: Final = {State.OPEN, State.FLUSHING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.SPOILED, State.ABORTING}
+SPOILABLE: Final = {*FAILING, State.COMMITTING}
 
 
 class Manager:
@@ -68,12 +85,14 @@ class Manager:
         self._begun = False
         self._broken = False
         self._doubtful = False
+        self._adding = ""
         self._quiet = True
         self._look_again = False
         self._death: FencepostError | None = None
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
+        self._commits = OffsetCommits(lambda group: Line(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw))
         self._nodes = nodes
 
     # -- the gate ----------------------------------------------------------------------------------------------------
@@ -108,9 +127,8 @@ class Manager:
         commands += self._waiting.expire(now_ms, self._lateness)
         if self._ends() and not self._wrote:
             self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
-        ask = self._errand()
-        if ask is not None:
-            node, more = self._line.ready(now_ms)
+        for line, ask in self._errands():
+            node, more = line.ready(now_ms)
             commands += more
             if node is not None:
                 commands += ask(node, now_ms)
@@ -119,18 +137,23 @@ class Manager:
         return commands
 
     def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
-        self._line.answered()
+        line = self._commits.line_of(request) or self._line
+        line.answered()
         if self._death is not None:
             return []
         match answer:
             case FindCoordinatorResponse():
-                row, code, commands = self._line.found(answer, now_ms)
-                return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms)]
+                row, code, commands = line.found(answer, now_ms)
+                return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
                 commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse():
                 return self._heard_of_partitions(answer, now_ms)
+            case AddOffsetsToTxnResponse():
+                return self._heard_of_group(answer, now_ms)
+            case TxnOffsetCommitResponse():
+                return self._heard_of_offsets(request, answer, now_ms, line)
             case EndTxnResponse():
                 return self._heard_of_the_end(answer, now_ms)
         raise AssertionError(f"an answer to no request of ours: {type(answer).__name__}")
@@ -138,14 +161,14 @@ class Manager:
     def lost(self, request: Request, now_ms: float) -> None:
         self.trouble = "the connection to the coordinator was lost"
         self._doubtful = self._doubtful or request.api is Api.END_TXN
-        self._line.lost(now_ms)
+        self._broken = self._broken or request.api in (Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
+        (self._commits.line_of(request) or self._line).lost(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
         if self._look_again:
             return now_ms
         times = self._waiting.deadlines_ms()
-        if self._line.not_before_ms > now_ms and self._errand() is not None:
-            times.append(self._line.not_before_ms)
+        times += [line.not_before_ms for line, _ in self._errands() if line.not_before_ms > now_ms]
         return min(times, default=float("inf"))
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -154,7 +177,7 @@ class Manager:
         if call.left:
             return []
         ends = call.event in (Event.COMMIT, Event.ABORT)
-        if ends and call.number and call.number != self._number:
+        if call.number and call.number != self._number:
             return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
         if ends and call.number and call.number == self._ended[0]:
             return [Return(call, self._about_the_past(call))]
@@ -172,9 +195,13 @@ class Manager:
                 return [Return(call, self._refusal())]
             case Action.DROP:
                 self.doom = (DeliveryAborted, "its transaction was aborted")
-                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT)
+                self._commits.drop()
+                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT, Event.SEND_OFFSETS)
                 self._waiting.add(call)
                 return late
+            case Action.ADD:
+                assert call.offsets is not None
+                self._commits.want(call, *call.offsets)
         self._waiting.add(call)
         return []
 
@@ -194,6 +221,7 @@ class Manager:
         call.number = self._number
         self._wrote = self._begun = self._broken = self._doubtful = False
         self._partitions.clear()
+        self._commits.clear()
 
     def _about_the_past(self, call: Call) -> IllegalCall | None:
         """What is said of a transaction that ended while nobody waited."""
@@ -216,20 +244,33 @@ class Manager:
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
-    def _errand(self) -> Callable[[Node, float], list[Command]] | None:
-        """What the coordinator is to be asked now."""
+    def _errands(self) -> Iterator[tuple[Line, Ask]]:
+        """What the coordinators are to be asked now, and over which line."""
+        ask = self._errand()
+        if ask is not None:
+            yield self._line, ask
+        if self.machine.state in SERVED:
+            for order in self._commits.orders:
+                if self.version2 or order.group.group_id in self._commits.added:
+                    yield order.line, partial(self._commit_offsets, order)
+
+    def _errand(self) -> Ask | None:
+        """The same of the transaction's own coordinator."""
         state = self.machine.state
         if state in (State.REGISTERING, State.RENEWING):
             return self._ask_identity
         if state in SERVED and self._partitions.wanted:
             return self._add_partitions
+        if state in SERVED and not self.version2 and self._commits.to_be_added() is not None:
+            return self._add_group
         if state is State.COMMITTING:
             return self._end
         return self._end if self._ends() else None
 
     def _ends(self) -> bool:
         """Whether nothing stands between the transaction and its end."""
-        return self.machine.state in (State.FLUSHING, State.ABORTING) and self._quiet and self._line.request is None
+        ending = self.machine.state in (State.FLUSHING, State.ABORTING)
+        return ending and self._quiet and self._line.request is None and not self._commits.busy
 
     def _ask_identity(self, node: Node, now_ms: float) -> list[Command]:
         renewing = self.machine.state is State.RENEWING
@@ -241,6 +282,24 @@ class Manager:
         self._wrote = True
         return self._ask(node, add_request(self._id, self.identity, self._partitions.wanted), ADD_VERSIONS, now_ms)
 
+    def _add_group(self, node: Node, now_ms: float) -> list[Command]:
+        group_id = self._commits.to_be_added()
+        assert self.identity is not None
+        assert group_id is not None
+        self._wrote = True
+        commands = self._ask(node, add_offsets_request(self._id, self.identity, group_id), ADD_OFFSETS_VERSIONS, now_ms)
+        self._adding = group_id
+        return commands
+
+    def _commit_offsets(self, order: Order, node: Node, now_ms: float) -> list[Command]:
+        assert self.identity is not None
+        self._wrote = True
+        message = offsets_request(self._id, self.identity, order.group, order.offsets)
+        versions = offsets_versions(version2=self.version2, named=order.group.named)
+        commands = self._ask(node, message, versions, now_ms, order.line)
+        order.sent, order.request = dict(order.offsets), order.line.request
+        return commands
+
     def _end(self, node: Node, now_ms: float) -> list[Command]:
         assert self.identity is not None
         if self.machine.state is not State.COMMITTING:
@@ -248,12 +307,12 @@ class Manager:
         committed = self.machine.state is State.COMMITTING
         return self._ask(node, end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2], now_ms)
 
-    def _ask(self, node: Node, message: Message, versions: range, now_ms: float) -> list[Command]:
+    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, line: Line | None = None) -> list[Command]:
         version = node.version(message.api, versions[-1], least=versions[0])
         if version is None:
             wanted = f"{versions[0]} to {versions[-1]}"
             return [Die(NotPermitted(f"the broker at {node.address} offers none of the versions {wanted} of {api_name(message.api)}"))]
-        return self._line.send(node, message, version, now_ms)
+        return (line or self._line).send(node, message, version, now_ms)
 
     # -- what is answered --------------------------------------------------------------------------------------------
 
@@ -270,6 +329,17 @@ class Manager:
         code, row = self._partitions.heard(answer)
         self._begun = self._begun or bool(self._partitions.added)
         return self._heed(Api.ADD_PARTITIONS_TO_TXN, code, row, now_ms)
+
+    def _heard_of_group(self, answer: AddOffsetsToTxnResponse, now_ms: float) -> list[Command]:
+        if answer.error_code == ErrorCode.NONE:
+            self._begun = True
+            self._commits.added.add(self._adding)
+        return self._heed(Api.ADD_OFFSETS_TO_TXN, answer.error_code, None, now_ms)
+
+    def _heard_of_offsets(self, request: Request, answer: TxnOffsetCommitResponse, now_ms: float, line: Line) -> list[Command]:
+        code, row, served = self._commits.heard(request, answer)
+        self._begun = self._begun or row.step is Step.DONE
+        return [*self._waiting.finish(served), *self._heed(Api.TXN_OFFSET_COMMIT, code, row, now_ms, line)]
 
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
@@ -289,20 +359,20 @@ class Manager:
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
         return commands
 
-    def _heed(self, api: Api, code: int, row: Row | None, now_ms: float) -> list[Command]:
-        """Do what the table says about an answer's code."""
-        row = row or judge(api, code)
+    def _heed(self, api: Api, code: int, row: Row | None, now_ms: float, line: Line | None = None) -> list[Command]:
+        """Do what the table says about an answer's code. `line`: which it came over, where not the transaction's."""
+        row, line = row or judge(api, code), line or self._line
         match row.step:
             case Step.DONE:
-                self._line.went_well()
+                line.went_well()
                 return []
-            case Step.FATAL:
+            case Step.SPOIL if self.machine.state in SPOILABLE:
+                self._spoil(MustAbort(refusal(api, code, row), code=code))
+                return []
+            case Step.FATAL | Step.SPOIL:
                 return [Die(row.kind(refusal(api, code, row)))]
-            case Step.SPOIL:
-                self._spoil(MustAbort(refusal(api, code, row)))
-                return []
         self.trouble = refusal(api, code, row)
-        self._line.again(row.step, now_ms)
+        line.again(row.step, now_ms)
         return []
 
     def _over(self, *, committed: bool, event: Event) -> None:
@@ -320,7 +390,8 @@ class Manager:
         self.spoilt = error
         self._look_again = True
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
-        self._out += self._waiting.answer(error, Event.COMMIT)
+        self._commits.drop()
+        self._out += self._waiting.answer(error, Event.COMMIT, Event.SEND_OFFSETS)
 
     def _choose_version(self) -> None:
         """By what the cluster has finalized (KIP-584)."""

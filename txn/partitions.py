@@ -5,14 +5,9 @@ It asks nobody itself. With version 2 (KIP-890) the partition's leader adds it, 
 
 from __future__ import annotations
 
-from typing import Final
-
-from producer.wire.codes import Api
+from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
-from txn.verdict import Row, Step, judge
-
-SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
-"""Which answer about one of several partitions decides."""
+from txn.verdict import Row, worst
 
 
 class Partitions:
@@ -36,13 +31,11 @@ class Partitions:
 
     def heard(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
         """Take what the coordinator said of each: the code that decides what is to be done, and its row."""
-        worst = 0, judge(Api.ADD_PARTITIONS_TO_TXN, 0)
+        codes = []
         for topic in answer.results_by_topic_v3_and_below:
             for result in topic.results_by_partition:
-                row = judge(Api.ADD_PARTITIONS_TO_TXN, result.partition_error_code)
-                if row.step is Step.DONE:
+                codes.append(result.partition_error_code)
+                if result.partition_error_code == ErrorCode.NONE:
                     self.added.add((topic.name, result.partition_index))
                     self.wanted.pop((topic.name, result.partition_index), None)
-                elif SEVERITY.index(row.step) > SEVERITY.index(worst[1].step):
-                    worst = result.partition_error_code, row
-        return worst
+        return worst(Api.ADD_PARTITIONS_TO_TXN, codes)

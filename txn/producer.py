@@ -15,13 +15,16 @@ from typing import Any, Self, TypeVar
 
 from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
-from producer.core.errors import DeliveryError, FencepostError, Misuse, ProducerClosed, RecordRefused
+from producer.core.errors import DeliveryError, FencepostError, Misuse, ProducerClosed
 from producer.stats import ProducerStats
-from producer.wire.codes import ErrorCode
+from txn.admission import NoTransaction
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from txn.inner import Inner, NoTransaction
+from txn.group_metadata import GroupMetadata, read_group
+from txn.inner import Inner
 from txn.machine import Event, State
 from txn.manager import Manager
+from txn.offsets import Offsets, read_offsets
+from txn.repeating import worth_another
 from txn.settings import read_transaction_settings
 from txn.writing import Writing
 
@@ -29,17 +32,6 @@ log = logging.getLogger("fencepost.txn")
 
 ANSWER_MARGIN_S = 30.0
 """The manager ends every call at its deadline; a sender that does not answer is given up after this."""
-
-WORTH_ANOTHER = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.TRANSACTION_ABORTABLE,
-    }
-)
-"""Refusals of a record that say nothing about the record."""
 
 T = TypeVar("T")
 
@@ -143,6 +135,18 @@ class TransactionalProducer:
             self._refuse_spoilt()
             return self._inner.send_arrow(topic, data, **columns)
 
+    def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """Have a consumer group's offsets committed with the transaction that is open, and wait until the group's coordinator has them.
+
+        `offsets`: of the next records to be read. A mapping of (topic, partition) or TopicPartition to an offset or OffsetAndMetadata, or
+        confluent-kafka's `consumer.position(consumer.assignment())` as it is. `group`: confluent-kafka's `consumer_group_metadata()`,
+        kafka-python's `group_metadata()`, or GroupMetadata.
+
+        Raises MustAbort where the group has put this member out, or refuses; TransactionTimeout: nothing is decided, and a commit waits for
+        these offsets. The call may be made again, also with newer offsets.
+        """
+        self._send_offsets(offsets, group, timeout, self._current)
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far has its outcome. A commit does so by itself, and tells of failures, as this does not."""
         self._inner.flush(timeout)
@@ -185,14 +189,20 @@ class TransactionalProducer:
 
     # -- small print -------------------------------------------------------------------------------------------------
 
-    def _call(self, event: Event, timeout: float | None, number: int = 0) -> int:
+    def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+        given, member = read_offsets(offsets), read_group(group)
+        self._refuse_spoilt()
+        if given:
+            self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
+
+    def _call(self, event: Event, timeout: float | None, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> int:
         """Make a call and wait for its outcome."""
         if self._inner.on_sender():
             raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
         if self._closed:
             raise ProducerClosed("the producer is closed")
         limit_s = self._inner.patience_s(timeout)
-        call = self._inner.call(event, limit_s, number)
+        call = self._inner.call(event, limit_s, number, offsets)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
@@ -262,6 +272,11 @@ class Transaction:
             self._refuse_past()
             return self._inner.send_arrow(topic, data, **columns)
 
+    def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """`TransactionalProducer.send_offsets`, while this transaction is open."""
+        self._refuse_past()
+        self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+
     def commit(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.commit`, of this transaction and no other."""
         self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
@@ -305,11 +320,5 @@ class Transaction:
     def _refuse_past(self) -> None:
         producer = self._producer
         if self.over or self._number != producer._current:
-            raise NoTransaction("this transaction is not open (any more): the record was not accepted")
+            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
         producer._refuse_spoilt()
-
-
-def worth_another(error: MustAbort | DeliveryError) -> bool:
-    """Whether the same records may fare better in another transaction."""
-    cause = error.cause if isinstance(error, MustAbort) else error
-    return not isinstance(cause, RecordRefused) or cause.code in WORTH_ANOTHER

@@ -7,12 +7,13 @@ from typing import Final
 
 from producer.core.nodes import PRODUCE_VERSIONS
 from producer.wire.messages import InitProducerIdRequest
-from producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from producer.wire.messages.end_txn import EndTxnRequest
 
 NOBODY: Final = (-1, -1)
 
 ADD_VERSIONS: Final = range(4)
+ADD_OFFSETS_VERSIONS: Final = range(5)
 END_VERSIONS: Final = {False: range(5), True: range(5, 6)}
 """By whether it is transaction version 2."""
 LEAVES: Final = {False: range(PRODUCE_VERSIONS[0], 12), True: range(12, PRODUCE_VERSIONS[-1] + 1)}
@@ -43,6 +44,16 @@ def add_request(transactional_id: str, identity: tuple[int, int], partitions: It
         v3_and_below_producer_epoch=identity[1],
         v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()],
     )
+
+
+def offsets_versions(*, version2: bool, named: bool) -> range:
+    """Of TxnOffsetCommit: from version 3 on it can name a group's member (KIP-447), with 5 the group's coordinator adds its partition."""
+    return range(5, 6) if version2 else range(3 if named else 0, 5)
+
+
+def add_offsets_request(transactional_id: str, identity: tuple[int, int], group_id: str) -> AddOffsetsToTxnRequest:
+    """Transaction version 1: a group whose offsets are about to be written."""
+    return AddOffsetsToTxnRequest(transactional_id=transactional_id, producer_id=identity[0], producer_epoch=identity[1], group_id=group_id)
 
 
 def end_request(transactional_id: str, identity: tuple[int, int], *, committed: bool) -> EndTxnRequest:

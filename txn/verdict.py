@@ -1,12 +1,14 @@
 """What the coordinators' answers mean, as one table: (api, code) -> Row. docs/errors.md is generated from it.
 
-A step says what the manager does; where that ends a transaction or the producer, `kind` is what the user is told. Produce has its own table
-in `producer.core.verdict`: each batch that fails there spoils the transaction.
+A step says what the manager does; where that ends the producer, `kind` is what the user is told. What is retriable by its class
+(`kip_1050`) is retried where no row says otherwise. Produce has its own table in `producer.core.verdict`: each batch that fails there
+spoils the transaction.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -14,8 +16,9 @@ from msgspec import Struct
 from producer.core.errors import Fatal, Fenced
 from producer.wire.codes import Api, ErrorCode, api_name, error_name
 from txn.errors import IdentityLost, NotPermitted
+from txn.kip_1050 import KINDS, Kind
 
-__all__ = ["OTHERWISE", "TABLE", "Row", "Step", "judge", "refusal"]
+__all__ = ["HOPELESS", "OTHERWISE", "TABLE", "Row", "Step", "judge", "refusal", "worst"]
 
 
 class Step(enum.Enum):
@@ -36,6 +39,8 @@ class Row(Struct, frozen=True):
     why: str
     kind: type[Fatal] = Fatal
 
+
+_STALE: Final = "abort, poll, and take the group's metadata anew"
 
 _SHARED: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NONE: Row(Step.DONE, "done"),
@@ -60,8 +65,16 @@ _SPOILING: Final[dict[ErrorCode, Row]] = {
     ErrorCode.TRANSACTION_ABORTABLE: Row(Step.SPOIL, "the coordinator says that the transaction must be aborted"),
 }
 
+_UNFIT: Final[dict[ErrorCode, Row]] = {
+    ErrorCode.INVALID_TXN_STATE: Row(Step.FATAL, "the transaction is in a state that the request does not fit"),
+}
+
 TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
-    Api.FIND_COORDINATOR: _SHARED,
+    Api.FIND_COORDINATOR: {
+        **_SHARED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),
+        ErrorCode.TRANSACTION_ABORTABLE: _SPOILING[ErrorCode.TRANSACTION_ABORTABLE],
+    },
     Api.INIT_PRODUCER_ID: {
         **_SHARED,
         ErrorCode.INVALID_TRANSACTION_TIMEOUT: Row(
@@ -72,10 +85,36 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
     Api.ADD_PARTITIONS_TO_TXN: {
         **_SHARED,
         **_SPOILING,
+        **_UNFIT,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Row(Step.RETRY, "the partition does not exist, or not yet"),
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Row(Step.SPOIL, "no WRITE permission on the topic"),
         ErrorCode.OPERATION_NOT_ATTEMPTED: Row(Step.SPOIL, "another partition of the transaction was refused"),
-        ErrorCode.INVALID_TXN_STATE: Row(Step.FATAL, "the transaction is in a state that the request does not fit"),
+    },
+    Api.ADD_OFFSETS_TO_TXN: {
+        **_SHARED,
+        **_SPOILING,
+        **_UNFIT,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),
+    },
+    Api.TXN_OFFSET_COMMIT: {
+        **_SHARED,
+        **_SPOILING,
+        ErrorCode.REQUEST_TIMED_OUT: Row(Step.LOOKUP, "the group's coordinator could not write the offsets in time"),
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Row(Step.RETRY, "the partition does not exist, or not yet"),
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the topic whose offsets are committed"),
+        ErrorCode.ILLEGAL_GENERATION: Row(Step.SPOIL, f"the group is in another generation by now: {_STALE}"),
+        ErrorCode.UNKNOWN_MEMBER_ID: Row(Step.SPOIL, f"the group has put this member out: {_STALE}"),
+        ErrorCode.FENCED_INSTANCE_ID: Row(Step.SPOIL, "another consumer took the group.instance.id over: close this one"),
+        ErrorCode.STALE_MEMBER_EPOCH: Row(Step.SPOIL, f"the member's epoch is another by now: {_STALE}"),
+        ErrorCode.OFFSET_METADATA_TOO_LARGE: Row(Step.SPOIL, "an offset's metadata exceeds the brokers' offset.metadata.max.bytes"),
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Row(Step.SPOIL, "the offsets of one call exceed what the brokers write at once"),
+        # Kafka's own client is fenced here. It may be the coordinator's timeout, which the abort heals (KIP-588), as it does for a Produce.
+        ErrorCode.INVALID_PRODUCER_EPOCH: Row(Step.SPOIL, "a newer producer took the transactional id over, or the transaction timed out"),
+        ErrorCode.INVALID_TXN_STATE: Row(Step.SPOIL, "the coordinator has aborted the transaction (transaction_timeout_ms)"),
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Row(
+            Step.FATAL, "the brokers keep offsets in a format that knows no transactions", NotPermitted
+        ),
     },
     Api.END_TXN: {
         **_SHARED,
@@ -85,19 +124,53 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
 }
 """An EndTxn that aborts is fatal where one that commits spoils: there is nothing else that could be done about it."""
 
+HOPELESS: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    }
+)
+"""What would spoil the same transaction again."""
+
 OTHERWISE: Final[dict[Api, Row]] = {
     Api.FIND_COORDINATOR: Row(Step.FATAL, "a code this version does not expect"),
     Api.INIT_PRODUCER_ID: Row(Step.FATAL, "a code this version does not expect"),
     Api.ADD_PARTITIONS_TO_TXN: Row(Step.SPOIL, "a code this version does not expect"),
+    Api.ADD_OFFSETS_TO_TXN: Row(Step.FATAL, "a code this version does not expect"),
+    Api.TXN_OFFSET_COMMIT: Row(Step.FATAL, "a code this version does not expect"),
     Api.END_TXN: Row(Step.FATAL, "a code this version does not expect: no promise can be made about its effect"),
 }
+
+RETRIABLE: Final[dict[Kind, Row]] = {
+    Kind.RETRIABLE: Row(Step.RETRY, "it passes, as Kafka says of this code"),
+    Kind.REFRESH_RETRIABLE: Row(Step.RETRY, "it passes, as Kafka says of this code"),
+    Kind.COORDINATOR_RETRIABLE: Row(Step.LOOKUP, "the coordinator is to be found again, as Kafka says of this code"),
+}
+
+SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
+"""Which answer about one of several partitions decides."""
 
 _BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row in rows.items()} for api, rows in TABLE.items()}
 
 
 def judge(api: Api, code: int) -> Row:
     """The row for an answer."""
-    return _BY_CODE[api].get(code, OTHERWISE[api])
+    row = _BY_CODE[api].get(code)
+    if row is None:
+        row = RETRIABLE.get(KINDS.get(code, Kind.PLAIN))
+    return OTHERWISE[api] if row is None else row
+
+
+def worst(api: Api, codes: Iterable[int]) -> tuple[int, Row]:
+    """Of the answers about several partitions, the one that decides what is to be done."""
+    judged = [(code, judge(api, code)) for code in codes]
+    return max(judged, key=lambda pair: SEVERITY.index(pair[1].step), default=(0, judge(api, 0)))
 
 
 def refusal(api: Api, code: int, row: Row) -> str:

@@ -5,104 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from broker_stub import FaultProxy
 from producer import Fenced, Persisted, RecordRefused
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
-from tests.conformance.fixtures import ClusterFactory, require_kafka
+from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
-from tests.conformance.survival.reader import Admin
+from tests.conformance.txn_site import IMPATIENT, PARTITIONS, WAIT_S, Site, new_site, older, site
 from tests.waiting import until
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from txn.group_metadata import GroupMetadata
 from txn.inner import NoTransaction
 from txn.machine import State
-from txn.producer import TransactionalProducer
+
+__all__ = ["older", "site"]
 
 pytestmark = pytest.mark.timeout(300)
-
-WAIT_S = 60.0
-PARTITIONS = 3
-IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
-
-
-class Site(NamedTuple):
-    """A cluster, and a topic and a transactional id that nobody else uses."""
-
-    bootstrap: str
-    topic: str
-    name: str
-
-    def producer(self, bootstrap: str | None = None, **settings: Any) -> TransactionalProducer:
-        return TransactionalProducer(bootstrap_servers=bootstrap or self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
-
-    def end(self, partition: int) -> int:
-        """The offset after the newest record or marker."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
-        try:
-            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
-        finally:
-            consumer.close()
-        assert marks is not None
-        return int(marks[1])
-
-    def committed(self) -> list[bytes]:
-        """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 50,
-            }
-        )
-        found: list[bytes] = []
-        try:
-            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
-            left = set(range(PARTITIONS))
-            while left:
-                message = consumer.poll(WAIT_S)
-                assert message is not None, f"nothing came from partitions {left}"
-                error = message.error()
-                if error is None:
-                    found.append(message.value() or b"")
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    left.discard(message.partition())
-        finally:
-            consumer.close()
-        return sorted(found)
-
-
-@pytest.fixture(scope="module")
-def older() -> Iterator[KafkaCluster]:
-    """A broker whose cluster runs transaction version 0: no implicit adds, no epoch with each end."""
-    require_kafka()
-    with KafkaCluster(features={"transaction.version": 0}, config=IMPATIENT) as cluster:
-        yield cluster
-
-
-@pytest.fixture(params=["tv2", "tv1"])
-def site(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Site:
-    """Both transaction versions."""
-    cluster: KafkaCluster = kafka if request.param == "tv2" else request.getfixturevalue("older")
-    return new_site(cluster)
-
-
-def new_site(cluster: KafkaCluster) -> Site:
-    site = Site(cluster.bootstrap, f"txn-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
-    Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
-    return site
 
 
 def test_a_commit_is_seen_and_an_abort_is_not(site: Site) -> None:
@@ -247,8 +171,8 @@ def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_coordinator_gives_a_transaction_up(version: int, request: pytest.FixtureRequest, kafka_cluster: ClusterFactory) -> None:
-    """After transaction_timeout_ms nothing of it is seen, and the commit is refused: with version 2 the producer goes on after an abort,
-    before that it is fenced like a zombie."""
+    """After transaction_timeout_ms nothing of it is seen, and the commit is refused, as are offsets: with version 2 the producer goes on
+    after an abort, before that it is fenced like a zombie."""
     cluster: KafkaCluster = kafka_cluster(config=IMPATIENT) if version == 2 else request.getfixturevalue("older")
     site = new_site(cluster)
     with site.producer(transaction_timeout_ms=1_000) as producer:
@@ -258,6 +182,12 @@ def test_the_coordinator_gives_a_transaction_up(version: int, request: pytest.Fi
         with pytest.raises(MustAbort if version == 2 else Fenced):
             tx.commit(WAIT_S)
         if version == 2:
+            tx.abort(WAIT_S)
+            tx = producer.begin(WAIT_S)
+            tx.send(site.topic, b"late, too", partition=0).result(WAIT_S)
+            until(lambda: site.end(0), "the coordinator's marker is there", good=lambda end: end == 4, timeout_s=WAIT_S)
+            with pytest.raises(MustAbort, match="INVALID_PRODUCER_EPOCH"):
+                tx.send_offsets({(site.topic, 0): 1}, GroupMetadata("readers"))
             tx.abort(WAIT_S)
             with producer.transaction(WAIT_S) as tx:
                 tx.send(site.topic, b"next", partition=0)

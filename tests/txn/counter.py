@@ -12,16 +12,24 @@ from producer.wire import Api, InitProducerIdResponse
 from producer.wire.message import Message
 from producer.wire.messages import FindCoordinatorResponse
 from producer.wire.messages.add_to_txn import (
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
 from producer.wire.messages.coordinator import Coordinator
 from producer.wire.messages.end_txn import EndTxnResponse
+from producer.wire.messages.txn_offsets import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from tests.producer.desk import PID, Desk, Flight
 from txn.calls import Call
+from txn.group_metadata import GroupMetadata
 from txn.machine import Event, State
 from txn.manager import FEATURE, Manager
+from txn.offsets import OffsetAndMetadata
 
 CALL_MS = 10_000.0
 
@@ -40,6 +48,14 @@ class Counter(Desk):
     def call(self, event: Event, *, number: int = 0, within_ms: float = CALL_MS) -> Call:
         """Make a call; it is not waited for."""
         call = Call(event, deadline_ms=self.now + within_ms, number=number)
+        self.happen(Called(call))
+        return call
+
+    def send_offsets(self, *offsets: int, group: str = "g", number: int = 0, within_ms: float = CALL_MS) -> Call:
+        """Have these committed, one for each partition of the topic."""
+        given = {("t", partition): OffsetAndMetadata(offset) for partition, offset in enumerate(offsets)}
+        member = GroupMetadata(group, 1, "member")
+        call = Call(Event.SEND_OFFSETS, deadline_ms=self.now + within_ms, number=number, offsets=(member, given))
         self.happen(Called(call))
         return call
 
@@ -79,6 +95,24 @@ class Counter(Desk):
             for topic in flight.message.v3_and_below_topics
         ]
         self.reply(flight, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    def add_group(self, code: int = 0) -> str:
+        """Answer an AddOffsetsToTxn; returns whose it was."""
+        flight = self.asked(Api.ADD_OFFSETS_TO_TXN)
+        self.reply(flight, AddOffsetsToTxnResponse(error_code=int(code)))
+        return str(flight.message.group_id)
+
+    def take_offsets(self, *codes: int) -> list[int]:
+        """Answer a TxnOffsetCommit, partition by partition, with these codes or without error; returns the offsets that it had."""
+        flight = self.asked(Api.TXN_OFFSET_COMMIT)
+        (topic,) = flight.message.topics
+        said = [int(code) for code in codes] or [0] * len(topic.partitions)
+        partitions = [
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition, code in zip(topic.partitions, said, strict=False)
+        ]
+        self.reply(flight, TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions)]))
+        return [partition.committed_offset for partition in topic.partitions]
 
     def end(self, code: int = 0, *, epoch: int | None = None) -> None:
         """Answer an EndTxn; in version 2 with the next epoch."""

@@ -15,7 +15,8 @@ from producer.wire import Api, ErrorCode
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.inner import NoTransaction
 from txn.machine import IllegalCall
-from txn.producer import TransactionalProducer, worth_another
+from txn.producer import TransactionalProducer
+from txn.repeating import worth_another
 
 NOWHERE = "127.0.0.1:1"
 

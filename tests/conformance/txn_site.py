@@ -1,0 +1,93 @@
+"""Where transactions are tried on a real Kafka: a cluster of each transaction version, and a topic and an id of a test's own.
+
+Import the fixtures `site` and `older`; both are made for the module that asks.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin
+from txn.producer import TransactionalProducer
+
+WAIT_S = 60.0
+PARTITIONS = 3
+IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+
+
+class Site(NamedTuple):
+    """A cluster, and a topic and a transactional id that nobody else uses."""
+
+    bootstrap: str
+    topic: str
+    name: str
+
+    def producer(self, bootstrap: str | None = None, **settings: Any) -> TransactionalProducer:
+        return TransactionalProducer(bootstrap_servers=bootstrap or self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
+
+    def end(self, partition: int) -> int:
+        """The offset after the newest record or marker."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
+        try:
+            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
+        finally:
+            consumer.close()
+        assert marks is not None
+        return int(marks[1])
+
+    def committed(self) -> list[bytes]:
+        """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        found: list[bytes] = []
+        try:
+            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
+            left = set(range(PARTITIONS))
+            while left:
+                message = consumer.poll(WAIT_S)
+                assert message is not None, f"nothing came from partitions {left}"
+                error = message.error()
+                if error is None:
+                    found.append(message.value() or b"")
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[KafkaCluster]:
+    """A broker whose cluster runs transaction version 0: no implicit adds, no epoch with each end."""
+    require_kafka()
+    with KafkaCluster(features={"transaction.version": 0}, config=IMPATIENT) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["tv2", "tv1"])
+def site(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Site:
+    """Both transaction versions."""
+    cluster: KafkaCluster = kafka if request.param == "tv2" else request.getfixturevalue("older")
+    return new_site(cluster)
+
+
+def new_site(cluster: KafkaCluster) -> Site:
+    site = Site(cluster.bootstrap, f"txn-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
+    Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
+    return site

@@ -1,0 +1,63 @@
+"""Whether a producer inside a transactional one takes records: only while a transaction is open.
+
+That is a matter of one lock: what was accepted before a transaction's end was asked for belongs to it, and nothing is accepted after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Shared
+from producer.core.errors import FencepostError, Misuse
+from producer.core.events import Called, Event
+from producer.engine import now_ms
+from txn import machine
+from txn.calls import Call
+from txn.group_metadata import GroupMetadata
+from txn.offsets import Offsets
+
+ENDS = (machine.Event.COMMIT, machine.Event.ABORT)
+
+
+class NoTransaction(Misuse):
+    """There is no transaction that the record could be part of: it was not accepted."""
+
+
+class Admission:
+    """See the module. `post`: how a call gets to the sender."""
+
+    def __init__(self, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None]) -> None:
+        self._accumulator = accumulator
+        self._shared = shared
+        self._post = post
+        accumulator.refusal = NO_TRANSACTION
+
+    def call(self, event: machine.Event, timeout_s: float, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> Call:
+        """Begin a call; it ends by itself within the time. An end takes no more records from here on."""
+        then = self._open if event is machine.Event.BEGIN else None
+        call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, then=then)
+        if event in ENDS:
+            self.stop()
+        self._post(Called(call))
+        return call
+
+    def stop(self) -> None:
+        """Take no more."""
+        with self._shared.lock:
+            if self._accumulator.refusal is None:
+                self._accumulator.refusal = NO_TRANSACTION
+
+    def make_way(self) -> None:
+        """Something else is about to be the reason why nothing is taken."""
+        self.stop()
+        if self._accumulator.refusal is NO_TRANSACTION:
+            self._accumulator.refusal = None
+
+    def _open(self, call: Call, error: Exception | None) -> None:
+        """On the sender's thread, so that nothing that ends the producer comes in between."""
+        if error is None and not call.left and self._accumulator.refusal is NO_TRANSACTION:
+            self._accumulator.refusal = None
+
+
+NO_TRANSACTION: FencepostError = NoTransaction("no transaction is open: records are sent between begin and commit or abort")

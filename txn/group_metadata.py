@@ -1,0 +1,101 @@
+"""Which member of which consumer group has read what a transaction answers (KIP-447), as Python's consumers hand it out.
+
+Read are confluent-kafka's `consumer_group_metadata()`, which is bytes of librdkafka's own making, kafka-python's `group_metadata()`,
+anything with the same attributes, and `GroupMetadata`. A group's name alone is refused: with it the group's coordinator could not tell a
+member from one that was put out long ago, and whoever wants that says so with `GroupMetadata("name")`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from msgspec import Struct
+
+TAG: Final = b"CGMDv2:"
+"""What librdkafka's bytes begin with, in the version that is read here."""
+
+INSTEAD: Final = "pass GroupMetadata(group_id, generation_id=..., member_id=..., group_instance_id=...) instead"
+I32_MAX: Final = 2_147_483_647
+
+
+class GroupMetadata(Struct, frozen=True):
+    """A consumer group, and the member of it whose offsets are to be committed.
+
+    `generation_id`, `member_id`, `group_instance_id`: the group's coordinator refuses the offsets of who is not this member in this
+    generation. Left out, nothing is checked: for consumers that assign their partitions themselves.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("group_id", self.group_id), ("member_id", self.member_id), ("group_instance_id", self.group_instance_id)):
+            if not isinstance(value, str) and not (name == "group_instance_id" and value is None):
+                raise TypeError(f"{name}={value!r}: a str is wanted, not {type(value).__name__}")
+        if not self.group_id:
+            raise ValueError("group_id='': the consumer has no group whose offsets could be committed")
+        generation = self.generation_id
+        if isinstance(generation, bool) or not isinstance(generation, int):
+            raise TypeError(f"generation_id={generation!r}: an int is wanted, not {type(generation).__name__}")
+        if not -1 <= generation <= I32_MAX:
+            raise ValueError(f"generation_id={generation}: from -1 (not a member) to {I32_MAX}")
+        if generation > 0 and not self.member_id:
+            raise ValueError(f"generation_id={generation} and member_id='': a generation is a member's; give both or neither")
+
+    @property
+    def named(self) -> bool:
+        """Whether there is a member to be checked, which coordinators from before Kafka 2.5 cannot (KIP-447)."""
+        return (self.generation_id, self.member_id, self.group_instance_id) != (-1, "", None)
+
+
+def read_group(group: object) -> GroupMetadata:
+    """A group's metadata from what a consumer gave. Raises TypeError or ValueError, which say what to give."""
+    if isinstance(group, GroupMetadata):
+        return group
+    if isinstance(group, bytes | bytearray | memoryview):
+        return read_confluent(bytes(group))
+    if isinstance(group, str):
+        raise TypeError(
+            f"group={group!r}: a name alone keeps no zombie of the group out. Pass the consumer's consumer_group_metadata() "
+            "(confluent-kafka) or group_metadata() (kafka-python); where the consumer assigns its partitions itself, "
+            f"GroupMetadata({group!r})"
+        )
+    for call in ("consumer_group_metadata", "group_metadata"):
+        if callable(getattr(group, call, None)):
+            raise TypeError(f"group is a {type(group).__name__}: pass what its {call}() returns, asked for before each send_offsets")
+    if not hasattr(group, "group_id"):
+        raise TypeError(f"group is a {type(group).__name__}, which names no group: {INSTEAD}")
+    if group.group_id is None:
+        raise ValueError("group_id=None: the consumer has no group whose offsets could be committed")
+    generation = getattr(group, "generation_id", None)
+    return GroupMetadata(
+        group.group_id,
+        getattr(group, "generation", -1) if generation is None else generation,
+        getattr(group, "member_id", None) or "",
+        getattr(group, "group_instance_id", None),
+    )
+
+
+def read_confluent(raw: bytes) -> GroupMetadata:
+    """What librdkafka writes: the tag, the generation (int32 in this machine's order), group and member id (each ended by a NUL), a byte
+    that says whether there is no instance id, and the instance id (ended by a NUL) if there is one."""
+    if not raw.startswith(TAG):
+        raise ValueError(
+            f"group metadata that begins with {raw[: len(TAG)]!r}: what is known of confluent-kafka's consumer_group_metadata() "
+            f"begins with {TAG!r}; {INSTEAD}"
+        )
+    body = raw[len(TAG) :]
+    generation = int.from_bytes(body[:4], sys.byteorder, signed=True)
+    group_id, ended, rest = body[4:].partition(b"\0")
+    member_id, ended_too, rest = rest.partition(b"\0")
+    instance, ended_at_last = rest[1:-1], rest[-1:] == b"\0"
+    whole = ended and ended_too and (rest == b"\1" or (rest[:1] == b"\0" and len(rest) > 1 and ended_at_last and b"\0" not in instance))
+    if not whole:
+        raise ValueError(f"group metadata of {len(raw)} bytes that ends too early or too late: {raw!r}; {INSTEAD}")
+    try:
+        return GroupMetadata(group_id.decode(), generation, member_id.decode(), None if rest == b"\1" else instance.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"group metadata with an id that is no UTF-8 ({error.reason}): {raw!r}; {INSTEAD}") from None

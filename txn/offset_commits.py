@@ -1,0 +1,105 @@
+"""The offsets of a transaction on their way to the coordinators of their groups.
+
+What is wanted for one group is put together: an offset that is given again takes the older one's place, and a call is answered when all
+that was wanted by then has been taken. It decides nothing about an answer: `verdict` and `manager` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from producer.core.nodes import Request
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
+from txn.calls import Call
+from txn.group_metadata import GroupMetadata
+from txn.line import Line
+from txn.offsets import Offsets
+from txn.verdict import Row, Step, worst
+
+GROUP: Final = 0
+"""FindCoordinator's key type."""
+
+PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
+
+
+class Order:
+    """What is wanted for one member of a group. `line`: to the group's coordinator. `sent`: what is in `request`, the one on its way."""
+
+    def __init__(self, group: GroupMetadata, line: Line) -> None:
+        self.group = group
+        self.line = line
+        self.offsets: Offsets = {}
+        self.calls: list[Call] = []
+        self.sent: Offsets = {}
+        self.request: Request | None = None
+
+
+class OffsetCommits:
+    """See the module. `added`: the groups that are part of the transaction (transaction version 1)."""
+
+    def __init__(self, line_to: Callable[[str], Line]) -> None:
+        self.added: set[str] = set()
+        self._line_to = line_to
+        self._lines: dict[str, Line] = {}
+        self._orders: dict[GroupMetadata, Order] = {}
+
+    @property
+    def orders(self) -> list[Order]:
+        """What has not been taken yet, in the order in which it was wanted."""
+        return list(self._orders.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is wanted, or may be written by a request that has no answer."""
+        return bool(self._orders) or any(line.request is not None and line.request.api is Api.TXN_OFFSET_COMMIT for line in self.lines)
+
+    @property
+    def lines(self) -> Iterator[Line]:
+        return iter(self._lines.values())
+
+    def want(self, call: Call, group: GroupMetadata, offsets: Offsets) -> None:
+        """Have these offsets committed for the call."""
+        line = self._lines.get(group.group_id)
+        if line is None:
+            line = self._lines[group.group_id] = self._line_to(group.group_id)
+        order = self._orders.setdefault(group, Order(group, line))
+        order.offsets.update(offsets)
+        order.calls.append(call)
+
+    def drop(self) -> None:
+        """None of it is wanted any more; what is on its way stays there."""
+        self._orders.clear()
+
+    def clear(self) -> None:
+        """Another transaction begins."""
+        self._orders.clear()
+        self.added.clear()
+
+    def to_be_added(self) -> str | None:
+        """A group that the transaction's coordinator has not heard of (transaction version 1)."""
+        return next((order.group.group_id for order in self.orders if order.group.group_id not in self.added), None)
+
+    def line_of(self, request: Request) -> Line | None:
+        """The line that a request is on, if it is one of these."""
+        return next((line for line in self.lines if line.request is request), None)
+
+    def heard(self, request: Request, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
+        """Take what a coordinator said of each partition: the code that decides, its row, and the calls that have what they wanted."""
+        order = next((order for order in self.orders if order.request is request), None)
+        codes = {(topic.name, partition.partition_index): partition.error_code for topic in answer.topics for partition in topic.partitions}
+        code, row = worst(Api.TXN_OFFSET_COMMIT, codes.values())
+        if order is None:
+            return code, row, []
+        taken = [tp for tp in order.sent if codes.get(tp) == ErrorCode.NONE]
+        if row.step is Step.DONE and len(taken) < len(order.sent):
+            row = PARTIAL
+        for tp in taken:
+            if order.offsets.get(tp) == order.sent[tp]:
+                del order.offsets[tp]
+        order.request = None
+        if order.offsets:
+            return code, row, []
+        del self._orders[order.group]
+        return code, row, order.calls
