@@ -1,0 +1,28 @@
+"""The classes of KIP-1050 in Kafka's own error table, and in ours."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from producer.wire.codes import error_name
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka_home import find_java, kafka_home
+from txn.kip_1050 import KINDS
+
+
+def test_every_code_is_of_the_class_that_kafka_gives_it() -> None:
+    """`Errors` of Kafka's client, asked by a Java program, knows the same codes, under the same names, of the same classes."""
+    require_kafka()
+    java = find_java()
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True).stdout
+    if "jdk.compiler" not in modules:
+        pytest.skip(f"{java} has no compiler, which a Java program in one source file needs")
+    source = Path(__file__).with_name("ErrorKinds.java")
+    said = subprocess.run(
+        [java, "-cp", f"{kafka_home()}/libs/*", source], capture_output=True, text=True, timeout=120, check=True
+    ).stdout.splitlines()
+    theirs = {int(code): (name, kind) for code, name, kind in map(str.split, said)}
+    assert theirs == {code: (error_name(code), kind.name) for code, kind in KINDS.items()}
