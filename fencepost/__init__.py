@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from producer import prometheus_text as prometheus_text
     from producer.wire.codes import Api as Api
     from producer.wire.codes import ErrorCode as ErrorCode
+    from txn import AsyncTransaction as AsyncTransaction
+    from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
     from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn import DeliveryAborted as DeliveryAborted
     from txn import GroupMetadata as GroupMetadata
@@ -137,6 +139,8 @@ _HOMES = {
     ),
     "producer.wire.codes": ("Api", "ErrorCode"),
     "txn": (
+        "AsyncTransaction",
+        "AsyncTransactionalProducer",
         "CommitOutcomeUnknown",
         "DeliveryAborted",
         "GroupMetadata",

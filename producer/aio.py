@@ -19,6 +19,7 @@ from producer.core.bulk_append import Target
 from producer.core.core import Core
 from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from producer.core.events import Event
+from producer.core.gate import Transactions
 from producer.front import Front, check_topic, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
@@ -165,7 +166,13 @@ class AsyncProducer(Front):
         loop = asyncio.get_running_loop()
         if self._side is None:
             self._side = LoopSide(
-                self._settings, self._accumulator, self._shared, loop, announce=self._directory.announce, died=self._directory.die
+                self._settings,
+                self._accumulator,
+                self._shared,
+                loop,
+                transactions=self._transactions(),
+                announce=self._directory.announce,
+                died=self._directory.die,
             )
             self._lease = Lease(self._side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
         elif self._side.loop is not loop:
@@ -285,6 +292,10 @@ class AsyncProducer(Front):
             await side.settled.wait()
         finally:
             self._accumulator.waiting -= 1
+
+    def _transactions(self) -> Transactions | None:
+        """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
+        return None
 
     def _core(self) -> Core | None:
         return self._side.engine.core if self._side is not None else None

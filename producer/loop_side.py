@@ -14,6 +14,7 @@ from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared
 from producer.core.errors import FencepostError
 from producer.core.events import Announce, Appended, Event
+from producer.core.gate import Transactions
 from producer.core.settings import Settings
 from producer.engine import Engine
 from producer.failures import Failures
@@ -51,6 +52,7 @@ class LoopSide:
         shared: Shared,
         loop: asyncio.AbstractEventLoop,
         *,
+        transactions: Transactions | None = None,
         announce: Callable[[Announce], None],
         died: Callable[[FencepostError], None],
     ) -> None:
@@ -66,6 +68,7 @@ class LoopSide:
             accumulator,
             loop,
             pack_aside_bytes=aside_bytes(settings),
+            transactions=transactions,
             announce=self._hear,
             freed=self.settled.give,
             died=self._die,

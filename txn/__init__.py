@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
-`TransactionalProducer` and what it raises are exported here, and loaded when first asked for. Two-phase commit with tokens is not there
-yet.
+`TransactionalProducer`, `AsyncTransactionalProducer` and what they raise are exported here, and loaded when first asked for. Two-phase
+commit with tokens is not there yet.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txn.admission import NoTransaction as NoTransaction
+    from txn.aio import AsyncTransaction as AsyncTransaction
+    from txn.aio import AsyncTransactionalProducer as AsyncTransactionalProducer
     from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn.errors import DeliveryAborted as DeliveryAborted
     from txn.errors import IdentityLost as IdentityLost
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "txn.errors": ("CommitOutcomeUnknown", "DeliveryAborted", "IdentityLost", "MustAbort", "NotPermitted", "TransactionTimeout"),
     "txn.admission": ("NoTransaction",),
+    "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
     "txn.group_metadata": ("GroupMetadata",),
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared
-from producer.core.errors import FencepostError, Misuse
+from producer.core.errors import ConfigError, FencepostError, Misuse, again
 from producer.core.events import Called, Event
+from producer.core.settings import Settings
 from producer.engine import now_ms
 from txn import machine
 from txn.calls import Call
@@ -25,16 +26,25 @@ class NoTransaction(Misuse):
 
 
 class Admission:
-    """See the module. `post`: how a call gets to the sender."""
+    """See the module. `post`: how a call gets to the sender. Raises ConfigError for settings that cannot be a transaction's."""
 
-    def __init__(self, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None]) -> None:
+    def __init__(self, settings: Settings, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None]) -> None:
+        if not settings.enable_idempotence:
+            raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
+        self._max_block_ms = settings.max_block_ms
         self._accumulator = accumulator
         self._shared = shared
         self._post = post
         accumulator.refusal = NO_TRANSACTION
 
+    def patience_s(self, timeout: float | None) -> float:
+        """A call's time: what was given, or max_block_ms."""
+        return self._max_block_ms / 1000.0 if timeout is None else timeout
+
     def call(self, event: machine.Event, timeout_s: float, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> Call:
         """Begin a call; it ends by itself within the time. An end takes no more records from here on."""
+        if self._shared.forked is not None:
+            raise again(self._shared.forked)
         then = self._open if event is machine.Event.BEGIN else None
         call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, then=then)
         if event in ENDS:

@@ -8,7 +8,7 @@ code means which is in `txn.verdict`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from producer.core.errors import DeliveryError, Fatal, FencepostError, Retriable
 
@@ -64,18 +64,19 @@ class CommitOutcomeUnknown(FencepostError):
 
     `resolve(timeout)` goes on asking: it returns when the transaction turns out to be committed, raises MustAbort when it turns out not to
     be, and this error when the time passed again, or when nobody can tell any more. Until then the producer begins no other transaction.
+    From an AsyncTransactionalProducer it is `await error.resolve(timeout)`.
     """
 
     def __init__(self, reason: str) -> None:
         self.reason: Final = reason
-        self.resolver: Callable[[float | None], None] | None = None
+        self.resolver: Callable[[float | None], Any] | None = None
         super().__init__(reason)
 
-    def resolve(self, timeout: float | None = None) -> None:
+    def resolve(self, timeout: float | None = None) -> Any:
         """Find out, within `timeout` seconds (None: max_block_ms)."""
         if self.resolver is None:
             raise type(self)(self.reason)
-        self.resolver(timeout)
+        return self.resolver(timeout)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.reason,)

@@ -1,45 +1,36 @@
-"""The producer inside a transactional one: its sender asks the manager, and it takes records only while a transaction is open."""
+"""The producers inside the transactional ones: their senders ask the manager, and they take records only while a transaction is open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from producer.aio import AsyncProducer
 from producer.core.errors import ConfigError
 from producer.core.gate import Transactions
 from producer.producer import Producer
 from txn.admission import Admission
 from txn.admission import NoTransaction as NoTransaction
-from txn.calls import Call
-from txn.group_metadata import GroupMetadata
-from txn.machine import Event
 from txn.manager import Manager
-from txn.offsets import Offsets
-
-NEEDED = "a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone"
 
 
 class Inner(Producer):
-    """See the module."""
+    """With a sender thread."""
 
     def __init__(self, manager: Manager, settings: Mapping[str, Any]) -> None:
         self._manager = manager
         self._admission: Admission | None = None
         super().__init__(None, **settings)
-        if not self._settings.enable_idempotence:
+        try:
+            self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post)
+        except ConfigError:
             self.close()
-            raise ConfigError(NEEDED)
-        self._admission = Admission(self._accumulator, self._shared, self._sender.post)
+            raise
 
-    def patience_s(self, timeout: float | None) -> float:
-        """A call's time: what was given, or max_block_ms."""
-        return self._settings.max_block_ms / 1000.0 if timeout is None else timeout
-
-    def call(self, event: Event, timeout_s: float, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> Call:
-        """Begin a call; it ends by itself within the time."""
-        self._refuse_after_fork()
+    @property
+    def admission(self) -> Admission:
         assert self._admission is not None
-        return self._admission.call(event, timeout_s, number, offsets)
+        return self._admission
 
     def time_to_leave(self, error: BaseException | None) -> float | None:
         """Seconds for whoever leaves a block with this error, None where there is no hurry."""
@@ -60,4 +51,24 @@ class Inner(Producer):
     def _refuse_records(self) -> None:
         if self._admission is not None:
             self._admission.make_way()
+        super()._refuse_records()
+
+
+class AsyncInner(AsyncProducer):
+    """On the caller's event loop."""
+
+    def __init__(self, manager: Manager, settings: Mapping[str, Any]) -> None:
+        self._manager = manager
+        super().__init__(None, **settings)
+        self.admission = Admission(self._settings, self._accumulator, self._shared, self._post)
+
+    def time_to_leave(self, error: BaseException | None) -> float | None:
+        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
+        return self._time_to_leave(error)
+
+    def _transactions(self) -> Transactions | None:
+        return self._manager
+
+    def _refuse_records(self) -> None:
+        self.admission.make_way()
         super()._refuse_records()

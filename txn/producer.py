@@ -68,7 +68,7 @@ class TransactionalProducer:
 
     def begin(self, timeout: float | None = None) -> Transaction:
         """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
-        limit_s = self._inner.patience_s(timeout)
+        limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         if not self._current and not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
@@ -167,7 +167,7 @@ class TransactionalProducer:
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
         if self._closed:
             return
-        limit_s = self._inner.patience_s(timeout)
+        limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
             match self._manager.machine.state:
@@ -201,8 +201,8 @@ class TransactionalProducer:
             raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
         if self._closed:
             raise ProducerClosed("the producer is closed")
-        limit_s = self._inner.patience_s(timeout)
-        call = self._inner.call(event, limit_s, number, offsets)
+        limit_s = self._inner.admission.patience_s(timeout)
+        call = self._inner.admission.call(event, limit_s, number, offsets)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
@@ -212,6 +212,11 @@ class TransactionalProducer:
                 if time.monotonic() >= deadline:
                     raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
             return call.outcome.result()
+        except KeyboardInterrupt:
+            if not call.outcome.cancel() and event is Event.BEGIN and call.outcome.exception() is None:
+                # It began, and nobody was told: with nothing in it it ends at once, and nobody has to wait for that.
+                self._inner.admission.call(Event.ABORT, limit_s, call.number)
+            raise
         finally:
             call.outcome.cancel()
 

@@ -1,4 +1,4 @@
-"""Which threads are in the middle of a send, so that none of them comes out of it in the next transaction.
+"""Which threads, or tasks, are in the middle of a send, so that none of them comes out of it in the next transaction.
 
 Records are refused from the moment a transaction's end is asked for, and accepted again with the next one's beginning; a `send_many` that
 was at it all the time would go on then. It keeps nobody from sending, and has no lock: each thread writes one entry of its own.
@@ -6,7 +6,9 @@ was at it all the time would go on then. It keeps nobody from sending, and has n
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from threading import get_ident
 from types import TracebackType
 from typing import Final
@@ -15,31 +17,45 @@ PAUSE_S: Final = 0.001
 
 
 class Writing:
-    """Entered for the time of a send, as often as sends are nested."""
+    """Entered for the time of a send, as often as sends are nested. `who`: the thread or task that runs."""
 
-    def __init__(self) -> None:
-        self._depths: dict[int, int] = {}
+    def __init__(self, who: Callable[[], object] = get_ident) -> None:
+        self._who = who
+        self._depths: dict[object, int] = {}
 
     def __enter__(self) -> None:
-        ident = get_ident()
-        self._depths[ident] = self._depths.get(ident, 0) + 1
+        who = self._who()
+        self._depths[who] = self._depths.get(who, 0) + 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        ident = get_ident()
-        depth = self._depths[ident] - 1
+        who = self._who()
+        depth = self._depths[who] - 1
         if depth:
-            self._depths[ident] = depth
+            self._depths[who] = depth
         else:
-            del self._depths[ident]
+            del self._depths[who]
 
     def wait_for_others(self, timeout_s: float) -> bool:
-        """Wait until every thread but this one is out; False when the time passed first. Nearly always nobody is in."""
+        """Wait until everybody else who is in now is out; False when the time passed first. Nearly always nobody is."""
         deadline = time.monotonic() + timeout_s
-        mine = get_ident()
-        others = set(self._depths.copy()) - {mine}
+        others = self._others()
         while others:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(PAUSE_S)
-            others &= set(self._depths.copy())
+            others &= self._others()
         return True
+
+    async def let_others_out(self, timeout_s: float) -> bool:
+        """The same for tasks, which run meanwhile."""
+        deadline = time.monotonic() + timeout_s
+        others = self._others()
+        while others:
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(PAUSE_S)
+            others &= self._others()
+        return True
+
+    def _others(self) -> set[object]:
+        return set(self._depths.copy()) - {self._who()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -19,6 +20,7 @@ from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.txn_site import IMPATIENT, PARTITIONS, WAIT_S, Site, new_site, older, site
 from tests.waiting import until
+from txn.aio import AsyncTransactionalProducer
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata
 from txn.inner import NoTransaction
@@ -298,3 +300,35 @@ def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
         assert producer.run(work, timeout=WAIT_S) == 2
         assert failing.hits == 1
     assert site.committed() == [b"row"]
+
+
+def test_asyncio(site: Site) -> None:
+    """The same on an event loop: commit and abort, a cancelled commit whose outcome is told later, and connections that break meanwhile."""
+
+    async def story(bootstrap: str, proxy: FaultProxy) -> None:
+        settings = {"bootstrap_servers": bootstrap, "transactional_id": site.name, "linger_ms": 0}
+        async with AsyncTransactionalProducer(settings) as producer:
+            for turn in range(3):
+                proxy.faults.on(Api.PRODUCE).after_append().times(1).disconnect()
+                async with producer.transaction(WAIT_S) as tx:
+                    await asyncio.gather(*[tx.send(site.topic, b"%d-%d" % (turn, row), partition=row % PARTITIONS) for row in range(6)])
+            with pytest.raises(ZeroDivisionError):
+                async with producer.transaction(WAIT_S) as tx:
+                    await (await tx.send(site.topic, b"aborted", partition=0))
+                    raise ZeroDivisionError
+            held = proxy.faults.on(Api.END_TXN).after_append().hold()
+            tx = await producer.begin(WAIT_S)
+            await tx.send(site.topic, b"cancelled", partition=0)
+            commit = asyncio.create_task(tx.commit(WAIT_S))
+            await asyncio.to_thread(held.wait, 1, WAIT_S)
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+            held.release()
+            held.remove()
+            await tx.commit(WAIT_S)
+
+    with FaultProxy(site.bootstrap) as proxy:
+        asyncio.run(asyncio.wait_for(story(proxy.bootstrap, proxy), WAIT_S))
+    rows = [b"%d-%d" % (turn, row) for turn in range(3) for row in range(6)]
+    assert site.committed() == sorted([*rows, b"cancelled"])

@@ -1,0 +1,297 @@
+"""The transactional producer on asyncio: the same promises, and cancellation that never loses an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from broker_stub.faults import Fault
+from producer.core.errors import ProducerClosed
+from producer.wire import Api, ErrorCode
+from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
+from txn.admission import NoTransaction
+from txn.aio import AsyncTransaction, AsyncTransactionalProducer
+from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from txn.group_metadata import GroupMetadata
+from txn.machine import Event, IllegalCall, State
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=1)
+        yield stub
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """Run it on a loop of its own, with a deadline, and see that it leaves no task behind."""
+
+    async def bounded() -> None:
+        await asyncio.wait_for(story, LIMIT_S)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, left
+
+    asyncio.run(bounded())
+
+
+def made(stub: BrokerStub, **settings: Any) -> AsyncTransactionalProducer:
+    return AsyncTransactionalProducer({**SETTINGS, **settings}, bootstrap_servers=stub.bootstrap)
+
+
+async def hit(fault: Fault) -> None:
+    """Wait until it holds something up."""
+    await asyncio.to_thread(fault.wait, 1, LIMIT_S)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel it, and see that it is."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
+    """Records, many at once and offsets are seen after the block, and not where an exception left it; tasks share a transaction."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            await producer.init(LIMIT_S)
+            async with producer.transaction(LIMIT_S) as tx:
+                await asyncio.gather(*[tx.send("t", b"%02d" % row, partition=0) for row in range(50)])
+                bulk = await tx.send_many("t", [b"many"] * 3)
+                await tx.send_offsets({("t", 0): 5}, GroupMetadata("g"))
+            assert (await bulk).acknowledged == 3
+            with pytest.raises(ZeroDivisionError):
+                async with producer.transaction(LIMIT_S) as tx:
+                    await tx.send("t", b"aborted")
+                    raise ZeroDivisionError
+            with pytest.raises(NoTransaction):
+                await tx.send("t", b"late")
+            async with producer.transaction(LIMIT_S):
+                pass
+
+    run(story())
+    assert sorted(committed(stub, "t")) == sorted([*[b"%02d" % row for row in range(50)], b"many", b"many", b"many"])
+    assert ends(stub) == [True, False]
+
+
+def test_a_failure_that_nobody_awaited(stub: BrokerStub) -> None:
+    """The commit is refused with the first failure; `run` writes once more what may fare better, and not what may not."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.INVALID_RECORD)
+            with pytest.raises(MustAbort, match="INVALID_RECORD"):
+                async with producer.transaction(LIMIT_S) as tx:
+                    await tx.send("t", b"bad")
+            stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.TRANSACTION_ABORTABLE)
+
+            async def work(tx: AsyncTransaction) -> AsyncTransaction:
+                await tx.send("t", b"good")
+                return tx
+
+            assert (await producer.run(work, timeout=LIMIT_S))._number == 3
+            with pytest.raises(ValueError, match="attempts=0"):
+                await producer.run(work, attempts=0)
+
+    run(story())
+    assert committed(stub, "t") == [b"good"]
+
+
+def test_a_commit_cancelled_in_the_middle(stub: BrokerStub) -> None:
+    """The coordinator was asked, and its answer is still to come: nothing else can be begun, and the next call tells what came of it."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            for last in (Event.COMMIT, Event.ABORT):
+                tx = await producer.begin(LIMIT_S)
+                await tx.send("t", last.value.encode())
+                held = stub.faults.on(Api.END_TXN).after_append().hold()
+                task = asyncio.create_task(tx.commit(LIMIT_S))
+                await hit(held)
+                await cancelled(task)
+                for call in (producer.begin, tx.abort):
+                    with pytest.raises(IllegalCall, match="what can be called now: commit"):
+                        await call(LIMIT_S)
+                held.release()
+                held.remove()
+                if last is Event.COMMIT:
+                    await tx.commit(LIMIT_S)
+                else:
+                    while producer._manager.machine.state is State.COMMITTING:
+                        await asyncio.sleep(0)
+                    with pytest.raises(IllegalCall, match="abort: the transaction has been committed"):
+                        await tx.abort(LIMIT_S)
+                    await tx.commit(LIMIT_S)
+
+    run(story())
+    assert committed(stub, "t") == [b"commit", b"abort"]
+    assert ends(stub) == [True, True]
+
+
+def test_a_commit_cancelled_while_records_are_on_their_way(stub: BrokerStub) -> None:
+    """Nothing is decided: it can be committed, or aborted, as before."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            for end in ("commit", "abort"):
+                held = stub.faults.on(Api.PRODUCE).after_append().hold()
+                tx = await producer.begin(LIMIT_S)
+                await tx.send("t", end.encode())
+                await hit(held)
+                task = asyncio.create_task(tx.commit(LIMIT_S))
+                await asyncio.sleep(0)
+                await cancelled(task)
+                ending = asyncio.create_task(getattr(tx, end)(LIMIT_S))
+                await asyncio.sleep(0)
+                held.release()
+                held.remove()
+                await ending
+
+    run(story())
+    assert committed(stub, "t") == [b"commit"]
+    assert ends(stub) == [True, False]
+
+
+def test_a_block_whose_commit_is_cancelled(stub: BrokerStub) -> None:
+    """The cancellation is the caller's, nothing is aborted that may be committed, and the outcome can be asked for afterwards."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            held = stub.faults.on(Api.END_TXN).after_append().hold()
+
+            async def block() -> None:
+                async with producer.transaction(LIMIT_S) as tx:
+                    await tx.send("t", b"row")
+
+            task = asyncio.create_task(block())
+            await hit(held)
+            await cancelled(task)
+            held.release()
+            held.remove()
+            await producer.commit(LIMIT_S)
+
+    run(story())
+    assert ends(stub) == [True]
+    assert committed(stub, "t") == [b"row"]
+
+
+def test_a_block_whose_body_is_cancelled(stub: BrokerStub) -> None:
+    """It is aborted before the cancellation goes on, and the producer goes on after it."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            waits = asyncio.Event()
+
+            async def block() -> None:
+                async with producer.transaction(LIMIT_S) as tx:
+                    await (await tx.send("t", b"row"))
+                    waits.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(block())
+            await waits.wait()
+            await cancelled(task)
+            assert ends(stub) == [False]
+            async with producer.transaction(LIMIT_S) as tx:
+                await tx.send("t", b"next")
+
+    run(story())
+    assert committed(stub, "t") == [b"next"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_begin_cancelled_at_any_time(stub: BrokerStub, first: bool) -> None:
+    """However far it had come, nobody is in a transaction afterwards, and the next begin begins one."""
+
+    async def story() -> None:
+        for turns in range(12):
+            async with made(stub, transactional_id=f"{turns}") as producer:
+                if not first:
+                    await producer.init(LIMIT_S)
+                task = asyncio.create_task(producer.begin(LIMIT_S))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await (await task).abort(LIMIT_S)
+                tx = await producer.begin(LIMIT_S)
+                await tx.send("t", b"%d" % turns)
+                await tx.commit(LIMIT_S)
+
+    run(story())
+    assert committed(stub, "t") == [b"%d" % turns for turns in range(12)]
+
+
+def test_a_send_that_waits_comes_out_in_no_other_transaction(stub: BrokerStub) -> None:
+    """A task that waits for its topic while its transaction ends is refused, and the next transaction waits for it."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            tx = await producer.begin(LIMIT_S)
+            held = stub.faults.on(Api.METADATA).where(topic="unknown").hold()
+            task = asyncio.create_task(tx.send("unknown", b"row"))
+            await hit(held)
+            await tx.commit(LIMIT_S)
+            with pytest.raises(TransactionTimeout, match="has not returned"):
+                await producer.begin(0.01)
+            held.release()
+            held.remove()
+            with pytest.raises(NoTransaction):
+                await task
+            async with producer.transaction(LIMIT_S):
+                pass
+
+    run(story())
+
+
+def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
+    """Without an answer to EndTxn the commit ends at its deadline; the error's `resolve` is awaited for the rest."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            tx = await producer.begin(LIMIT_S)
+            await (await tx.send("t", b"row"))
+            lost = stub.faults.on(Api.END_TXN).after_append().forever().disconnect()
+            with pytest.raises(CommitOutcomeUnknown) as unknown:
+                while True:
+                    with contextlib.suppress(TransactionTimeout):  # it was not even asked in that time
+                        await tx.commit(0.5)
+            lost.remove()
+            await unknown.value.resolve(LIMIT_S)
+            async with producer.transaction(LIMIT_S):
+                pass
+
+    run(story())
+    assert committed(stub, "t") == [b"row"]
+
+
+def test_close_aborts_what_is_open(stub: BrokerStub) -> None:
+    """Leaving the producer's block gives the transaction up, and what was not sent fails; then every call says that it is closed."""
+
+    async def story() -> None:
+        held = stub.faults.on(Api.PRODUCE).after_append().hold()
+        producer = made(stub, batch_size=0, max_in_flight=1)
+        tx = await producer.begin(LIMIT_S)
+        await tx.send("t", b"flying")
+        queued = await tx.send("t", b"queued")
+        await hit(held)
+        closing = asyncio.create_task(producer.close(LIMIT_S))
+        await asyncio.sleep(0)
+        held.release()
+        held.remove()
+        await closing
+        await producer.close()
+        assert isinstance(queued.exception(0), DeliveryAborted)
+        for call in (producer.begin, producer.init, producer.commit):
+            with pytest.raises(ProducerClosed):
+                await call(1)
+
+    run(story())
+    assert ends(stub) == [False]
+    assert committed(stub, "t") == []

@@ -1,0 +1,306 @@
+"""The transactional producer for asyncio: the same manager on the caller's own event loop, without a thread.
+
+Cancelling a call takes nothing back that a coordinator was asked for: a commit under way goes on, and the next `commit` or `abort` tells
+what came of it. It refuses what `AsyncProducer` refuses: another loop, and a forked child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from producer.core.batch import Headers, OnDelivery, RecordFuture
+from producer.core.bulk import BulkFuture
+from producer.core.errors import DeliveryError, FencepostError, ProducerClosed
+from producer.stats import ProducerStats
+from txn.admission import NoTransaction
+from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from txn.group_metadata import GroupMetadata, read_group
+from txn.inner import AsyncInner
+from txn.machine import Event, State
+from txn.manager import Manager
+from txn.offsets import Offsets, read_offsets
+from txn.repeating import worth_another
+from txn.settings import read_transaction_settings
+from txn.writing import Writing
+
+log = logging.getLogger("fencepost.txn")
+
+T = TypeVar("T")
+
+
+class AsyncTransactionalProducer:
+    """`TransactionalProducer` for asyncio; settings, guarantees and errors are the same.
+
+        async with AsyncTransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders-1") as producer:
+            async with producer.transaction() as tx:
+                await tx.send("orders", b"order 1")  # accepted: the commit at the block's end waits for the rest
+
+    One transaction at a time; any number of tasks may write to it. A block that is cancelled is aborted, within `exit_flush_ms`.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        ours, rest = read_transaction_settings({**(config or {}), **settings})
+        self.transactional_id = ours.transactional_id
+        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms)
+        self._inner = AsyncInner(self._manager, rest)
+        self._current = 0
+        self._closed = False
+        self._writing = Writing(asyncio.current_task)
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    async def init(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.init`."""
+        await self._call(Event.INIT, timeout)
+
+    def transaction(self, timeout: float | None = None) -> AsyncTransaction:
+        """A transaction as an `async with` block: committed at its end, aborted where an exception leaves it."""
+        return AsyncTransaction(self, timeout)
+
+    async def begin(self, timeout: float | None = None) -> AsyncTransaction:
+        """Begin a transaction. Cancelled, it has begun none."""
+        limit_s = self._inner.admission.patience_s(timeout)
+        began = time.monotonic()
+        if not self._current and not await self._writing.let_others_out(limit_s):
+            raise TransactionTimeout("begin: a send into the transaction before has not returned")
+        self._current = await self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        return AsyncTransaction(self, timeout, number=self._current)
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.commit`. Cancelled, it may have been committed: the next `commit` or `abort` tells."""
+        await self._end(Event.COMMIT, timeout, self._current)
+
+    async def abort(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.abort`. Cancelled, it is aborted all the same; another `abort` waits for that."""
+        await self._end(Event.ABORT, timeout, self._current)
+
+    async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
+        """`TransactionalProducer.run`, of a coroutine function."""
+        if attempts < 1:
+            raise ValueError(f"attempts={attempts}: at least 1")
+        while True:
+            attempts -= 1
+            try:
+                async with self.transaction(timeout) as tx:
+                    return await work(tx)
+            except (MustAbort, DeliveryError) as error:
+                if attempts < 1 or not tx.over or not worth_another(error):
+                    raise
+                log.info("transactional id %s: once more, as %s", self.transactional_id, error)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncProducer.send`, into the transaction that is open. What it returns need not be awaited: the commit waits for it."""
+        with self._writing:
+            self._refuse_spoilt()
+            return await self._inner.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`AsyncProducer.send_many`, into the transaction that is open."""
+        with self._writing:
+            self._refuse_spoilt()
+            return await self._inner.send_many(topic, records, partition=partition)
+
+    async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`AsyncProducer.send_arrow`, into the transaction that is open."""
+        with self._writing:
+            self._refuse_spoilt()
+            return await self._inner.send_arrow(topic, data, **columns)
+
+    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """`TransactionalProducer.send_offsets`. Cancelled, the offsets are still part of the transaction."""
+        await self._send_offsets(offsets, group, timeout, self._current)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.flush`."""
+        await self._inner.flush(timeout)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """`AsyncProducer.partitions_for`."""
+        return await self._inner.partitions_for(topic, timeout)
+
+    def stats(self) -> ProducerStats:
+        """`Producer.stats`."""
+        return self._inner.stats()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way. Cancelled, it ends at once."""
+        if self._closed:
+            return
+        left_s = limit_s = self._inner.admission.patience_s(timeout)
+        began = time.monotonic()
+        try:
+            match self._manager.machine.state:
+                case State.OPEN | State.SPOILED | State.ABORTING:
+                    await self._call(Event.ABORT, limit_s)
+                case State.FLUSHING | State.COMMITTING:
+                    await self._call(Event.COMMIT, limit_s)
+            left_s = max(0.0, limit_s - (time.monotonic() - began))
+        except FencepostError as error:
+            left_s = 0.0
+            log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
+        except BaseException:
+            left_s = 0.0
+            raise
+        finally:
+            self._closed = True
+            await self._inner.close(left_s)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close(self._inner.time_to_leave(error))
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    async def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+        given, member = read_offsets(offsets), read_group(group)
+        self._refuse_spoilt()
+        if given:
+            await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
+
+    async def _call(
+        self, event: Event, timeout: float | None, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None
+    ) -> int:
+        """Make a call and wait for its outcome."""
+        if self._closed:
+            raise ProducerClosed("the producer is closed")
+        admission = self._inner.admission
+        call = admission.call(event, admission.patience_s(timeout), number, offsets)
+        try:
+            return await asyncio.wrap_future(call.outcome)
+        except asyncio.CancelledError:
+            if not call.outcome.cancel() and event is Event.BEGIN and call.outcome.exception() is None:
+                # It began, and nobody was told: with nothing in it it ends at once, and nobody has to wait for that.
+                admission.call(Event.ABORT, admission.patience_s(None), call.number)
+            raise
+
+    async def _end(self, event: Event, timeout: float | None, number: int) -> None:
+        try:
+            await self._call(event, timeout, number)
+        except CommitOutcomeUnknown as unknown:
+            unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
+            raise
+        if number == self._current:
+            self._current = 0
+
+    def _refuse_spoilt(self) -> None:
+        """A record would only be lost with the others."""
+        spoilt = self._manager.spoilt
+        if spoilt is not None:
+            raise spoilt.again()
+
+
+class AsyncTransaction:
+    """One transaction of a producer; see `AsyncTransactionalProducer.transaction`. `over`: it was committed or aborted."""
+
+    def __init__(self, producer: AsyncTransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
+        self._producer = producer
+        self._inner = producer._inner
+        self._writing = producer._writing
+        self._timeout = timeout
+        self._number = number
+        self.over = False
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncTransactionalProducer.send`, while this transaction is open."""
+        with self._writing:
+            self._refuse_past()
+            return await self._inner.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`AsyncTransactionalProducer.send_many`, while this transaction is open."""
+        with self._writing:
+            self._refuse_past()
+            return await self._inner.send_many(topic, records, partition=partition)
+
+    async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`AsyncTransactionalProducer.send_arrow`, while this transaction is open."""
+        with self._writing:
+            self._refuse_past()
+            return await self._inner.send_arrow(topic, data, **columns)
+
+    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.send_offsets`, while this transaction is open."""
+        self._refuse_past()
+        await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.commit`, of this transaction and no other."""
+        await self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
+
+    async def abort(self, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.abort`, of this transaction and no other."""
+        await self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
+
+    async def __aenter__(self) -> Self:
+        if not self._number:
+            self._number = (await self._producer.begin(self._timeout))._number
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.over:
+            return
+        if error is not None:
+            await self._give_up(error)
+            return
+        try:
+            await self.commit()
+        except CommitOutcomeUnknown:
+            raise  # It may be committed.
+        except BaseException as failed:
+            await self._give_up(failed)
+            raise
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Abort, unless the coordinator was asked to commit; what goes wrong with that must not hide why."""
+        try:
+            await self.abort(self._producer._inner.time_to_leave(error))
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
+
+    async def _finish(self, event: Event, timeout: float | None) -> None:
+        if not self._number:
+            raise NoTransaction(f"{event.value}: this transaction has not begun")
+        await self._producer._end(event, timeout, self._number)
+        self.over = True
+
+    def _refuse_past(self) -> None:
+        producer = self._producer
+        if self.over or self._number != producer._current:
+            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
+        producer._refuse_spoilt()
