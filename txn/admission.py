@@ -43,14 +43,18 @@ class Admission:
 
     def call(self, event: machine.Event, timeout_s: float, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> Call:
         """Begin a call; it ends by itself within the time. An end takes no more records from here on."""
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
+        self.refuse_after_fork()
         then = self._open if event is machine.Event.BEGIN else None
         call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, then=then)
         if event in ENDS:
             self.stop()
         self._post(Called(call))
         return call
+
+    def refuse_after_fork(self) -> None:
+        """In a child of the process that made the producer nothing of it works."""
+        if self._shared.forked is not None:
+            raise again(self._shared.forked)
 
     def stop(self) -> None:
         """Take no more."""

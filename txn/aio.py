@@ -21,7 +21,7 @@ from txn.admission import NoTransaction
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import AsyncInner
-from txn.machine import Event, State
+from txn.machine import AT_CLOSE, Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
 from txn.repeating import worth_another
@@ -64,6 +64,7 @@ class AsyncTransactionalProducer:
 
     async def begin(self, timeout: float | None = None) -> AsyncTransaction:
         """Begin a transaction. Cancelled, it has begun none."""
+        self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         if not self._current and not await self._writing.let_others_out(limit_s):
@@ -150,11 +151,9 @@ class AsyncTransactionalProducer:
         left_s = limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
-            match self._manager.machine.state:
-                case State.OPEN | State.SPOILED | State.ABORTING:
-                    await self._call(Event.ABORT, limit_s)
-                case State.FLUSHING | State.COMMITTING:
-                    await self._call(Event.COMMIT, limit_s)
+            event = AT_CLOSE.get(self._manager.machine.state)
+            if event is not None:
+                await self._call(event, limit_s)
             left_s = max(0.0, limit_s - (time.monotonic() - began))
         except FencepostError as error:
             left_s = 0.0

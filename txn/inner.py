@@ -11,6 +11,7 @@ from producer.core.gate import Transactions
 from producer.producer import Producer
 from txn.admission import Admission
 from txn.admission import NoTransaction as NoTransaction
+from txn.lease import TransactionLease
 from txn.manager import Manager
 
 
@@ -26,6 +27,15 @@ class Inner(Producer):
         except ConfigError:
             self.close()
             raise
+        self._lease.end()
+        self._lease = TransactionLease(
+            self._sender,
+            self._accumulator,
+            self._shared,
+            exit_flush_s=self._settings.exit_flush_ms / 1000.0,
+            machine=manager.machine,
+            admission=self._admission,
+        )
 
     @property
     def admission(self) -> Admission:

@@ -12,7 +12,7 @@ from typing import Final
 
 from producer.core.errors import Misuse
 
-__all__ = ["CALLS", "TABLE", "Action", "Event", "IllegalCall", "Machine", "State", "legal_calls", "mermaid"]
+__all__ = ["AT_CLOSE", "CALLS", "TABLE", "Action", "Event", "IllegalCall", "Machine", "State", "legal_calls", "mermaid"]
 
 log = logging.getLogger("fencepost.txn")
 
@@ -107,6 +107,16 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     **{(State.DEAD, call): (State.DEAD, Action.REFUSE) for call in CALLS},
 }
 """There is no way from COMMITTING to an abort: what the coordinator was asked to commit may be committed."""
+
+
+AT_CLOSE: Final = {
+    State.OPEN: Event.ABORT,
+    State.SPOILED: Event.ABORT,
+    State.ABORTING: Event.ABORT,
+    State.FLUSHING: Event.COMMIT,
+    State.COMMITTING: Event.COMMIT,
+}
+"""What a producer that is closed does about its transaction: one that is open is given up, a commit under way is waited for."""
 
 
 class IllegalCall(Misuse):

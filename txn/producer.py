@@ -21,7 +21,7 @@ from txn.admission import NoTransaction
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import Inner
-from txn.machine import Event, State
+from txn.machine import AT_CLOSE, Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
 from txn.repeating import worth_another
@@ -68,6 +68,7 @@ class TransactionalProducer:
 
     def begin(self, timeout: float | None = None) -> Transaction:
         """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
+        self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         if not self._current and not self._writing.wait_for_others(limit_s):
@@ -165,16 +166,15 @@ class TransactionalProducer:
         """Abort the transaction that is open, if one is, and end. A commit that is under way is waited for. Calling it again does nothing.
 
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
+        self._inner.admission.refuse_after_fork()
         if self._closed:
             return
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
-            match self._manager.machine.state:
-                case State.OPEN | State.SPOILED | State.ABORTING:
-                    self._call(Event.ABORT, limit_s)
-                case State.FLUSHING | State.COMMITTING:
-                    self._call(Event.COMMIT, limit_s)
+            event = AT_CLOSE.get(self._manager.machine.state)
+            if event is not None:
+                self._call(event, limit_s)
         except FencepostError as error:
             log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
         finally:

@@ -1,0 +1,142 @@
+"""A transaction that is open when its program goes: closed, exited, collected, forked. It is never committed, and never left to readers'
+patience where something could be done."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.wire import Api
+from tests.producer.scripts import run
+from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
+from tests.waiting import until
+from txn.producer import TransactionalProducer
+
+
+def drop(held: list[object]) -> None:
+    """Let go of the only references."""
+    held.clear()
+    gc.collect()
+
+
+OPEN = """
+    from txn import *
+    producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="a", exit_flush_ms={patience_ms}, **quick)
+    tx = producer.begin(30)
+    tx.send("t", b"row").result(30)
+"""
+
+
+def test_close_aborts_what_is_open() -> None:
+    """Within its deadline: what was sent is not seen, what was not sent fails, and the coordinator need not wait for its timeout."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap, batch_size=0, max_in_flight=1)
+        tx = producer.begin(LIMIT_S)
+        tx.send("t", b"row").result(LIMIT_S)
+        producer.close(LIMIT_S)
+        assert ends(stub) == [False]
+        assert committed(stub, "t") == []
+
+
+def test_close_waits_for_a_commit_that_is_under_way() -> None:
+    """A commit whose caller gave up waiting is not turned into an abort."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
+        tx = producer.begin(LIMIT_S)
+        tx.send("t", b"row").result(LIMIT_S)
+        held = stub.faults.on(Api.END_TXN).before().hold()
+        with pytest.raises(Exception, match="commit"):
+            tx.commit(0.01)
+        held.release()
+        held.remove()
+        producer.close(LIMIT_S)
+        assert set(ends(stub)) == {True}
+        assert committed(stub, "t") == [b"row"]
+
+
+@pytest.mark.parametrize("ending", ["tx.send('t', b'another')", "1 / 0"])
+def test_a_program_that_ends_in_a_transaction(ending: str) -> None:
+    """The transaction is aborted on the way out, whatever the program ends with, and that is said."""
+    with BrokerStub() as stub:
+        ended = run(OPEN.format(patience_ms=30_000) + "    " + ending, stub.bootstrap)
+        assert ended.code == (1 if ending == "1 / 0" else 0)
+        assert "exit without close(): abort() ended the open transaction" in ended.complaints
+        assert ends(stub) == [False]
+        assert committed(stub, "t") == []
+
+
+def test_a_program_that_ends_and_no_coordinator_answers() -> None:
+    """It ends within `exit_flush_ms` all the same, and says that the transaction may be open."""
+    with BrokerStub() as stub:
+        stub.faults.on(Api.END_TXN).before().forever().drop()
+        ended = run(OPEN.format(patience_ms=300), stub.bootstrap)
+        assert ended.code == 0
+        assert "abort() has not ended the open transaction" in ended.complaints
+        assert ended.seconds < 30
+        stub.faults.clear()
+
+
+def test_a_program_that_ends_between_transactions() -> None:
+    """There is nothing to do, and nothing is said."""
+    with BrokerStub() as stub:
+        ended = run(OPEN.format(patience_ms=30_000) + "    tx.commit(30)", stub.bootstrap)
+        assert (ended.code, ended.complaints) == (0, "")
+        assert ends(stub) == [True]
+
+
+def test_collection_without_close_aborts() -> None:
+    """Nobody holds the producer nor its transaction any more: a warning, and the abort is sent by itself; then the thread ends."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
+        tx = producer.begin(LIMIT_S)
+        future = tx.send("t", b"row")
+        future.result(LIMIT_S)
+        held = [producer, tx]
+        del producer, tx
+        with pytest.warns(ResourceWarning, match="its transaction is not committed"):
+            drop(held)
+        until(lambda: ends(stub) == [False], "the transaction is aborted", timeout_s=LIMIT_S)
+        until(lambda: stub.stats()["open"] == 0, "the links are down", timeout_s=LIMIT_S)
+
+
+REFUSED = [
+    "tx.send('t', b'x')",
+    "tx.send_many('t', [b'x'])",
+    "tx.send_offsets({('t', 0): 1}, GroupMetadata('g'))",
+    "tx.commit()",
+    "tx.abort()",
+    "producer.init()",
+    "producer.begin()",
+    "producer.commit()",
+    "producer.flush()",
+    "producer.close()",
+    "producer.run(lambda tx: None)",
+]
+
+
+def test_a_forked_child_is_refused_every_call() -> None:
+    """At once, and the parent's transaction goes on untouched; the child's exit ends nothing of it."""
+    with BrokerStub() as stub:
+        ended = run(
+            OPEN.format(patience_ms=30_000)
+            + f"""
+    child = os.fork()
+    if child == 0:
+        began = time.monotonic()
+        for call in {REFUSED!r}:
+            print(call, attempt(lambda: eval(call)))
+        print(time.monotonic() - began < 10)
+        sys.exit(0)
+    print("child", os.waitpid(child, 0)[1])
+    tx.send("t", b"more")
+    tx.commit(30)
+    producer.close(30)
+    """,
+            stub.bootstrap,
+        )
+        assert ended.lines == [*(f"{call} ProducerForked" for call in REFUSED), "True", "child 0"]
+        assert ended.complaints == ""
+        assert ends(stub) == [True]
+        assert committed(stub, "t") == [b"row", b"more"]

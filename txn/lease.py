@@ -1,0 +1,78 @@
+"""What happens to a transactional producer that nobody closed: the transaction that is open is aborted, as `close` would.
+
+At exit within `exit_flush_ms`; when it is collected, without anybody waiting. Otherwise readers of committed records would be held up until
+the coordinator's patience ends (`transaction_timeout_ms`). On an event loop that has ended nothing of this can be done.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import time
+import warnings
+from collections.abc import Callable
+
+from producer.core.accumulator import Accumulator
+from producer.core.batch import Shared
+from producer.core.errors import ProducerClosed
+from producer.lifecycle import Lease
+from producer.sender import Sender
+from txn.admission import Admission
+from txn.calls import Call
+from txn.machine import AT_CLOSE, Machine
+
+log = logging.getLogger("fencepost.txn")
+
+
+class TransactionLease(Lease):
+    """See the module."""
+
+    def __init__(
+        self, sender: Sender, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float, machine: Machine, admission: Admission
+    ) -> None:
+        super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
+        self._patience_s = exit_flush_s
+        self._machine = machine
+        self._admission = admission
+
+    def __del__(self) -> None:
+        call = None if self._over() else self._end()
+        if call is None:
+            super().__del__()
+            return
+        self.end()
+        warnings.warn(
+            "a transactional producer was garbage-collected without close(); its transaction is not committed",
+            ResourceWarning,
+            stacklevel=2,
+        )
+        sender = self.sender
+        reason = ProducerClosed("the producer was garbage-collected before the record was acknowledged")
+        call.outcome.add_done_callback(lambda _: sender.stop(reason))
+
+    def begin_to_leave(self) -> Callable[[], None]:
+        """The process exits: end the transaction as `close` would, and wait for that in what this returns."""
+        call = None if self._over() else self._end()
+        deadline = time.monotonic() + self._patience_s
+        leave = super().begin_to_leave()
+        if call is None:
+            return leave
+
+        def end_first() -> None:
+            concurrent.futures.wait([call.outcome], max(0.0, deadline - time.monotonic()))
+            error = call.outcome.exception(0) if call.outcome.done() else "no answer came"
+            if error is None:
+                log.warning("exit without close(): %s() ended the open transaction", call.event.value)
+            else:
+                log.critical("exit without close(): %s() has not ended the open transaction: %s", call.event.value, error)
+            leave()
+
+        return end_first
+
+    def _over(self) -> bool:
+        return self._ended or self._shared.forked is not None or not self.sender.running
+
+    def _end(self) -> Call | None:
+        """Ask for the end of what is open."""
+        event = AT_CLOSE.get(self._machine.state)
+        return self._admission.call(event, self._patience_s) if event is not None else None
