@@ -18,6 +18,9 @@ __all__ = [
     "IdentityLost",
     "MustAbort",
     "NotPermitted",
+    "TransactionAborted",
+    "TransactionCommitted",
+    "TransactionOpen",
     "TransactionTimeout",
 ]
 
@@ -57,6 +60,20 @@ class IdentityLost(Fatal):
 
 class NotPermitted(Fatal):
     """The coordinator refuses, and will until permissions or settings are others (KIP-1050's InvalidConfigurationException)."""
+
+
+class TransactionAborted(FencepostError):
+    """The prepared transaction has been aborted: by its deadline, by somebody with its token, or by a producer that registered under the
+    same id. It cannot be committed any more; none of its records is ever seen by readers with read_committed."""
+
+
+class TransactionCommitted(FencepostError):
+    """The prepared transaction has been committed by somebody with its token: it cannot be aborted any more."""
+
+
+class TransactionOpen(Retriable):
+    """Registering under this transactional id would abort a transaction that is open, and was not to (`on_open_transaction`). Nothing was
+    done; the same call goes through when that transaction is over."""
 
 
 class CommitOutcomeUnknown(FencepostError):

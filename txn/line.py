@@ -43,6 +43,11 @@ class Line:
         self._failures = 0
         self._attempts = 0
 
+    @property
+    def node_id(self) -> int | None:
+        """The coordinator, as far as it is known."""
+        return self._node_id
+
     def ready(self, now_ms: float) -> tuple[Node | None, list[Command]]:
         """The coordinator if it can be asked now, and what has to be done for it to be."""
         if self.request is not None or now_ms < self.not_before_ms:

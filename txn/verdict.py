@@ -116,6 +116,10 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
             Step.FATAL, "the brokers keep offsets in a format that knows no transactions", NotPermitted
         ),
     },
+    Api.DESCRIBE_TRANSACTIONS: {
+        **_SHARED,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: Row(Step.SPOIL, "the coordinator does not know the transactional id: it expired"),
+    },
     Api.END_TXN: {
         **_SHARED,
         **_SPOILING,
@@ -144,6 +148,7 @@ OTHERWISE: Final[dict[Api, Row]] = {
     Api.ADD_PARTITIONS_TO_TXN: Row(Step.SPOIL, "a code this version does not expect"),
     Api.ADD_OFFSETS_TO_TXN: Row(Step.FATAL, "a code this version does not expect"),
     Api.TXN_OFFSET_COMMIT: Row(Step.FATAL, "a code this version does not expect"),
+    Api.DESCRIBE_TRANSACTIONS: Row(Step.SPOIL, "a code this version does not expect"),
     Api.END_TXN: Row(Step.FATAL, "a code this version does not expect: no promise can be made about its effect"),
 }
 

@@ -1,0 +1,97 @@
+"""What a transaction has to know of itself to be prepared: where its first records went, and what the coordinator says of it.
+
+The manager asks; this remembers, judges the answer, and makes the token. It asks nothing itself, and forgets everything with the next
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from producer.core.cluster import ClusterView
+from producer.core.events import Command, Settle
+from producer.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from txn.token import CoordinatorHint, PreparedTransaction, WrittenPartition
+
+ONGOING: Final = "Ongoing"
+NO_DEADLINE_MS: Final = (1 << 31) - 1
+"""The timeout that the coordinator keeps for a transaction that never times out (KIP-939)."""
+STATE_VERSIONS: Final = range(1)
+
+
+class Preparation:
+    """See the module. `token`: of the transaction, once it is prepared. `handed_out`: somebody was given it, so that only they decide."""
+
+    def __init__(self) -> None:
+        self.token: PreparedTransaction | None = None
+        self.handed_out = False
+        self._first: dict[tuple[str, int], int] = {}
+
+    def begin(self) -> None:
+        """Another transaction."""
+        self.token = None
+        self.handed_out = False
+        self._first = {}
+
+    def looked(self, commands: Iterable[Command]) -> None:
+        """Of each partition the lowest offset that was acknowledged, -1 while none was told: it was found out that the records are there,
+        and not where."""
+        for command in commands:
+            if isinstance(command, Settle) and command.failure is None:
+                tp = (command.batch.topic, int(command.batch.partition))
+                known = self._first.get(tp, -1)
+                self._first[tp] = (
+                    command.base_offset if known < 0 else min(known, command.base_offset) if command.base_offset >= 0 else known
+                )
+
+    def nothing(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
+        """Nothing was written, so nobody is asked."""
+        self.token = PreparedTransaction(
+            transactional_id=transactional_id,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            transaction_version=2 if version2 else 1,
+            cluster_id=view.cluster_id,
+            wrote=False,
+        )
+
+    def confirm(
+        self, state: TransactionState, identity: tuple[int, int], *, version2: bool, view: ClusterView, coordinator: int | None
+    ) -> str | None:
+        """Take what the coordinator says of the transaction: None, and there is a token, or why there cannot be one."""
+        if state.transaction_state != ONGOING or (state.producer_id, state.producer_epoch) != identity:
+            return (
+                f"the coordinator has no such transaction open any more: {state.transactional_id!r} is {state.transaction_state} under "
+                f"producer id {state.producer_id}, epoch {state.producer_epoch}, and this was {identity[0]}, {identity[1]}"
+            )
+        places = dict(self._first)
+        for topic in state.topics:
+            for partition in topic.partitions:
+                places.setdefault((topic.topic, partition), -1)
+        timeless = state.transaction_timeout_ms == NO_DEADLINE_MS
+        self.token = PreparedTransaction(
+            transactional_id=state.transactional_id,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            transaction_version=2 if version2 else 1,
+            cluster_id=view.cluster_id,
+            wrote=True,
+            started_ms=state.transaction_start_time_ms,
+            deadline_ms=None if timeless else state.transaction_start_time_ms + state.transaction_timeout_ms,
+            coordinator=_hint(coordinator, view),
+            partitions=tuple(
+                WrittenPartition(topic, partition, offset if offset >= 0 else None) for (topic, partition), offset in sorted(places.items())
+            ),
+        )
+        return None
+
+
+def state_request(transactional_id: str) -> DescribeTransactionsRequest:
+    """Asks the coordinator what it has of a transactional id."""
+    return DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+
+def _hint(node: int | None, view: ClusterView) -> CoordinatorHint | None:
+    address = view.brokers.get(node) if node is not None else None
+    return CoordinatorHint(node, address.host, address.port) if node is not None and address is not None else None

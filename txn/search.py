@@ -1,0 +1,145 @@
+"""Looking for the marker that ended a transaction in one partition, from its first record on, in the raw log (read_uncommitted).
+
+Records are not looked at, only the headers of their batches. It says what it found, that there is nothing yet, or why nothing can come to
+light there; what that means, `outcome` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from producer.wire.batch_header import BatchHeader, iter_batches
+from producer.wire.codes import Api, ErrorCode, error_name
+from producer.wire.compression import CorruptBatch
+from producer.wire.markers import ControlType, read_marker
+from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from producer.wire.messages.metadata import MetadataResponse
+from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from txn.envoy import Envoy, Unanswered, refuse
+from txn.errors import NotPermitted
+from txn.outcome import Evidence, Marker, Reading, read_marker_of
+from txn.token import PreparedTransaction, WrittenPartition
+
+FETCH_VERSIONS: Final = range(4, 13)
+"""Those in which topics go by their names."""
+LIST_VERSIONS: Final = range(1, 8)
+EARLIEST: Final = -2
+CONSUMER: Final = -1
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+GONE: Final = "there is no such partition (any more)"
+
+
+async def look_for_markers(envoy: Envoy, token: PreparedTransaction) -> list[Evidence]:
+    """What each partition of the token tells. Raises Unanswered where one cannot be asked now."""
+    if not token.partitions:
+        return []
+    metadata = await envoy.metadata(sorted({place.topic for place in token.partitions}))
+    return list(await asyncio.gather(*(_Search(envoy, token, place).run(metadata) for place in token.partitions)))
+
+
+class _Search:
+    """One partition's."""
+
+    def __init__(self, envoy: Envoy, token: PreparedTransaction, place: WrittenPartition) -> None:
+        self._envoy = envoy
+        self._token = token
+        self._place = place
+        self._leader = -1
+
+    async def run(self, metadata: MetadataResponse) -> Evidence:
+        leader = _leader(metadata, self._place)
+        if leader is None:
+            return self._lost(GONE)
+        if leader < 0:
+            raise Unanswered(f"{self._name} has no leader at the moment")
+        self._leader = leader
+        try:
+            return await self._scan()
+        except NotPermitted as error:
+            return self._lost(str(error))
+
+    async def _scan(self) -> Evidence:
+        first = self._place.offset
+        begin = await self._log_start()
+        offset = begin if first is None else max(first, begin)
+        intact = False
+        while True:
+            data = await self._fetch(offset)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return self._lost(f"offset {offset} is beyond the log's end")
+            batches = _read(data, self._token.producer_id)
+            for header, marker in batches:
+                offset = max(offset, header.last_offset + 1)
+                if marker is None:
+                    intact = intact or self._is_first(header)
+                    continue
+                committed = marker == ControlType.COMMIT
+                match read_marker_of(self._token, epoch=header.producer_epoch, committed=committed, intact=intact):
+                    case Reading.OURS:
+                        return self._evidence(
+                            Marker(self._place.topic, self._place.partition, header.base_offset, header.producer_epoch, committed)
+                        )
+                    case Reading.PAST:
+                        return self._lost("its marker is gone (deleted or compacted), only one of a later transaction is there")
+            if offset >= data.high_watermark or not batches:
+                break
+        if first is None or begin <= first:
+            return self._evidence(None)
+        return self._lost(
+            f"the log begins at offset {begin} and the transaction at {first}: its marker may have been deleted with its records"
+        )
+
+    async def _log_start(self) -> int:
+        asked = ListOffsetsPartition(partition_index=self._place.partition, timestamp=EARLIEST)
+        request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=self._place.topic, partitions=[asked])])
+        answer: ListOffsetsResponse = await self._envoy.ask(self._leader, request, LIST_VERSIONS)
+        said = answer.topics[0].partitions[0]
+        refuse(Api.LIST_OFFSETS, said.error_code, self._name)
+        return said.offset
+
+    async def _fetch(self, offset: int) -> PartitionData:
+        asked = FetchPartition(partition=self._place.partition, fetch_offset=offset, partition_max_bytes=CHUNK_BYTES)
+        request = FetchRequest(max_bytes=CHUNK_BYTES, topics=[FetchTopic(topic=self._place.topic, partitions=[asked])])
+        answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
+        data = answer.responses[0].partitions[0]
+        if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            refuse(Api.FETCH, data.error_code, self._name)
+        return data
+
+    def _is_first(self, header: BatchHeader) -> bool:
+        first = self._place.offset
+        ours = (header.producer_id, header.producer_epoch) == self._token.identity
+        return ours and first is not None and header.base_offset <= first <= header.last_offset
+
+    @property
+    def _name(self) -> str:
+        return f"{self._place.topic}-{self._place.partition}"
+
+    def _evidence(self, marker: Marker | None) -> Evidence:
+        return Evidence(self._place.topic, self._place.partition, marker)
+
+    def _lost(self, why: str) -> Evidence:
+        return Evidence(self._place.topic, self._place.partition, lost=why)
+
+
+def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:
+    """-1 where there is none at the moment, None where there is no such partition."""
+    for topic in metadata.topics:
+        if topic.name == place.topic:
+            if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise NotPermitted(f"topic {place.topic!r}: Metadata was refused with {error_name(topic.error_code)}")
+            return next((each.leader_id for each in topic.partitions if each.partition_index == place.partition), None)
+    return None
+
+
+def _read(data: PartitionData, producer_id: int) -> list[tuple[BatchHeader, int | None]]:
+    """The batches, those of other producers without a look; of control batches the kind."""
+    found: list[tuple[BatchHeader, int | None]] = []
+    try:
+        for header, batch in iter_batches(data.records or b""):
+            ends = header.is_control and header.producer_id == producer_id and header.records_count > 0
+            found.append((header, read_marker(batch)[0] if ends else None))
+    except CorruptBatch as error:
+        raise Unanswered(f"a batch that cannot be read: {error}") from None
+    return found
