@@ -69,18 +69,28 @@ if TYPE_CHECKING:
     from producer.wire.codes import ErrorCode as ErrorCode
     from txn import AsyncTransaction as AsyncTransaction
     from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from txn import BadToken as BadToken
     from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn import DeliveryAborted as DeliveryAborted
     from txn import GroupMetadata as GroupMetadata
     from txn import IdentityLost as IdentityLost
     from txn import IllegalCall as IllegalCall
+    from txn import Marker as Marker
     from txn import MustAbort as MustAbort
     from txn import NotPermitted as NotPermitted
     from txn import NoTransaction as NoTransaction
     from txn import OffsetAndMetadata as OffsetAndMetadata
+    from txn import Outcome as Outcome
+    from txn import PreparedStatus as PreparedStatus
+    from txn import PreparedTransaction as PreparedTransaction
+    from txn import Resumed as Resumed
     from txn import Transaction as Transaction
+    from txn import TransactionAborted as TransactionAborted
     from txn import TransactionalProducer as TransactionalProducer
+    from txn import TransactionCommitted as TransactionCommitted
+    from txn import TransactionOpen as TransactionOpen
     from txn import TransactionTimeout as TransactionTimeout
+    from txn import resume as resume
 
 _HOMES = {
     "broker_stub": (
@@ -141,18 +151,28 @@ _HOMES = {
     "txn": (
         "AsyncTransaction",
         "AsyncTransactionalProducer",
+        "BadToken",
         "CommitOutcomeUnknown",
         "DeliveryAborted",
         "GroupMetadata",
         "IdentityLost",
         "IllegalCall",
+        "Marker",
         "MustAbort",
         "NoTransaction",
         "NotPermitted",
         "OffsetAndMetadata",
+        "Outcome",
+        "PreparedStatus",
+        "PreparedTransaction",
+        "Resumed",
         "Transaction",
+        "TransactionAborted",
+        "TransactionCommitted",
+        "TransactionOpen",
         "TransactionTimeout",
         "TransactionalProducer",
+        "resume",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
-`TransactionalProducer`, `AsyncTransactionalProducer` and what they raise are exported here, and loaded when first asked for. Two-phase
-commit with tokens is not there yet.
+`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, and what they raise are
+exported here, and loaded when first asked for.
 """
 
 from __future__ import annotations
@@ -18,21 +18,44 @@ if TYPE_CHECKING:
     from txn.errors import IdentityLost as IdentityLost
     from txn.errors import MustAbort as MustAbort
     from txn.errors import NotPermitted as NotPermitted
+    from txn.errors import TransactionAborted as TransactionAborted
+    from txn.errors import TransactionCommitted as TransactionCommitted
+    from txn.errors import TransactionOpen as TransactionOpen
     from txn.errors import TransactionTimeout as TransactionTimeout
     from txn.group_metadata import GroupMetadata as GroupMetadata
     from txn.machine import IllegalCall as IllegalCall
     from txn.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from txn.outcome import Marker as Marker
+    from txn.outcome import Outcome as Outcome
+    from txn.outcome import PreparedStatus as PreparedStatus
     from txn.producer import Transaction as Transaction
     from txn.producer import TransactionalProducer as TransactionalProducer
+    from txn.resumed import Resumed as Resumed
+    from txn.resumed import resume as resume
+    from txn.token import BadToken as BadToken
+    from txn.token import PreparedTransaction as PreparedTransaction
 
 _HOMES = {
-    "txn.errors": ("CommitOutcomeUnknown", "DeliveryAborted", "IdentityLost", "MustAbort", "NotPermitted", "TransactionTimeout"),
+    "txn.errors": (
+        "CommitOutcomeUnknown",
+        "DeliveryAborted",
+        "IdentityLost",
+        "MustAbort",
+        "NotPermitted",
+        "TransactionAborted",
+        "TransactionCommitted",
+        "TransactionOpen",
+        "TransactionTimeout",
+    ),
     "txn.admission": ("NoTransaction",),
     "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
     "txn.group_metadata": ("GroupMetadata",),
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),
+    "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),
     "txn.producer": ("Transaction", "TransactionalProducer"),
+    "txn.resumed": ("Resumed", "resume"),
+    "txn.token": ("BadToken", "PreparedTransaction"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -18,7 +18,7 @@ from txn.calls import Call
 from txn.group_metadata import GroupMetadata
 from txn.offsets import Offsets
 
-ENDS = (machine.Event.COMMIT, machine.Event.ABORT)
+ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
 
 
 class NoTransaction(Misuse):

@@ -15,17 +15,20 @@ from typing import Any, Self, TypeVar
 
 from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
-from producer.core.errors import DeliveryError, FencepostError, ProducerClosed
+from producer.core.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
 from producer.stats import ProducerStats
 from txn.admission import NoTransaction
+from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import AsyncInner
-from txn.machine import AT_CLOSE, Event
+from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
+from txn.outstanding import Guard
 from txn.repeating import worth_another
 from txn.settings import read_transaction_settings
+from txn.token import PreparedTransaction
 from txn.writing import Writing
 
 log = logging.getLogger("fencepost.txn")
@@ -46,7 +49,8 @@ class AsyncTransactionalProducer:
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
-        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms)
+        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
+        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard)
         self._inner = AsyncInner(self._manager, rest)
         self._current = 0
         self._closed = False
@@ -79,6 +83,10 @@ class AsyncTransactionalProducer:
     async def abort(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.abort`. Cancelled, it is aborted all the same; another `abort` waits for that."""
         await self._end(Event.ABORT, timeout, self._current)
+
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """`TransactionalProducer.prepare`. Cancelled, it may be prepared; calling it again returns the token."""
+        return await self._prepare(timeout, self._current)
 
     async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
         """`TransactionalProducer.run`, of a coroutine function."""
@@ -145,13 +153,14 @@ class AsyncTransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way. Cancelled, it ends at once."""
+        """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way, and leaves a prepared transaction to
+        whoever has its token. Cancelled, it ends at once."""
         if self._closed:
             return
         left_s = limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
-            event = AT_CLOSE.get(self._manager.machine.state)
+            event = self._manager.end_at_close()
             if event is not None:
                 await self._call(event, limit_s)
             left_s = max(0.0, limit_s - (time.monotonic() - began))
@@ -196,14 +205,39 @@ class AsyncTransactionalProducer:
                 admission.call(Event.ABORT, admission.patience_s(None), call.number)
             raise
 
+    async def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+        await self._call(Event.PREPARE, timeout, number)
+        return self._manager.hand_out()
+
     async def _end(self, event: Event, timeout: float | None, number: int) -> None:
+        token = self._manager.preparation.token
+        limit_s = self._inner.admission.patience_s(timeout)
+        began = time.monotonic()
         try:
-            await self._call(event, timeout, number)
+            await self._call(event, limit_s, number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
             raise
+        except REFUSED as error:
+            if token is None or not token.wrote:
+                raise
+            status = await find_out(token, error, self._inner.settings, limit_s - (time.monotonic() - began))
+            if not isinstance(error, Fatal):
+                await self._give_up()
+            settle(status, event, error)
         if number == self._current:
             self._current = 0
+
+    async def _give_up(self) -> None:
+        """What the coordinator has ended already is over here, too."""
+        try:
+            await self._call(Event.ABORT, LEAST_S)
+        except FencepostError as error:
+            log.debug("transactional id %s: %s", self.transactional_id, error)
+
+    def _is_handed_out(self, number: int) -> bool:
+        """Whether somebody has the token of that transaction."""
+        return number == self._current and self._manager.preparation.handed_out
 
     def _refuse_spoilt(self) -> None:
         """A record would only be lost with the others."""
@@ -221,6 +255,7 @@ class AsyncTransaction:
         self._writing = producer._writing
         self._timeout = timeout
         self._number = number
+        self._prepared = False
         self.over = False
 
     async def send(
@@ -258,6 +293,14 @@ class AsyncTransaction:
         self._refuse_past()
         await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """`AsyncTransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
+        if not self._number:
+            raise NoTransaction("prepare: this transaction has not begun")
+        token = await self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
+        self._prepared = True
+        return token
+
     async def commit(self, timeout: float | None = None) -> None:
         """`AsyncTransactionalProducer.commit`, of this transaction and no other."""
         await self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
@@ -272,7 +315,7 @@ class AsyncTransaction:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.over:
+        if self.over or self._prepared or self._producer._is_handed_out(self._number):
             return
         if error is not None:
             await self._give_up(error)

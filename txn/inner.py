@@ -8,6 +8,7 @@ from typing import Any
 from producer.aio import AsyncProducer
 from producer.core.errors import ConfigError
 from producer.core.gate import Transactions
+from producer.core.settings import Settings
 from producer.producer import Producer
 from txn.admission import Admission
 from txn.admission import NoTransaction as NoTransaction
@@ -33,8 +34,8 @@ class Inner(Producer):
             self._accumulator,
             self._shared,
             exit_flush_s=self._settings.exit_flush_ms / 1000.0,
-            machine=manager.machine,
             admission=self._admission,
+            wanted=manager.end_at_close,
         )
 
     @property
@@ -45,6 +46,11 @@ class Inner(Producer):
     def time_to_leave(self, error: BaseException | None) -> float | None:
         """Seconds for whoever leaves a block with this error, None where there is no hurry."""
         return self._time_to_leave(error)
+
+    @property
+    def settings(self) -> Settings:
+        """The producer's."""
+        return self._settings
 
     @property
     def running(self) -> bool:
@@ -71,6 +77,11 @@ class AsyncInner(AsyncProducer):
         self._manager = manager
         super().__init__(None, **settings)
         self.admission = Admission(self._settings, self._accumulator, self._shared, self._post)
+
+    @property
+    def settings(self) -> Settings:
+        """The producer's."""
+        return self._settings
 
     def time_to_leave(self, error: BaseException | None) -> float | None:
         """Seconds for whoever leaves a block with this error, None where there is no hurry."""

@@ -19,21 +19,28 @@ from producer.lifecycle import Lease
 from producer.sender import Sender
 from txn.admission import Admission
 from txn.calls import Call
-from txn.machine import AT_CLOSE, Machine
+from txn.machine import Event
 
 log = logging.getLogger("fencepost.txn")
 
 
 class TransactionLease(Lease):
-    """See the module."""
+    """See the module. `wanted`: the call that `close` would make about the open transaction, if it would make one."""
 
     def __init__(
-        self, sender: Sender, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float, machine: Machine, admission: Admission
+        self,
+        sender: Sender,
+        accumulator: Accumulator,
+        shared: Shared,
+        *,
+        exit_flush_s: float,
+        admission: Admission,
+        wanted: Callable[[], Event | None],
     ) -> None:
         super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
         self._patience_s = exit_flush_s
-        self._machine = machine
         self._admission = admission
+        self._wanted = wanted
 
     def __del__(self) -> None:
         call = None if self._over() else self._end()
@@ -74,5 +81,5 @@ class TransactionLease(Lease):
 
     def _end(self) -> Call | None:
         """Ask for the end of what is open."""
-        event = AT_CLOSE.get(self._machine.state)
+        event = self._wanted()
         return self._admission.call(event, self._patience_s) if event is not None else None

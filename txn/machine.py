@@ -25,6 +25,8 @@ class State(enum.Enum):
     READY = "between transactions"
     OPEN = "in a transaction"
     SPOILED = "in a transaction that must be aborted"
+    PREPARING = "preparing: its records are on their way, or the coordinator is being asked about them"
+    PREPARED = "in a prepared transaction"
     FLUSHING = "committing: its records are still on their way"
     COMMITTING = "committing: the coordinator has been asked to"
     ABORTING = "aborting"
@@ -40,10 +42,13 @@ class Event(enum.Enum):
     COMMIT = "commit"
     ABORT = "abort"
     SEND_OFFSETS = "send_offsets"
+    PREPARE = "prepare"
+    HELD = "a transaction is open that is not to be aborted by registering"
     REGISTERED = "the coordinator gave an identity"
     SPOILED = "something of the transaction failed"
     FLUSHED = "every record is acknowledged, and something was written"
     EMPTY = "nothing was written, and nothing is on its way"
+    CONFIRMED = "every record is acknowledged, and the coordinator has the transaction open"
     ENDED = "the coordinator ended the transaction"
     ENDED_WORN = "the coordinator ended it, and the epoch cannot be gone on with"
     DIED = "the producer cannot go on"
@@ -66,24 +71,35 @@ class Action(enum.Enum):
     FAIL = "calls that wait are told what failed"
 
 
-CALLS: Final = (Event.INIT, Event.BEGIN, Event.COMMIT, Event.ABORT, Event.SEND_OFFSETS)
+CALLS: Final = (Event.INIT, Event.BEGIN, Event.COMMIT, Event.ABORT, Event.SEND_OFFSETS, Event.PREPARE)
 
 TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.NEW, Event.INIT): (State.REGISTERING, Action.ASK_IDENTITY),
     (State.NEW, Event.BEGIN): (State.REGISTERING, Action.ASK_IDENTITY),
     (State.REGISTERING, Event.INIT): (State.REGISTERING, Action.WAIT),
     (State.REGISTERING, Event.BEGIN): (State.REGISTERING, Action.WAIT),
+    (State.REGISTERING, Event.HELD): (State.NEW, Action.FAIL),
     (State.REGISTERING, Event.REGISTERED): (State.READY, Action.FINISH),
     (State.READY, Event.INIT): (State.READY, Action.ANSWER),
     (State.READY, Event.BEGIN): (State.OPEN, Action.OPEN),
     (State.OPEN, Event.COMMIT): (State.FLUSHING, Action.WAIT),
     (State.OPEN, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.OPEN, Event.SEND_OFFSETS): (State.OPEN, Action.ADD),
+    (State.OPEN, Event.PREPARE): (State.PREPARING, Action.WAIT),
     (State.OPEN, Event.SPOILED): (State.SPOILED, Action.FAIL),
     (State.SPOILED, Event.COMMIT): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.PREPARE): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.SPOILED, Event.SEND_OFFSETS): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.SPOILED): (State.SPOILED, Action.NOTHING),
+    (State.PREPARING, Event.PREPARE): (State.PREPARING, Action.WAIT),
+    (State.PREPARING, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.PREPARING, Event.SPOILED): (State.SPOILED, Action.FAIL),
+    (State.PREPARING, Event.EMPTY): (State.PREPARED, Action.FINISH),
+    (State.PREPARING, Event.CONFIRMED): (State.PREPARED, Action.FINISH),
+    (State.PREPARED, Event.PREPARE): (State.PREPARED, Action.ANSWER),
+    (State.PREPARED, Event.COMMIT): (State.FLUSHING, Action.WAIT),
+    (State.PREPARED, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.FLUSHING, Event.COMMIT): (State.FLUSHING, Action.WAIT),
     (State.FLUSHING, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.FLUSHING, Event.SPOILED): (State.SPOILED, Action.FAIL),
@@ -112,11 +128,14 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
 AT_CLOSE: Final = {
     State.OPEN: Event.ABORT,
     State.SPOILED: Event.ABORT,
+    State.PREPARING: Event.ABORT,
+    State.PREPARED: Event.ABORT,
     State.ABORTING: Event.ABORT,
     State.FLUSHING: Event.COMMIT,
     State.COMMITTING: Event.COMMIT,
 }
-"""What a producer that is closed does about its transaction: one that is open is given up, a commit under way is waited for."""
+"""What a producer that is closed does about its transaction: one that is open is given up, a commit under way is waited for.
+A prepared one only where nobody was given its token."""
 
 
 class IllegalCall(Misuse):

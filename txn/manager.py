@@ -26,15 +26,26 @@ from producer.wire.messages import (
     InitProducerIdResponse,
 )
 from producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
+from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from producer.wire.messages.end_txn import EndTxnResponse
 from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from txn.calls import Call, Waiting
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
+from txn.errors import (
+    CommitOutcomeUnknown,
+    DeliveryAborted,
+    MustAbort,
+    NotPermitted,
+    TransactionCommitted,
+    TransactionOpen,
+    TransactionTimeout,
+)
 from txn.line import Line
-from txn.machine import Action, Event, IllegalCall, Machine, State
+from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
 from txn.offset_commits import GROUP, OffsetCommits, Order
 from txn.offsets import offsets_request
+from txn.outstanding import OUTSTANDING, Guard
 from txn.partitions import Partitions
+from txn.preparation import STATE_VERSIONS, Preparation, state_request
 from txn.requests import (
     ADD_OFFSETS_VERSIONS,
     ADD_VERSIONS,
@@ -47,6 +58,7 @@ from txn.requests import (
     init_versions,
     offsets_versions,
 )
+from txn.token import PreparedTransaction
 from txn.verdict import Row, Step, judge, refusal
 
 log = logging.getLogger("fencepost.txn")
@@ -57,16 +69,19 @@ UNBEGUN: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorC
 while the one before was being completed. InitProducerId then tells a producer that was fenced from one that may go on. Once anything of the
 transaction was acknowledged, only the first of them can mean that."""
 Ask = Callable[[Node, float], list[Command]]
-SERVED: Final = {State.OPEN, State.FLUSHING}
-FAILING: Final = {State.OPEN, State.FLUSHING, State.SPOILED, State.ABORTING}
+SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
+FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
+ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
 
 
 class Manager:
-    """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction."""
+    """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction.
+    `preparation`: on the way to its token, or at it. `guard`: asked before the first registration."""
 
-    def __init__(self, transactional_id: str, *, timeout_ms: int) -> None:
+    def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None = None) -> None:
         self.machine = Machine()
+        self.preparation = Preparation()
         self.transactional_id: str | None = transactional_id
         self.produce_versions = PRODUCE_VERSIONS
         self.doom: tuple[type[DeliveryError], str] | None = None
@@ -89,11 +104,28 @@ class Manager:
         self._quiet = True
         self._look_again = False
         self._death: FencepostError | None = None
+        self._guard = guard or Guard(transactional_id)
+        self._passed = False
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
         self._commits = OffsetCommits(lambda group: Line(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw))
         self._nodes = nodes
+        self._view = view
+
+    def end_at_close(self) -> Event | None:
+        """What a producer that is closed has to call first. A token that was handed out is not taken back. Any thread may look."""
+        state = self.machine.state
+        return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
+
+    def hand_out(self) -> PreparedTransaction:
+        """The token; from now on only who has it decides. Any thread may ask, after `prepare` was answered."""
+        token = self.preparation.token
+        if token is None:
+            raise IllegalCall("prepare: another call ended the transaction meanwhile")
+        OUTSTANDING.add(token)
+        self.preparation.handed_out = True
+        return token
 
     # -- the gate ----------------------------------------------------------------------------------------------------
 
@@ -111,6 +143,7 @@ class Manager:
         failures = [command.failure for command in commands if isinstance(command, Settle) and command.failure is not None]
         self._broken = self._broken or any(failure.attempts for failure in failures)
         self._begun = self._begun or any(isinstance(command, Settle) and command.failure is None for command in commands)
+        self.preparation.looked(commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
 
@@ -127,6 +160,10 @@ class Manager:
         commands += self._waiting.expire(now_ms, self._lateness)
         if self._ends() and not self._wrote:
             self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
+        if self._confirms() and not self._wrote:
+            assert self.identity is not None
+            self.preparation.nothing(self._id, self.identity, version2=self.version2, view=self._view)
+            self._prepared(Event.EMPTY)
         for line, ask in self._errands():
             node, more = line.ready(now_ms)
             commands += more
@@ -156,6 +193,8 @@ class Manager:
                 return self._heard_of_offsets(request, answer, now_ms, line)
             case EndTxnResponse():
                 return self._heard_of_the_end(answer, now_ms)
+            case DescribeTransactionsResponse():
+                return self._heard_of_the_state(answer, now_ms)
         raise AssertionError(f"an answer to no request of ours: {type(answer).__name__}")
 
     def lost(self, request: Request, now_ms: float) -> None:
@@ -176,7 +215,7 @@ class Manager:
     def called(self, call: Call, now_ms: float) -> list[Command]:
         if call.left:
             return []
-        ends = call.event in (Event.COMMIT, Event.ABORT)
+        ends = call.event in ENDS
         if call.number and call.number != self._number:
             return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
         if ends and call.number and call.number == self._ended[0]:
@@ -196,7 +235,9 @@ class Manager:
             case Action.DROP:
                 self.doom = (DeliveryAborted, "its transaction was aborted")
                 self._commits.drop()
-                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), Event.COMMIT, Event.SEND_OFFSETS)
+                late = self._waiting.answer(
+                    MustAbort("the transaction was aborted by another call"), Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS
+                )
                 self._waiting.add(call)
                 return late
             case Action.ADD:
@@ -222,11 +263,12 @@ class Manager:
         self._wrote = self._begun = self._broken = self._doubtful = False
         self._partitions.clear()
         self._commits.clear()
+        self.preparation.begin()
 
     def _about_the_past(self, call: Call) -> IllegalCall | None:
         """What is said of a transaction that ended while nobody waited."""
         committed = self._ended[1]
-        if committed is (call.event is Event.COMMIT):
+        if call.event is not Event.PREPARE and committed is (call.event is Event.COMMIT):
             return None
         return IllegalCall(f"{call.event.value}: the transaction has been {'committed' if committed else 'aborted'}")
 
@@ -257,6 +299,8 @@ class Manager:
     def _errand(self) -> Ask | None:
         """The same of the transaction's own coordinator."""
         state = self.machine.state
+        if state is State.REGISTERING and not self._passed and self._guard.looks:
+            return self._ask_state
         if state in (State.REGISTERING, State.RENEWING):
             return self._ask_identity
         if state in SERVED and self._partitions.wanted:
@@ -265,7 +309,13 @@ class Manager:
             return self._add_group
         if state is State.COMMITTING:
             return self._end
+        if self._confirms():
+            return self._ask_state
         return self._end if self._ends() else None
+
+    def _confirms(self) -> bool:
+        """Whether nothing stands between the transaction and its token."""
+        return self.machine.state is State.PREPARING and self._quiet and self._line.request is None and not self._commits.busy
 
     def _ends(self) -> bool:
         """Whether nothing stands between the transaction and its end."""
@@ -276,6 +326,9 @@ class Manager:
         renewing = self.machine.state is State.RENEWING
         message = init_request(self._id, self._timeout_ms, self.identity if renewing else None)
         return self._ask(node, message, init_versions(renewing=renewing), now_ms)
+
+    def _ask_state(self, node: Node, now_ms: float) -> list[Command]:
+        return self._ask(node, state_request(self._id), STATE_VERSIONS, now_ms)
 
     def _add_partitions(self, node: Node, now_ms: float) -> list[Command]:
         assert self.identity is not None
@@ -319,6 +372,7 @@ class Manager:
     def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
         self.identity = (answer.producer_id, answer.producer_epoch)
         self._choose_version()
+        self._passed = False
         self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
         commands = self._waiting.answer(None, Event.INIT)
         for call in self._waiting.take():
@@ -341,11 +395,55 @@ class Manager:
         self._begun = self._begun or row.step is Step.DONE
         return [*self._waiting.finish(served), *self._heed(Api.TXN_OFFSET_COMMIT, code, row, now_ms, line)]
 
+    def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
+        (said,) = answer.transaction_states
+        if self.machine.state is State.REGISTERING:
+            return self._heard_of_a_predecessor(said, now_ms)
+        if self.machine.state is not State.PREPARING:
+            self._line.went_well()
+            return []
+        row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
+        commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
+        if row.step is Step.DONE:
+            assert self.identity is not None
+            wrong = self.preparation.confirm(said, self.identity, version2=self.version2, view=self._view, coordinator=self._line.node_id)
+            if wrong is not None:
+                self._spoil(MustAbort(wrong))
+            else:
+                self._prepared(Event.CONFIRMED)
+        return commands
+
+    def _heard_of_a_predecessor(self, said: TransactionState, now_ms: float) -> list[Command]:
+        """Whether what is open under the id may be aborted by registering."""
+        code = said.error_code
+        row = judge(Api.DESCRIBE_TRANSACTIONS, code)
+        if row.step not in (Step.DONE, Step.SPOIL):
+            return self._heed(Api.DESCRIBE_TRANSACTIONS, code, row, now_ms)
+        self._line.went_well()
+        if row.step is Step.DONE:
+            held = self._guard.refusal(said, self._view.cluster_id)
+        else:
+            unknown = code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+            held = None if unknown else TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row))
+        self._passed = held is None
+        if held is None:
+            return []
+        self.machine.step(Event.HELD, held)
+        return self._waiting.answer(held, Event.INIT, Event.BEGIN)
+
+    def _prepared(self, event: Event) -> None:
+        """There is a token."""
+        self.machine.step(event)
+        self._out += self._waiting.answer(None, Event.PREPARE)
+
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
         if not committed and answer.error_code in (UNBEGUN if not self._begun else UNBEGUN[:1]):
-            self._over(committed=False, event=Event.ENDED_WORN)
+            # Of a prepared transaction the coordinator had said that it is open, so somebody else has committed it.
+            elsewhere = self.preparation.token is not None
+            late = TransactionCommitted("the prepared transaction has been committed by somebody with its token") if elsewhere else None
+            self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
             return []
         if row.step is Step.SPOIL and not committed:
             return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
@@ -354,7 +452,8 @@ class Manager:
             if answer.producer_id >= 0:
                 self.identity = (answer.producer_id, answer.producer_epoch)
             # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
-            before, worn = self.version2, not self.version2 and (self._broken or self._doubtful)
+            # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
+            before, worn = self.version2, not self.version2 and (self._broken or self._doubtful or self.preparation.token is not None)
             self._choose_version()
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
         return commands
@@ -375,9 +474,12 @@ class Manager:
         line.again(row.step, now_ms)
         return []
 
-    def _over(self, *, committed: bool, event: Event) -> None:
-        """The transaction has its outcome."""
+    def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
+        """The transaction has its outcome. `aborts`: what calls that wanted to abort it are told."""
         self.machine.step(event)
+        if self.preparation.token is not None:
+            OUTSTANDING.discard(self.preparation.token)
+        self._out += self._waiting.answer(aborts, Event.ABORT)
         self._ended = (self._number, committed)
         self.doom = self.spoilt = None
         self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
@@ -391,7 +493,7 @@ class Manager:
         self._look_again = True
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
         self._commits.drop()
-        self._out += self._waiting.answer(error, Event.COMMIT, Event.SEND_OFFSETS)
+        self._out += self._waiting.answer(error, Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS)
 
     def _choose_version(self) -> None:
         """By what the cluster has finalized (KIP-584)."""

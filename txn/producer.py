@@ -10,22 +10,27 @@ import concurrent.futures
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
-from producer.core.errors import DeliveryError, FencepostError, Misuse, ProducerClosed
+from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed
 from producer.stats import ProducerStats
 from txn.admission import NoTransaction
+from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import Inner
-from txn.machine import AT_CLOSE, Event
+from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
+from txn.outstanding import Guard
 from txn.repeating import worth_another
+from txn.resumed import ask_now
 from txn.settings import read_transaction_settings
+from txn.token import PreparedTransaction
 from txn.writing import Writing
 
 log = logging.getLogger("fencepost.txn")
@@ -43,12 +48,14 @@ class TransactionalProducer:
     made before the first transaction, or `init`. Seconds everywhere; where a `timeout` is left out it is `max_block_ms`.
 
     One transaction at a time; any number of threads may write to it. A second producer with the same transactional id fences this one.
+    `on_open_transaction` and `prepared` say what registering may do to a transaction that is open under the id: `txn.outstanding`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
-        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms)
+        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
+        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard)
         self._inner = Inner(self._manager, rest)
         self._current = 0
         self._closed = False
@@ -88,6 +95,14 @@ class TransactionalProducer:
     def abort(self, timeout: float | None = None) -> None:
         """Give the transaction up: what was not sent fails with DeliveryAborted, and no reader with read_committed sees the rest."""
         self._end(Event.ABORT, timeout, self._current)
+
+    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """The first half of a commit: wait for every record, and return a token with which any process can commit or abort from now on
+        (`txn.resume`). Nothing is sent any more; closing, leaving a block and the end of the process leave the transaction open.
+
+        Raises MustAbort as `commit` does. Calling it again returns the same token.
+        """
+        return self._prepare(timeout, self._current)
 
     def run(self, work: Callable[[Transaction], T], *, timeout: float | None = None, attempts: int = 5) -> T:
         """Call `work(tx)` in a transaction, and again in a new one where the first has to be aborted for no fault of the records, up to so
@@ -163,7 +178,8 @@ class TransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> None:
-        """Abort the transaction that is open, if one is, and end. A commit that is under way is waited for. Calling it again does nothing.
+        """Abort the transaction that is open, if one is, and end. A commit that is under way is waited for, and a prepared transaction is
+        left to whoever has its token. Calling it again does nothing.
 
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
         self._inner.admission.refuse_after_fork()
@@ -172,7 +188,7 @@ class TransactionalProducer:
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
-            event = AT_CLOSE.get(self._manager.machine.state)
+            event = self._manager.end_at_close()
             if event is not None:
                 self._call(event, limit_s)
         except FencepostError as error:
@@ -220,14 +236,41 @@ class TransactionalProducer:
         finally:
             call.outcome.cancel()
 
+    def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+        self._call(Event.PREPARE, timeout, number)
+        return self._manager.hand_out()
+
     def _end(self, event: Event, timeout: float | None, number: int) -> None:
+        token = self._manager.preparation.token
+        limit_s = self._inner.admission.patience_s(timeout)
+        began = time.monotonic()
         try:
-            self._call(event, timeout, number)
+            self._call(event, limit_s, number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
             raise
+        except REFUSED as error:
+            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither.
+            if token is None or not token.wrote or self._inner.on_sender():
+                raise
+            left_s = limit_s - (time.monotonic() - began)
+            status = ask_now(partial(find_out, token, error, self._inner.settings, left_s))
+            if not isinstance(error, Fatal):
+                self._give_up()
+            settle(status, event, error)
         if number == self._current:
             self._current = 0
+
+    def _give_up(self) -> None:
+        """What the coordinator has ended already is over here, too."""
+        try:
+            self._call(Event.ABORT, LEAST_S)
+        except FencepostError as error:
+            log.debug("transactional id %s: %s", self.transactional_id, error)
+
+    def _is_handed_out(self, number: int) -> bool:
+        """Whether somebody has the token of that transaction."""
+        return number == self._current and self._manager.preparation.handed_out
 
     def _refuse_spoilt(self) -> None:
         """A record would only be lost with the others."""
@@ -245,6 +288,7 @@ class Transaction:
         self._writing = producer._writing
         self._timeout = timeout
         self._number = number
+        self._prepared = False
         self.over = False
 
     def send(
@@ -282,6 +326,14 @@ class Transaction:
         self._refuse_past()
         self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
+    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """`TransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
+        if not self._number:
+            raise NoTransaction("prepare: this transaction has not begun")
+        token = self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
+        self._prepared = True
+        return token
+
     def commit(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.commit`, of this transaction and no other."""
         self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
@@ -296,7 +348,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.over:
+        if self.over or self._prepared or self._producer._is_handed_out(self._number):
             return
         if error is not None:
             self._give_up(error)

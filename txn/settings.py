@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from producer.config import spelled
 from producer.core.errors import ConfigError
+from txn.outstanding import OnOpen
+from txn.token import BadToken, PreparedTransaction, read_token
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = 2_147_483_647
@@ -19,10 +21,13 @@ TIMEOUT_MS_MAX: Final = 2_147_483_647
 
 class TransactionSettings(Struct, frozen=True, kw_only=True):
     """`transactional_id`: whose transactions these are; a second producer with the same one fences the first. `transaction_timeout_ms`:
-    how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms."""
+    how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms.
+    `on_open_transaction`: what becomes of one that is open when the producer registers; `prepared`: tokens of those to be spared."""
 
     transactional_id: str
     transaction_timeout_ms: int
+    on_open_transaction: OnOpen = OnOpen.ABORT_UNPREPARED
+    prepared: tuple[PreparedTransaction, ...] = ()
 
 
 def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSettings, dict[str, Any]]:
@@ -41,7 +46,31 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
         raise ConfigError(f"transactional_id={name!r}: a text that is not empty")
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
         raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
-    return TransactionSettings(transactional_id=name, transaction_timeout_ms=timeout_ms), rest
+    return (
+        TransactionSettings(
+            transactional_id=name,
+            transaction_timeout_ms=timeout_ms,
+            on_open_transaction=_read_policy(ours.get("on_open_transaction", OnOpen.ABORT_UNPREPARED)),
+            prepared=_read_tokens(ours.get("prepared", ())),
+        ),
+        rest,
+    )
+
+
+def _read_policy(given: object) -> OnOpen:
+    try:
+        return OnOpen(given)
+    except ValueError:
+        raise ConfigError(f"on_open_transaction={given!r}: one of {', '.join(repr(each.value) for each in OnOpen)}") from None
+
+
+def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:
+    """One token, or several, as themselves or as their texts."""
+    several = (given,) if isinstance(given, str | bytes | PreparedTransaction) else given
+    try:
+        return tuple(map(read_token, several))
+    except (TypeError, BadToken) as error:
+        raise ConfigError(f"prepared: tokens of prepared transactions, as prepare() returned them: {error}") from None
 
 
 def _name(key: str, value: object) -> str:

@@ -1,0 +1,369 @@
+"""Two-phase commit over several processes, and zombies: on Kafka in both transaction versions, and on the stub, which must say the same.
+
+One Kafka for the file: it begins with transaction version 1 and is upgraded to 2 when the tests with 1 are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from broker_stub import BrokerStub
+from producer import Fenced
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.other_process import OtherProcess
+from tests.conformance.survival.reader import Admin
+from tests.waiting import until
+from txn.errors import MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
+from txn.outcome import Outcome
+from txn.outstanding import OUTSTANDING
+from txn.producer import TransactionalProducer
+from txn.resumed import Resumed, resume
+from txn.token import PreparedTransaction
+
+pytestmark = pytest.mark.timeout(300)
+
+WAIT_S = 60.0
+PARTITIONS = 3
+IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+
+PREPARE_AND_WAIT = """
+    import sys
+    from txn import TransactionalProducer
+    bootstrap, topic, name = sys.argv[1:]
+    producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=name, linger_ms=0)
+    with producer.transaction(60) as tx:
+        for partition in range(3):
+            tx.send(topic, b"prepared", partition=partition)
+        print(tx.prepare(60), flush=True)
+        sys.stdin.readline()
+"""
+COMMIT = """
+    import sys
+    from txn import resume
+    status = resume(sys.stdin.readline(), sys.argv[1]).commit(60)
+    print(status.outcome.name, status.already, flush=True)
+"""
+ZOMBIE = """
+    import sys
+    from txn import TransactionalProducer
+    bootstrap, topic, name = sys.argv[1:]
+    producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=name, linger_ms=0)
+    tx = producer.begin(60)
+    for partition in range(3):
+        tx.send(topic, b"zombie", partition=partition).result(60)
+    print("frozen from here on", flush=True)
+    sys.stdin.readline()
+    def attempt(what, call):
+        try:
+            print(what, "was done:", call(), flush=True)
+        except Exception as error:
+            print(what, "was refused:", type(error).__name__, getattr(error, "code", ""), error, flush=True)
+    attempt("send", lambda: tx.send(topic, b"zombie, thawed", partition=0).result(60))
+    attempt("commit", lambda: tx.commit(60))
+    attempt("abort", lambda: tx.abort(60))
+    attempt("begin", lambda: producer.begin(60))
+"""
+
+
+class Site(NamedTuple):
+    """A cluster, and a topic and a transactional id that nobody else uses."""
+
+    bootstrap: str
+    topic: str
+    name: str
+    version: int
+
+    def producer(self, **settings: Any) -> TransactionalProducer:
+        return TransactionalProducer(bootstrap_servers=self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
+
+    def prepare(self, value: bytes, **settings: Any) -> PreparedTransaction:
+        """In every partition, by a producer that is closed then."""
+        with self.producer(**settings) as producer, producer.transaction(WAIT_S) as tx:
+            for partition in range(PARTITIONS):
+                tx.send(self.topic, value, partition=partition)
+            return tx.prepare(WAIT_S)
+
+    def commit(self, value: bytes) -> None:
+        """Another transaction of the id, in every partition; what is open is aborted."""
+        with self.producer(on_open_transaction="abort") as producer, producer.transaction(WAIT_S) as tx:
+            for partition in range(PARTITIONS):
+                tx.send(self.topic, value, partition=partition)
+
+    def resume(self, token: PreparedTransaction | str) -> Resumed:
+        return resume(str(token), self.bootstrap)
+
+    def read(self, isolation: str = "read_committed") -> list[bytes]:
+        """What a reader finds up to the ends as they are now, and that nothing is between where it may read and the end of the log."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        found: list[bytes] = []
+        try:
+            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
+            left = set(range(PARTITIONS))
+            while left:
+                message = consumer.poll(WAIT_S)
+                assert message is not None, f"nothing came from partitions {left}"
+                error = message.error()
+                if error is None:
+                    found.append(message.value() or b"")
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    left.discard(message.partition())
+        finally:
+            consumer.close()
+        return sorted(found)
+
+    def open_partitions(self) -> list[int]:
+        """Those where a reader with read_committed is held back: the last stable offset is below the high watermark."""
+        return [
+            partition
+            for partition in range(PARTITIONS)
+            if self._end(partition, "read_committed") != self._end(partition, "read_uncommitted")
+        ]
+
+    def _end(self, partition: int, isolation: str) -> int:
+        # librdkafka asks ListOffsets with its isolation level: the last stable offset, or the high watermark.
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "isolation.level": isolation})
+        try:
+            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
+        finally:
+            consumer.close()
+        assert marks is not None
+        return int(marks[1])
+
+
+def new_site(bootstrap: str, version: int) -> Site:
+    site = Site(bootstrap, f"two-phase-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}", version)
+    Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
+    return site
+
+
+class Upgradable:
+    """A Kafka of transaction version 1, until it is upgraded. `before`: what was prepared right before that, and where."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        self.before: tuple[Site, PreparedTransaction] | None = None
+
+    def upgrade(self) -> None:
+        """Done once, however often it is asked for."""
+        if self.before is not None:
+            return
+        site = new_site(self.cluster.bootstrap, 1)
+        self.before = site, site.prepare(b"older")
+        upgrade = ("--bootstrap-server", self.cluster.bootstrap, "upgrade", "--feature", "transaction.version=2")
+        self.cluster.tool("org.apache.kafka.tools.FeatureCommand", *upgrade)
+
+
+@pytest.fixture(scope="module")
+def upgradable() -> Iterator[Upgradable]:
+    require_kafka()
+    with KafkaCluster(features={"transaction.version": 1}, config=IMPATIENT) as cluster:
+        yield Upgradable(cluster)
+
+
+@pytest.fixture(scope="module", params=["stub-tv1", "stub-tv2", "kafka-tv1", "kafka-tv2"])
+def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
+    """Where, and which transaction version; in this order, so that Kafka is upgraded once."""
+    kind, version = str(request.param).split("-tv")
+    if kind == "stub":
+        with BrokerStub(transaction_version=int(version), config=IMPATIENT) as stub:
+            yield stub.bootstrap, int(version)
+        return
+    upgradable: Upgradable = request.getfixturevalue("upgradable")
+    if version == "2":
+        upgradable.upgrade()
+    yield upgradable.cluster.bootstrap, int(version)
+
+
+@pytest.fixture
+def site(place: tuple[str, int]) -> Site:
+    return new_site(*place)
+
+
+def test_killed_between_prepare_and_commit(site: Site) -> None:
+    """kill -9 after `prepare`: readers are held back, and see all of it once another process has committed with nothing but the token."""
+    with OtherProcess(PREPARE_AND_WAIT, site.bootstrap, site.topic, site.name) as first:
+        token = first.line()
+        first.kill()
+    assert PreparedTransaction.loads(token).transaction_version == site.version
+    assert site.read() == []
+    assert site.open_partitions() == [0, 1, 2]
+    with OtherProcess(COMMIT, site.bootstrap) as second:
+        second.say(token)
+        assert second.rest() == ["COMMITTED False"]
+    until(lambda: site.open_partitions() == [], "the markers are there", timeout_s=WAIT_S)
+    assert site.read() == [b"prepared"] * 3
+
+
+def test_the_same_token_twice(site: Site) -> None:
+    """Both times it is committed, the second time already, with a marker in each partition; the other way round the same."""
+    token = site.prepare(b"once")
+    assert site.resume(token).status(WAIT_S).outcome is Outcome.OPEN
+    first, second = site.resume(token).commit(WAIT_S), site.resume(token).commit(WAIT_S)
+    assert [(each.outcome, each.already) for each in (first, second)] == [(Outcome.COMMITTED, False), (Outcome.COMMITTED, True)]
+    with pytest.raises(TransactionCommitted):
+        site.resume(token).abort(WAIT_S)
+    status = until(lambda: site.resume(token).status(WAIT_S), "every marker", good=lambda found: len(found.markers) == 3, timeout_s=WAIT_S)
+    epoch = token.producer_epoch + (1 if site.version == 2 else 0)
+    assert [(each.partition, each.offset, each.producer_epoch, each.committed) for each in status.markers] == [
+        (partition, 1, epoch, True) for partition in range(PARTITIONS)
+    ]
+    aborted = site.prepare(b"never")
+    assert [site.resume(aborted).abort(WAIT_S).already for _ in range(2)] == [False, True]
+    with pytest.raises(TransactionAborted):
+        site.resume(aborted).commit(WAIT_S)
+    assert site.read() == [b"once"] * 3
+
+
+@pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED])
+def test_after_a_later_transaction(site: Site, outcome: Outcome) -> None:
+    """One that is over, and one that is open right now: the token still says what became of its own and leaves the others alone."""
+    token = site.prepare(b"first")
+    if outcome is Outcome.COMMITTED:
+        site.resume(token).commit(WAIT_S)
+    site.commit(b"second")
+    with site.producer() as producer, producer.transaction(WAIT_S) as tx:
+        tx.send(site.topic, b"third", partition=0).result(WAIT_S)
+        assert site.resume(token).status(WAIT_S).outcome is outcome
+        if outcome is Outcome.COMMITTED:
+            assert site.resume(token).commit(WAIT_S).already
+            with pytest.raises(TransactionCommitted):
+                site.resume(token).abort(WAIT_S)
+        else:
+            assert site.resume(token).abort(WAIT_S).already
+            with pytest.raises(TransactionAborted):
+                site.resume(token).commit(WAIT_S)
+        assert b"third" not in site.read()
+        tx.abort(WAIT_S)
+    assert site.read() == sorted([*([b"first"] * 3 if outcome is Outcome.COMMITTED else []), *[b"second"] * 3])
+
+
+def test_after_the_deadline(site: Site) -> None:
+    """The coordinator aborts when the token's time is up, and not before: the commit is told so, in every process."""
+    for timeout_ms in (1_000, 8_000, 64_000):  # a machine that is busy needs the time to prepare
+        with contextlib.suppress(MustAbort, Fenced):
+            producer = site.producer(transaction_timeout_ms=timeout_ms)
+            tx = producer.begin(WAIT_S)
+            tx.send(site.topic, b"late", partition=0)
+            token = tx.prepare(WAIT_S)
+            break
+        producer.close()
+    with producer:
+        assert token.started_ms is not None
+        assert token.deadline_ms == token.started_ms + timeout_ms
+        until(
+            lambda: site.resume(token).status(WAIT_S).outcome,
+            "it is aborted",
+            good=lambda found: found is Outcome.ABORTED,
+            timeout_s=WAIT_S,
+        )
+        with pytest.raises(TransactionAborted):
+            site.resume(token).commit(WAIT_S)
+        with pytest.raises(TransactionAborted):
+            tx.commit(WAIT_S)
+        if site.version == 2:
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"next", partition=0)
+        else:
+            with pytest.raises(Fenced):
+                producer.begin(WAIT_S)
+    assert site.read() == ([b"next"] if site.version == 2 else [])
+
+
+def test_nothing_was_written(site: Site) -> None:
+    """FLINK-31363: nothing was written, and that is what every answer says; the next transaction is as good as any."""
+    with site.producer() as producer:
+        tx = producer.begin(WAIT_S)
+        token = tx.prepare(WAIT_S)
+        assert [call(site.resume(token), WAIT_S).outcome for call in (Resumed.commit, Resumed.abort, Resumed.status)] == [
+            Outcome.NOTHING_WRITTEN
+        ] * 3
+        tx.commit(WAIT_S)
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"next", partition=0)
+    assert site.read() == [b"next"]
+
+
+def test_its_own_producer_goes_on(site: Site) -> None:
+    """Prepared, then ended here or with the token, in turns: what was committed is seen, and tokens of old touch nothing."""
+    tokens: list[tuple[PreparedTransaction, Outcome]] = []
+    with site.producer() as producer:
+        for turn in range(6):
+            tx = producer.begin(WAIT_S)
+            tx.send(site.topic, b"%d" % turn, partition=turn % PARTITIONS)
+            token = tx.prepare(WAIT_S)
+            if turn % 3 == 0:
+                site.resume(token).commit(WAIT_S)
+            if turn % 3 == 2:
+                tx.abort(WAIT_S)
+            else:
+                tx.commit(WAIT_S)
+            tokens.append((token, Outcome.ABORTED if turn % 3 == 2 else Outcome.COMMITTED))
+        assert [site.resume(token).status(WAIT_S).outcome for token, _ in tokens] == [outcome for _, outcome in tokens]
+    assert site.read() == [b"0", b"1", b"3", b"4"]
+
+
+def test_the_id_is_not_opened_again_by_the_way(site: Site) -> None:
+    """With the token at hand, or told to refuse, a producer that would abort what is prepared is refused; without, it aborts it."""
+    token = site.prepare(b"prepared")
+    OUTSTANDING.discard(token)  # as if another process had prepared it
+    several: tuple[dict[str, Any], ...] = ({"prepared": [str(token)]}, {"on_open_transaction": "refuse"})
+    for settings in several:
+        with site.producer(**settings) as producer, pytest.raises(TransactionOpen):
+            producer.begin(WAIT_S)
+    site.resume(token).commit(WAIT_S)
+    with site.producer(prepared=[token]) as producer, producer.transaction(WAIT_S) as tx:
+        tx.send(site.topic, b"next", partition=0)
+    assert site.read() == [b"next", *[b"prepared"] * 3]
+
+
+def test_a_zombie(site: Site) -> None:
+    """A process that freezes in a transaction and thaws when its successor has committed: the broker refuses it, in its own words, nothing
+    of it is ever seen, and no reader is held back by it."""
+    with OtherProcess(ZOMBIE, site.bootstrap, site.topic, site.name) as zombie:
+        assert zombie.line() == "frozen from here on"
+        zombie.freeze()
+        site.commit(b"successor")
+        assert site.read() == [b"successor"] * 3
+        zombie.thaw()
+        zombie.say()
+        said = zombie.rest()
+    print("\n".join(said))
+    assert len(said) == 4
+    assert all(" was refused: " in line for line in said)
+    assert "INVALID_PRODUCER_EPOCH" in said[0]
+    assert "MustAbort" in said[1]
+    assert "Fenced" in said[2]
+    assert "PRODUCER_FENCED" in said[2] or "INVALID_PRODUCER_EPOCH" in said[2]
+    assert "Fenced" in said[3]
+    until(lambda: site.open_partitions() == [], "the last stable offset is the high watermark", timeout_s=WAIT_S)
+    assert site.read() == [b"successor"] * 3
+    assert site.read("read_uncommitted") == sorted([b"successor", b"zombie"] * 3)
+
+
+@pytest.mark.parametrize("place", ["kafka-tv2"], indirect=True)
+def test_a_token_from_before_the_upgrade(place: tuple[str, int], upgradable: Upgradable) -> None:
+    """FLINK-40689: prepared with transaction version 1, and committed when the cluster has 2: in the version that it was written in."""
+    assert upgradable.before is not None
+    site, token = upgradable.before
+    assert token.transaction_version == 1
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+    assert site.resume(token).commit(WAIT_S).already
+    until(lambda: site.open_partitions() == [], "the markers are there", timeout_s=WAIT_S)
+    assert site.read() == [b"older"] * 3

@@ -1,0 +1,356 @@
+"""Ending a prepared transaction with its token: every answer is true, whoever asks, however often, and whatever happened before.
+
+What real brokers say of it is in tests/conformance/test_two_phase_on_kafka.py; here are the troubles that only the stub makes to order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from broker_stub import BrokerStub, VirtualClock
+from producer.core.errors import Fenced
+from producer.wire import Api, ErrorCode
+from producer.wire.messages.end_txn import EndTxnRequest
+from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from txn.machine import IllegalCall
+from txn.outcome import Outcome
+from txn.producer import TransactionalProducer
+from txn.resumed import Resumed, resume
+from txn.token import BadToken, PreparedTransaction
+
+WAIT_S = 30.0
+TOPIC = "t"
+DAY_MS = 86_400_000
+
+
+class Site:
+    """A stub that one test has, and producers of one id on it."""
+
+    def __init__(self, stub: BrokerStub, version: int) -> None:
+        self.stub = stub
+        self.version = version
+
+    def producer(self, **settings: Any) -> TransactionalProducer:
+        return TransactionalProducer(bootstrap_servers=self.stub.bootstrap, transactional_id="id", linger_ms=0, **settings)
+
+    def prepare(self, *values: bytes, **settings: Any) -> PreparedTransaction:
+        """A token whose producer is gone."""
+        with self.producer(on_open_transaction="abort", **settings) as producer, producer.transaction(WAIT_S) as tx:
+            for value in values:
+                tx.send(TOPIC, value, partition=0)
+            return tx.prepare(WAIT_S)
+
+    def resume(self, token: PreparedTransaction, **settings: Any) -> Resumed:
+        """As another process has it: from its text."""
+        return resume(str(token), self.stub.bootstrap, **settings)
+
+    def another(self, *values: bytes) -> None:
+        """A later transaction of the same id, committed."""
+        with self.producer(on_open_transaction="abort") as producer, producer.transaction(WAIT_S) as tx:
+            for value in values:
+                tx.send(TOPIC, value, partition=0)
+
+    def ends(self) -> list[EndTxnRequest]:
+        return [exchange.request for exchange in self.stub.journal.requests(Api.END_TXN) if isinstance(exchange.request, EndTxnRequest)]
+
+    def trim(self, offset: int) -> None:
+        """Have the log begin there."""
+        admin = AdminClient({"bootstrap.servers": self.stub.bootstrap})
+        for done in admin.delete_records([TopicPartition(TOPIC, 0, offset)]).values():
+            done.result(WAIT_S)
+
+
+@pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    with BrokerStub(transaction_version=request.param, clock=VirtualClock()) as stub:
+        stub.create_topic(TOPIC)
+        yield Site(stub, request.param)
+
+
+def test_a_commit_with_nothing_but_the_token(site: Site) -> None:
+    """Once, and as often as one likes: it is committed, and each answer says so; an abort is told that it comes too late."""
+    resumed = site.resume(site.prepare(b"one", b"two"))
+    status = resumed.status(WAIT_S)
+    assert status.outcome is Outcome.OPEN
+    assert site.ends() == []
+    first, second = resumed.commit(WAIT_S), resumed.commit(WAIT_S)
+    assert (first.outcome, first.already) == (Outcome.COMMITTED, False)
+    assert (second.outcome, second.already) == (Outcome.COMMITTED, True)
+    assert [marker.offset for marker in second.markers] == [2]
+    with pytest.raises(TransactionCommitted, match="commit marker at offset 2"):
+        resumed.abort(WAIT_S)
+    assert len(site.ends()) == 1
+    (end,) = site.stub.journal.requests(Api.END_TXN)
+    assert end.version == (5 if site.version == 2 else 4)
+
+
+def test_an_abort_with_nothing_but_the_token(site: Site) -> None:
+    """The same the other way round."""
+    resumed = site.resume(site.prepare(b"one"))
+    assert resumed.abort(WAIT_S).outcome is Outcome.ABORTED
+    assert resumed.abort(WAIT_S).already
+    with pytest.raises(TransactionAborted, match="abort marker at offset 1"):
+        resumed.commit(WAIT_S)
+    assert resumed.status(WAIT_S).outcome is Outcome.ABORTED
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_old_token_touches_no_later_transaction(site: Site, committed: bool) -> None:
+    """FLINK-8132: while a later transaction of the id is open, the old token still says what became of its own, and sends no EndTxn."""
+    token = site.prepare(b"old")
+    resumed = site.resume(token)
+    if committed:
+        resumed.commit(WAIT_S)
+    site.another(b"between")  # aborts what is open
+    with site.producer() as producer, producer.transaction(WAIT_S) as later:
+        later.send(TOPIC, b"later", partition=0).result(WAIT_S)
+        before = len(site.ends())
+        if committed:
+            assert resumed.commit(WAIT_S).already
+            with pytest.raises(TransactionCommitted):
+                resumed.abort(WAIT_S)
+        else:
+            assert resumed.abort(WAIT_S).already
+            with pytest.raises(TransactionAborted):
+                resumed.commit(WAIT_S)
+        assert len(site.ends()) == before
+        later.abort(WAIT_S)
+
+
+def test_an_old_token_of_a_producer_that_goes_on(site: Site) -> None:
+    """The same where the next transactions are of the very producer that prepared the first, and ended it by itself."""
+    with site.producer() as producer:
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(TOPIC, b"old", partition=0)
+            token = tx.prepare(WAIT_S)
+            tx.commit(WAIT_S)
+        later = producer.begin(WAIT_S)
+        later.send(TOPIC, b"later", partition=0).result(WAIT_S)
+        assert site.resume(token).commit(WAIT_S).already
+        assert site.resume(token).status(WAIT_S).outcome is Outcome.COMMITTED
+        later.abort(WAIT_S)
+
+
+def test_after_its_deadline_it_is_aborted(site: Site) -> None:
+    """The token says when; the coordinator does it; whoever commits then is told so, and the deadline is the coordinator's own."""
+    token = site.prepare(b"late", transaction_timeout_ms=5_000)
+    assert token.started_ms is not None
+    assert token.deadline_ms == token.started_ms + 5_000
+    site.stub.advance(20_000)
+    with pytest.raises(TransactionAborted, match="abort marker at offset 1"):
+        site.resume(token).commit(WAIT_S)
+    assert site.resume(token).status(WAIT_S).outcome is Outcome.ABORTED
+
+
+@pytest.mark.parametrize("point", ["before", "after_append"])
+def test_replies_that_are_lost(site: Site, point: str) -> None:
+    """Whether the coordinator carried the commit out before its connection died or never saw it: it is committed in the end, once."""
+    token = site.prepare(b"one")
+    lost = getattr(site.stub.faults.on(Api.END_TXN), point)().times(2).disconnect()
+    assert site.resume(token, retry_backoff_ms=10).commit(WAIT_S).outcome is Outcome.COMMITTED
+    assert lost.hits == (2 if point == "before" else 1)
+    assert all(end.committed for end in site.ends())
+
+
+def test_a_coordinator_that_never_answers_again(site: Site) -> None:
+    """The commit was asked for, so nothing is known at the deadline; asked once more, when it can be, there is an answer."""
+    token = site.prepare(b"one")
+    silent = site.stub.faults.on(Api.END_TXN).after_append().forever().drop_reply()
+    with pytest.raises(CommitOutcomeUnknown, match="asked to commit") as unknown:
+        while True:
+            with contextlib.suppress(TransactionTimeout):  # it was not even asked in that time
+                site.resume(token).commit(1.0)
+    silent.remove()
+    unknown.value.resolve(WAIT_S)
+    assert site.resume(token).status(WAIT_S).outcome is Outcome.COMMITTED
+
+
+def test_nobody_answers(site: Site) -> None:
+    """Nothing was asked of the coordinator, so nothing is decided; the same call goes through later."""
+    token = site.prepare(b"one")
+    for call in (Resumed.commit, Resumed.abort, Resumed.status):
+        with pytest.raises(TransactionTimeout, match="nothing was asked of the coordinator"):
+            call(resume(token, "127.0.0.1:1"), 0.3)
+    assert resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED  # by the token's own hint
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
+def test_a_refusal_is_no_outcome(site: Site, code: ErrorCode) -> None:
+    """A commit that is answered as fenced, after it was carried out, is committed: the markers say so, not the code."""
+    token = site.prepare(b"one")
+    site.stub.faults.on(Api.END_TXN).after_append().times(1).error(code)
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+
+
+def test_the_same_refusals_in_the_producers_own_process(site: Site) -> None:
+    """A producer that holds a prepared transaction finds out in the same way what became of it."""
+    for committed in (True, False):
+        with site.producer() as producer:
+            tx = producer.begin(WAIT_S)
+            tx.send(TOPIC, b"mine", partition=0)
+            token = tx.prepare(WAIT_S)
+            elsewhere = site.resume(token)
+            elsewhere.commit(WAIT_S) if committed else elsewhere.abort(WAIT_S)
+            site.another(b"newer")
+            if committed:
+                tx.commit(WAIT_S)
+            else:
+                with pytest.raises(TransactionAborted, match="abort marker"):
+                    tx.commit(WAIT_S)
+            with pytest.raises(Fenced):
+                producer.begin(WAIT_S)
+
+
+def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -> None:
+    """Nobody registered meanwhile, so nobody is fenced: its own end says what became of the transaction, and the next one begins."""
+    with site.producer() as producer:
+        for committed, event in ((True, "commit"), (False, "commit"), (True, "abort"), (False, "abort")):
+            tx = producer.begin(WAIT_S)
+            tx.send(TOPIC, b"mine", partition=0)
+            elsewhere = site.resume(tx.prepare(WAIT_S))
+            elsewhere.commit(WAIT_S) if committed else elsewhere.abort(WAIT_S)
+            call = tx.commit if event == "commit" else tx.abort
+            if committed is (event == "commit"):
+                call(WAIT_S)
+            else:
+                with pytest.raises(TransactionAborted if event == "commit" else TransactionCommitted):
+                    call(WAIT_S)
+
+
+def test_a_log_that_lost_the_marker(site: Site) -> None:
+    """Records and marker were deleted, and somebody else has the id: nobody can tell, and that is what is said."""
+    token = site.prepare(b"one")
+    site.resume(token).commit(WAIT_S)
+    site.another(b"later")
+    site.another(b"later")
+    site.trim(2)
+    resumed = site.resume(token)
+    status = resumed.status(WAIT_S)
+    assert status.outcome is Outcome.UNKNOWN
+    for call in (resumed.commit, resumed.abort):
+        with pytest.raises(CommitOutcomeUnknown, match="nobody can tell any more"):
+            call(WAIT_S)
+    site.stub.delete_topic(TOPIC)
+    assert "no such partition" in resumed.status(WAIT_S).why
+
+
+def test_a_marker_that_may_be_of_another_transaction(site: Site) -> None:
+    """The log begins after the first record, with an abort of the epoch that a fence brings and the next producer has: with version 1 it
+    may be either's, and is not taken for an answer; with version 2 no other transaction ends with it."""
+    token = site.prepare(b"one")
+    with site.producer(on_open_transaction="abort") as producer:
+        producer.init(WAIT_S)  # fences the prepared one and aborts it
+        site.trim(1)  # what is left is the marker
+        status = site.resume(token).status(WAIT_S)
+    assert status.outcome is (Outcome.ABORTED if site.version == 2 else Outcome.UNKNOWN)
+
+
+def test_an_id_that_expired(site: Site) -> None:
+    """The coordinator has forgotten the id, and the marker is still there: the outcome is known."""
+    with BrokerStub(
+        transaction_version=site.version, clock=VirtualClock(), config={"transactional.id.expiration.ms": DAY_MS, "log.retention.ms": -1}
+    ) as stub:
+        stub.create_topic(TOPIC)
+        forgetful = Site(stub, site.version)
+        token = forgetful.prepare(b"one")
+        resumed = forgetful.resume(token)
+        resumed.commit(WAIT_S)
+        stub.advance(3 * DAY_MS)
+        status = resumed.commit(WAIT_S)
+        assert (status.outcome, status.already) == (Outcome.COMMITTED, True)
+
+
+def test_another_cluster(site: Site) -> None:
+    """A token is of one cluster, and says so where another one is asked."""
+    token = site.prepare(b"one")
+    with BrokerStub(cluster_id="another") as other, pytest.raises(BadToken, match="bootstrap_servers lead to cluster 'another'"):
+        resume(token, other.bootstrap).commit(WAIT_S)
+
+
+def test_an_empty_transaction(site: Site) -> None:
+    """FLINK-31363: it can be prepared, and its end is true without anybody being asked."""
+    token = site.prepare()
+    assert not token.wrote
+    resumed = resume(str(token), "127.0.0.1:1")
+    for call in (resumed.commit, resumed.abort, resumed.status, resumed.commit):
+        assert call(WAIT_S).outcome is Outcome.NOTHING_WRITTEN
+    with pytest.raises(BadToken, match="names no coordinator"):
+        resume(token)
+    assert site.ends() == []
+
+
+# -- what leaves a prepared transaction alone ----------------------------------------------------------------------------
+
+
+def test_leaving_the_block_with_an_exception(site: Site) -> None:
+    """After `prepare` only the token decides, also where something else goes wrong in the block."""
+    with site.producer() as producer:
+        with pytest.raises(ZeroDivisionError), producer.transaction(WAIT_S) as tx:
+            tx.send(TOPIC, b"one", partition=0)
+            token = tx.prepare(WAIT_S)
+            raise ZeroDivisionError
+        with pytest.raises(IllegalCall, match="in a prepared transaction; what can be called now: commit, abort, prepare"):
+            producer.begin(WAIT_S)
+        assert producer.prepare(WAIT_S) == token
+    assert site.resume(token).status(WAIT_S).outcome is Outcome.OPEN
+
+
+def test_collection_aborts_nothing(site: Site) -> None:
+    """Nor does it keep anything alive."""
+    producer = site.producer()
+    tx = producer.begin(WAIT_S)
+    tx.send(TOPIC, b"one", partition=0)
+    token = tx.prepare(WAIT_S)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del producer, tx
+        gc.collect()
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+
+
+def test_the_end_of_the_process_aborts_nothing(site: Site) -> None:
+    """It exits without closing anything; the token is all that is left."""
+    program = (
+        "import sys; from txn import TransactionalProducer\n"
+        "tx = TransactionalProducer(bootstrap_servers=sys.argv[1], transactional_id='id').begin(30)\n"
+        f"tx.send({TOPIC!r}, b'one', partition=0); print(tx.prepare(30))"
+    )
+    command = [sys.executable, "-c", program, site.stub.bootstrap]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert site.resume(PreparedTransaction.loads(ran.stdout)).commit(WAIT_S).outcome is Outcome.COMMITTED
+
+
+def test_the_same_id_is_not_opened_again_by_the_way(site: Site) -> None:
+    """A second producer of the process is refused while the token waits, one that says so aborts it."""
+    token = site.prepare(b"one")
+    with site.producer() as producer:
+        with pytest.raises(TransactionOpen, match="resume"):
+            producer.begin(WAIT_S)
+        site.resume(token).commit(WAIT_S)
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(TOPIC, b"two", partition=0)
+    second = site.prepare(b"three")
+    with site.producer(on_open_transaction="abort") as producer:
+        producer.init(WAIT_S)
+    assert site.resume(second).status(WAIT_S).outcome is Outcome.ABORTED
+
+
+def test_on_a_running_loop(site: Site) -> None:
+    """The calls wait, and work all the same where a loop is running."""
+    token = site.prepare(b"one")
+
+    async def commit() -> Outcome:
+        return site.resume(token).commit(WAIT_S).outcome
+
+    assert asyncio.run(commit()) is Outcome.COMMITTED

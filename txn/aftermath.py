@@ -1,0 +1,50 @@
+"""What became of this producer's own prepared transaction, where its end was refused.
+
+Whoever has the token may have ended it, and a newer producer of the same id may have come since: `Fenced`, or a coordinator that has no
+such transaction, then says nothing about the outcome. So the coordinator's state and the logs are asked, as with the token anywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from producer.core.errors import Fenced, FencepostError
+from producer.core.settings import Settings
+from txn.errors import (
+    CommitOutcomeUnknown,
+    IdentityLost,
+    MustAbort,
+    TransactionAborted,
+    TransactionCommitted,
+    TransactionTimeout,
+)
+from txn.machine import Event
+from txn.outcome import Outcome, PreparedStatus
+from txn.resumption import run
+from txn.token import PreparedTransaction
+
+REFUSED: Final = (Fenced, IdentityLost, MustAbort)
+"""How an end is refused that may have happened already."""
+
+LEAST_S: Final = 0.5
+"""However little of the call's time is left: a refusal comes in time as a rule, and without a look it would stay a riddle."""
+
+
+async def find_out(token: PreparedTransaction, error: FencepostError, settings: Settings, left_s: float) -> PreparedStatus:
+    """How it ended. `error`: how its end was refused. Raises CommitOutcomeUnknown where that cannot be told."""
+    try:
+        status = await run(token, settings, max(LEAST_S, left_s))
+    except TransactionTimeout as late:
+        raise CommitOutcomeUnknown(f"{error}; and what became of the prepared transaction could not be asked: {late}") from error
+    if status.outcome not in (Outcome.COMMITTED, Outcome.ABORTED):
+        raise CommitOutcomeUnknown(f"{error}; what became of the prepared transaction is not known: {status.why}") from error
+    return status
+
+
+def settle(status: PreparedStatus, event: Event, error: FencepostError) -> None:
+    """Return where the transaction has the outcome that was wanted, and raise what is true otherwise."""
+    if (status.outcome is Outcome.COMMITTED) is (event is Event.COMMIT):
+        return
+    if event is Event.ABORT:
+        raise TransactionCommitted(f"the prepared transaction has been committed: {status.why}") from error
+    raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}") from error
