@@ -17,6 +17,7 @@ from fencepost.cli.fault import fault
 from fencepost.cli.produce import produce
 from fencepost.cli.proxy import Control, proxy
 from fencepost.cli.topics import topics
+from fencepost.cli.txn import txn
 
 app = typer.Typer(
     help="Write to Kafka exactly once, and try it: a producer, a broker for tests and a proxy that loses replies.",
@@ -86,6 +87,7 @@ app.command()(produce)
 app.command()(consume)
 app.command()(doctor)
 app.add_typer(topics, name="topics")
+app.add_typer(txn, name="txn")
 app.command()(demo)
 app.command()(proxy)
 app.add_typer(fault, name="fault")

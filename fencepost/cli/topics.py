@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.tables import show
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -43,7 +44,7 @@ def list_topics(
             for name, topic in sorted(known.topics.items())
             if internal or not name.startswith("__")
         ]
-        _show(found, json=json, columns=("topic", "partitions", "replicas", "leaderless"))
+        show(found, json=json, columns=("topic", "partitions", "replicas", "leaderless"))
 
 
 @topics.command()
@@ -139,10 +140,10 @@ def describe(
             for number, partition in sorted(topic.partitions.items())
         ]
         if json:
-            _show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
+            show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
         else:
-            _show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
-            _show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
+            show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
+            show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
 
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
@@ -187,29 +188,3 @@ def _replicas(topic: Any) -> int:
 
 def _leaderless(topic: Any) -> int:
     return sum(partition.leader < 0 for partition in topic.partitions.values())
-
-
-def _show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) -> None:
-    """A table, or one JSON object a line."""
-    if json:
-        import msgspec
-
-        for row in rows:
-            print(msgspec.json.encode(row).decode())
-        return
-    if not rows:
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    Console(highlight=False, markup=False).print(table)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return "-" if value is None else str(value)

@@ -6,12 +6,19 @@ One Kafka for the file: it begins with transaction version 1 and is upgraded to 
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them, and its types do not say so
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from broker_stub import BrokerStub
 from producer import Fenced
@@ -19,6 +26,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
+from tests.fencepost.shell import run
 from tests.waiting import until
 from txn.errors import MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
 from txn.outcome import Outcome
@@ -355,6 +363,51 @@ def test_a_zombie(site: Site) -> None:
     until(lambda: site.open_partitions() == [], "the last stable offset is the high watermark", timeout_s=WAIT_S)
     assert site.read() == [b"successor"] * 3
     assert site.read("read_uncommitted") == sorted([b"successor", b"zombie"] * 3)
+
+
+@pytest.mark.parametrize("place", ["kafka-tv1"], indirect=True)
+def test_a_transaction_that_hangs(site: Site, upgradable: Upgradable) -> None:
+    """One that its coordinator was never told of, as brokers took them before KIP-890: the command line finds what Kafka's own tool finds,
+    aborts it by its place, and readers go on."""
+    verify = ConfigResource(ConfigResource.Type.BROKER, "1")
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+
+    def verifying(value: str) -> None:
+        verify.incremental_configs = [
+            ConfigEntry("transaction.partition.verification.enable", value, incremental_operation=AlterConfigOpType.SET)
+        ]
+        admin.incremental_alter_configs([verify])[verify].result(WAIT_S)
+
+    def hang() -> bool:
+        """The change of the config takes a moment to reach the broker's logs; a transaction that is refused until then is given up."""
+        producer = site.producer(delivery_timeout_ms=5_000, request_timeout_ms=2_000)
+        tx = producer.begin(WAIT_S)
+        producer._manager._added.add((site.topic, 0))  # a client that writes to a partition that it did not add
+        failure = tx.send(site.topic, b"hanging", partition=0).exception(WAIT_S)
+        producer._inner.close(WAIT_S) if failure is None else producer.close(WAIT_S)
+        return failure is None
+
+    verifying("false")
+    try:
+        until(hang, "a record without its coordinator", timeout_s=WAIT_S)
+    finally:
+        verifying("true")
+    at = ("--bootstrap", site.bootstrap)
+    searched = ("--topic", site.topic, "--max-transaction-timeout", 0)
+    found = run("txn", "find-hanging", *searched, "--json", *at)
+    (row,) = map(json.loads, found.stdout.splitlines())
+    assert found.returncode == 1
+    theirs = upgradable.cluster.tool(
+        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", site.bootstrap, "find-hanging", *map(str, searched)
+    )
+    (shown,) = [line.split() for line in theirs.splitlines() if line.startswith(site.topic)]
+    assert shown[:6] == [str(row[key]) for key in ("topic", "partition", "producer_id", "epoch", "coordinator_epoch", "start_offset")]
+    assert site.open_partitions() == [0]
+    done = run("txn", "abort-hanging", "--topic", site.topic, "--partition", 0, "--start-offset", row["start_offset"], *at)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert site.open_partitions() == []
+    assert site.read() == []
+    assert run("txn", "find-hanging", *searched, *at).returncode == 0
 
 
 @pytest.mark.parametrize("place", ["kafka-tv2"], indirect=True)

@@ -142,7 +142,7 @@ def test_the_version_says_what_runs() -> None:
 def test_help_names_every_command() -> None:
     """Without a command, and with --help, every command is listed."""
     shown = fencepost_runs("--help").stdout
-    assert all(command in shown for command in ("broker", "consume", "demo", "doctor", "produce", "proxy", "topics"))
+    assert all(command in shown for command in ("broker", "consume", "demo", "doctor", "produce", "proxy", "topics", "txn"))
     assert "broker" in fencepost_runs().stderr + fencepost_runs().stdout
 
 

@@ -50,9 +50,9 @@ def test_the_commands_are_there() -> None:
 def test_the_shell_lines_have_options_that_exist() -> None:
     """Every `fencepost` line of the README names commands and options that the command line has."""
     lines = re.findall(r"^    fencepost (\w+) (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
-    assert {command for command, _ in lines} >= {"broker", "consume", "doctor", "produce", "proxy", "topics"}
+    assert {command for command, _ in lines} >= {"broker", "consume", "doctor", "produce", "proxy", "topics", "txn"}
     for command, arguments in lines:
-        group = arguments.split()[:1] if command in ("fault", "topics") else []
+        group = arguments.split()[:1] if command in ("fault", "topics", "txn") else []
         shown = subprocess.run(
             [sys.executable, "-m", "fencepost", command, *group, "--help"], capture_output=True, text=True, timeout=60, check=True
         )

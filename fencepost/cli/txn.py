@@ -1,0 +1,93 @@
+"""`fencepost txn`: transactions as their coordinators have them; to end prepared ones is in `txn_ends`, those that hang in `txn_hanging`.
+
+None of the commands asks for an identity, so none fences a producer.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.tables import show
+from fencepost.cli.txn_ends import abort, commit, status
+from fencepost.cli.txn_hanging import abort_hanging, find_hanging
+from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
+
+txn = typer.Typer(help="Look at transactions, end prepared ones by their tokens, find and abort those that hang.", no_args_is_help=True)
+
+
+@txn.command("list")
+def list_ids(
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only in this state: Ongoing, PrepareCommit, CompleteAbort ...; repeatable.")
+    ] = None,
+    longer_than: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Only those that have been open for longer.")] = None,
+    pattern: Annotated[str | None, typer.Option(metavar="REGEX", help="Only ids that match as a whole (brokers from 4.1 on).")] = None,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = ASK_S,
+) -> None:
+    """The transactional ids that coordinators know."""
+    with complaining("txn list"):
+        from fencepost.cli.txn_asking import list_transactions
+
+        asked = partial(
+            list_transactions,
+            states=state or (),
+            longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
+            pattern=pattern,
+        )
+        found = ask_within(asked, settings_from(bootstrap, config), timeout)
+        rows = [
+            {
+                "transactional_id": each.transactional_id,
+                "coordinator": each.coordinator,
+                "producer_id": each.producer_id,
+                "state": each.state,
+            }
+            for each in found
+        ]
+        show(rows, json=json, columns=tuple(rows[0]) if rows else ())
+
+
+@txn.command()
+def describe(
+    transactional_id: Annotated[str, typer.Argument(metavar="ID", help="The transactional id.")],
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = ASK_S,
+) -> None:
+    """What the coordinator of an id has of it. Exit code 1 where nobody knows it."""
+    with complaining("txn describe"):
+        from fencepost.cli.txn_asking import describe_transaction
+
+        described = ask_within(lambda envoy: describe_transaction(envoy, transactional_id), settings_from(bootstrap, config), timeout)
+        if described is None:
+            raise Complaint(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
+        said, coordinator = described
+        begun_ms = said.transaction_start_time_ms
+        row = {
+            "transactional_id": said.transactional_id,
+            "coordinator": coordinator,
+            "producer_id": said.producer_id,
+            "epoch": said.producer_epoch,
+            "state": said.transaction_state,
+            "timeout_ms": said.transaction_timeout_ms,
+            "started": moment(begun_ms) if begun_ms >= 0 else None,
+            "open_s": round(time.time() - begun_ms / 1000.0, 1) if begun_ms >= 0 else None,
+            "partitions": [f"{topic.topic}-{index}" for topic in said.topics for index in topic.partitions],
+        }
+        show([row], json=json, columns=tuple(row))
+
+
+txn.command()(commit)
+txn.command()(abort)
+txn.command()(status)
+txn.command("find-hanging")(find_hanging)
+txn.command("abort-hanging")(abort_hanging)

@@ -1,0 +1,196 @@
+"""What `fencepost txn` asks of coordinators and partition leaders, over the producer's own links, and what it makes of the answers.
+
+Everything is looked at as it is in this moment: a transaction may end between two questions, and what hangs is only said of what no
+coordinator had when it was asked. It shows nothing and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from producer.wire.codes import Api, ErrorCode, error_name
+from producer.wire.messages.describe import DescribeProducersRequest, DescribeProducersResponse, ProducerState, TopicRequest
+from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from producer.wire.messages.end_txn import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from producer.wire.messages.metadata import MetadataResponse
+from txn.envoy import DENIED, Envoy, refuse
+from txn.errors import NotPermitted
+from txn.preparation import state_request
+
+AT_ONCE: Final = 500
+"""Partitions, or producer ids, in one request."""
+
+TopicPartition = tuple[str, int]
+
+
+class Listed(Struct, frozen=True):
+    """A transactional id, as ListTransactions shows it."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class OpenTransaction(Struct, frozen=True):
+    """A transaction that is open in a partition, as its leader has it. A `coordinator_epoch` of -1: no marker of this producer yet."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+
+class UnknownStates(NotPermitted):
+    """Names that are no states of a transaction."""
+
+
+async def list_transactions(
+    envoy: Envoy, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = -1, pattern: str | None = None
+) -> list[Listed]:
+    """What every broker coordinates, as far as the client may see it."""
+    await envoy.metadata()
+    request = ListTransactionsRequest(
+        state_filters=list(states),
+        producer_id_filters=list(producer_ids),
+        duration_filter=longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+    least = 2 if pattern is not None else 1 if longer_than_ms >= 0 else 0
+    found: list[Listed] = []
+    for node_id in sorted(envoy.brokers):
+        answer: ListTransactionsResponse = await envoy.ask(node_id, request, range(least, 3))
+        refuse(Api.LIST_TRANSACTIONS, answer.error_code, f"broker {node_id}")
+        if answer.unknown_state_filters:
+            raise UnknownStates(f"no state of a transaction: {', '.join(answer.unknown_state_filters)}")
+        found += [Listed(each.transactional_id, node_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
+    return sorted(found, key=lambda each: each.transactional_id)
+
+
+async def describe_transaction(envoy: Envoy, transactional_id: str) -> tuple[TransactionState, int] | None:
+    """What its coordinator has of it, and which broker that is; None where nobody knows the id."""
+    answer: DescribeTransactionsResponse = await envoy.ask_coordinator(transactional_id, state_request(transactional_id))
+    (said,) = answer.transaction_states
+    if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if said.error_code:
+        envoy.forget(transactional_id)
+    refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, f"transactional id {transactional_id!r}")
+    return said, await envoy.coordinator(transactional_id)
+
+
+async def open_transactions(
+    envoy: Envoy, *, topic: str | None, partition: int | None, broker: int | None
+) -> tuple[list[OpenTransaction], dict[str, str]]:
+    """Every transaction that is open in these partitions, and the topics that could not be looked at with the reason."""
+    metadata = await envoy.metadata([topic] if topic is not None else None)
+    by_leader, left_out = _partitions(metadata, partition=partition, broker=broker)
+    found: list[OpenTransaction] = []
+    for leader, places in sorted(by_leader.items()):
+        for begin in range(0, len(places), AT_ONCE):
+            found += await _describe_producers(envoy, leader, places[begin : begin + AT_ONCE], left_out)
+    return found, left_out
+
+
+async def owned(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, str]:
+    """Those of them that a coordinator has, or has not finished yet, by the transactional id that has them. The others hang."""
+    wanted = list(several)
+    ids: dict[int, str] = {}
+    pids = sorted({each.producer_id for each in wanted})
+    for begin in range(0, len(pids), AT_ONCE):
+        listed = await list_transactions(envoy, producer_ids=pids[begin : begin + AT_ONCE])
+        ids.update({each.producer_id: each.transactional_id for each in listed})
+    states: dict[str, set[TopicPartition]] = {}
+    for name in sorted(set(ids.values())):
+        described = await describe_transaction(envoy, name)
+        states[name] = (
+            {(topic.topic, index) for topic in described[0].topics for index in topic.partitions} if described is not None else set()
+        )
+    return {
+        each: ids[each.producer_id]
+        for each in wanted
+        if each.producer_id in ids and (each.topic, each.partition) in states[ids[each.producer_id]]
+    }
+
+
+async def write_abort_marker(envoy: Envoy, each: OpenTransaction) -> None:
+    """End the transaction in this one partition, without asking its coordinator."""
+    metadata = await envoy.metadata([each.topic])
+    by_leader, left_out = _partitions(metadata, partition=each.partition, broker=None)
+    if not by_leader:
+        raise NotPermitted(next(iter(left_out.values()), f"there is no partition {each.topic}-{each.partition}"))
+    (leader,) = by_leader
+    marker = WritableTxnMarker(
+        producer_id=each.producer_id,
+        producer_epoch=each.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=each.topic, partition_indexes=[each.partition])],
+        coordinator_epoch=max(0, each.coordinator_epoch),
+    )
+    answer: WriteTxnMarkersResponse = await envoy.ask(leader, WriteTxnMarkersRequest(markers=[marker]))
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    refuse(Api.WRITE_TXN_MARKERS, code, f"{each.topic}-{each.partition}")
+
+
+def _partitions(
+    metadata: MetadataResponse, *, partition: int | None, broker: int | None
+) -> tuple[dict[int, list[TopicPartition]], dict[str, str]]:
+    """Partitions by their leader; and topics that cannot be looked at, with the reason."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    left_out: dict[str, str] = {}
+    for topic in metadata.topics:
+        name = topic.name or ""
+        if topic.error_code:
+            left_out[name] = f"topic {name!r}: {error_name(topic.error_code)}"
+            continue
+        for each in topic.partitions:
+            if partition is not None and each.partition_index != partition:
+                continue
+            if each.leader_id < 0:
+                left_out[name] = f"{name}-{each.partition_index} has no leader"
+            elif broker is None or each.leader_id == broker:
+                by_leader.setdefault(each.leader_id, []).append((name, each.partition_index))
+    return by_leader, left_out
+
+
+async def _describe_producers(envoy: Envoy, leader: int, places: list[TopicPartition], left_out: dict[str, str]) -> list[OpenTransaction]:
+    topics: dict[str, list[int]] = {}
+    for name, index in places:
+        topics.setdefault(name, []).append(index)
+    request = DescribeProducersRequest(topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()])
+    answer: DescribeProducersResponse = await envoy.ask(leader, request)
+    found: list[OpenTransaction] = []
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code in DENIED or each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                left_out[topic.name] = f"{topic.name}-{each.partition_index}: {error_name(each.error_code)}"
+                continue
+            refuse(Api.DESCRIBE_PRODUCERS, each.error_code, f"{topic.name}-{each.partition_index}")
+            found += [
+                _open(topic.name, each.partition_index, state) for state in each.active_producers if state.current_txn_start_offset >= 0
+            ]
+    return found
+
+
+def _open(topic: str, partition: int, state: ProducerState) -> OpenTransaction:
+    return OpenTransaction(
+        topic=topic,
+        partition=partition,
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        coordinator_epoch=state.coordinator_epoch,
+        start_offset=state.current_txn_start_offset,
+        last_timestamp_ms=state.last_timestamp,
+    )

@@ -1,0 +1,119 @@
+"""`fencepost txn find-hanging` and `abort-hanging`: transactions that are open in a partition and that no coordinator will end.
+
+As Kafka's own tool finds them: nothing has come for longer than any transaction may be open, and the coordinator does not have the
+partition among those that it is still to mark. Unlike that tool, it refuses to abort what a coordinator still has.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from fencepost.cli.complaints import USAGE, Complaint, complaining
+from fencepost.cli.tables import show
+from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
+
+if TYPE_CHECKING:
+    from txn.envoy import Envoy
+
+MINUTE_MS: Final = 60_000
+LONG_S: Final = 60.0
+
+
+def find_hanging(
+    topic: Annotated[str | None, typer.Option(help="Only in this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only in this partition of it.")] = None,
+    broker_id: Annotated[int | None, typer.Option(min=0, help="Only in partitions that this broker leads.")] = None,
+    max_transaction_timeout: Annotated[
+        int, typer.Option(min=0, metavar="MINUTES", help="Only where nothing has come for longer: no transaction may be open for so long.")
+    ] = 15,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = LONG_S,
+) -> None:
+    """Transactions that are open in a partition and that no coordinator will end. Exit code 1 if there are any."""
+    with complaining("txn find-hanging"):
+        from fencepost.cli.txn_asking import OpenTransaction, open_transactions, owned
+
+        if partition is not None and topic is None:
+            raise Complaint("--partition needs --topic")
+
+        async def look(envoy: Envoy) -> tuple[list[OpenTransaction], dict[str, str]]:
+            found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=broker_id)
+            newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
+            old = [each for each in found if each.last_timestamp_ms <= newest_ms]
+            theirs = await owned(envoy, old)
+            return [each for each in old if each not in theirs], left_out
+
+        hanging, left_out = ask_within(look, settings_from(bootstrap, config), timeout)
+        for reason in left_out.values():
+            print(f"fencepost txn find-hanging: not looked at: {reason}", file=sys.stderr)
+        if topic is not None and topic in left_out and not hanging:
+            raise typer.Exit(USAGE)
+        rows = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start_offset": each.start_offset,
+                "producer_id": each.producer_id,
+                "epoch": each.producer_epoch,
+                "coordinator_epoch": each.coordinator_epoch,
+                "last_record": moment(each.last_timestamp_ms) if each.last_timestamp_ms >= 0 else None,
+            }
+            for each in hanging
+        ]
+        show(rows, json=json, columns=tuple(rows[0]) if rows else ())
+        raise typer.Exit(OTHER_WAY if hanging else 0)
+
+
+def abort_hanging(
+    topic: Annotated[str, typer.Option(help="The topic.")],
+    partition: Annotated[int, typer.Option(min=0, help="The partition.")],
+    start_offset: Annotated[int | None, typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it.")] = None,
+    producer_id: Annotated[int | None, typer.Option(min=0, help="Instead of --start-offset: whose it is,")] = None,
+    producer_epoch: Annotated[int | None, typer.Option(min=0, max=32_767, help="of which epoch,")] = None,
+    coordinator_epoch: Annotated[int | None, typer.Option(min=0, help="and the epoch of its newest coordinator.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also where a coordinator still has it, and would end it by itself.")] = False,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    timeout: Timeout = ASK_S,
+) -> None:
+    """Write an abort marker into one partition, without its coordinator (ALTER on the cluster). Exit code 2 where it was not written."""
+    with complaining("txn abort-hanging"):
+        from msgspec.structs import replace
+
+        from fencepost.cli.txn_asking import OpenTransaction, open_transactions, owned, write_abort_marker
+
+        by_identity = (producer_id, producer_epoch, coordinator_epoch)
+        if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
+            raise Complaint("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
+        place = f"{topic}-{partition}"
+
+        async def end(envoy: Envoy) -> OpenTransaction:
+            found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=None)
+            if topic in left_out:
+                raise Complaint(left_out[topic])
+            chosen = [each for each in found if start_offset in (None, each.start_offset) and producer_id in (None, each.producer_id)]
+            if not chosen:
+                raise Complaint(
+                    f"no transaction {f'begins at {start_offset}' if producer_id is None else f'of {producer_id}'} is open in {place}"
+                )
+            hanging = chosen[0]
+            if producer_epoch is not None and coordinator_epoch is not None:
+                hanging = replace(hanging, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch)
+            owner = {} if force else await owned(envoy, [hanging])
+            if hanging in owner:
+                raise Complaint(
+                    f"the transaction at {place}:{hanging.start_offset} does not hang: transactional id {owner[hanging]!r} has it, and its "
+                    "coordinator will end it; an abort marker now could contradict that (--force writes it all the same)"
+                )
+            await write_abort_marker(envoy, hanging)
+            return hanging
+
+        done = ask_within(end, settings_from(bootstrap, config), timeout)
+        who = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
+        print(f"{place}: the transaction of {who}, from offset {done.start_offset} on, is aborted")

@@ -1,0 +1,57 @@
+"""What the commands of `fencepost txn` share: their options, how they reach a cluster, and their exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from fencepost.cli.complaints import Complaint, bootstrap_from, pairs
+
+if TYPE_CHECKING:
+    from producer.core.settings import Settings
+    from txn.envoy import Envoy
+
+ASK_S: Final = 15.0
+OTHER_WAY: Final = 1
+NOBODY_KNOWS: Final = 3
+
+Bootstrap = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+]
+Config = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to ask.")]
+
+T = TypeVar("T")
+
+
+def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
+    from fencepost.cli.reaching import settings_for
+
+    return settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-txn", **pairs("--config", config)})
+
+
+def ask_within(ask: Callable[[Envoy], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
+    """Its answer, asked for again where that may help, within so many seconds."""
+    import asyncio
+
+    from producer.core.errors import FencepostError
+    from txn.envoy import Deadline, Envoy, Unanswered
+
+    async def run() -> T:
+        async with Envoy(settings) as envoy:
+            return await envoy.again(lambda: ask(envoy), Deadline(timeout_s))
+
+    try:
+        return asyncio.run(run())
+    except Unanswered as error:
+        raise Complaint(f"no answer within {timeout_s:g} s: {error}") from None
+    except FencepostError as error:
+        raise Complaint(str(error)) from None
+
+
+def moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000.0, UTC).isoformat(timespec="milliseconds")
