@@ -205,7 +205,7 @@ class TransactionCoordinators:
         key = (partition.topic.id, partition.index)
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = TxnShard(self._cluster, partition, transaction_version=self.version)
+            shard = self._shards[key] = TxnShard(self._cluster, partition, transaction_version=self.version, found_open=self._watch)
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
         return shard

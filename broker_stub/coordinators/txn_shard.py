@@ -32,10 +32,12 @@ MEANING: Final = {
 
 
 class TxnShard:
-    """One partition's ids. It waits at the partition to hear of its next leader."""
+    """One partition's ids. It waits at the partition to hear of its next leader. `found_open` is called when it reads of a transaction
+    that is open."""
 
-    def __init__(self, cluster: Cluster, partition: Partition, *, transaction_version: int) -> None:
+    def __init__(self, cluster: Cluster, partition: Partition, *, transaction_version: int, found_open: Callable[[], None]) -> None:
         self.ids: dict[str, TransactionMetadata] = {}
+        self._found_open = found_open
         self._cluster = cluster
         self._partition = partition
         self._flexible = transaction_version > 0
@@ -65,6 +67,8 @@ class TxnShard:
         for name, known in self.ids.items():
             if known.txn.state in PREPARED:
                 self.finish(name, known)
+            elif known.txn.state is State.ONGOING:
+                self._found_open()
 
     def grew(self, size_bytes: int) -> None:
         """It knows what it wrote."""

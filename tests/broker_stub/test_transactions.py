@@ -327,6 +327,24 @@ def test_offsets_that_wait_while_their_group_moves_are_sent_to_its_coordinator()
     assert world.commit_offset(7).answer == OK
 
 
+def test_what_only_the_log_knows_to_be_open_is_aborted_in_time() -> None:
+    """A transaction whose beginning was not replicated in time is not there for its coordinator; the next one reads of it, and aborts it
+    when it has been open for too long, though nobody asks for it again."""
+    world = Transactions(brokers=3, config={"replica.lag.time.max.ms": 3_600_000})
+    world.given(timeout_ms=5_000)
+    follower = world.sever_state()
+    add = world.add()
+    world.pass_time(5_000)
+    assert (add.answer, world.state) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, State.EMPTY)
+    world.pass_time(CLEANUP_MS)
+    in_sync = next(node for node in world.state_partition.replicas if node not in (world.state_partition.leader, follower))
+    world.cluster.move_leader(world.state_partition, to=in_sync)
+    world.cluster.tick()
+    assert world.is_in(State.ONGOING)
+    world.pass_time(5_000 + CLEANUP_MS)
+    assert (world.state, world.txn.epoch) == (State.PREPARE_ABORT, 1)  # its marker waits for a follower
+
+
 def test_rows_can_be_counted() -> None:
     """Whoever counts hears of every decision, with its row."""
     world = Transactions()
