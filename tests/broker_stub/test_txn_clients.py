@@ -1,163 +1,260 @@
-"""Transactions of stock clients on the stub: commit, abort, fencing, offsets and timeouts, with the bumps of KIP-890 and without."""
+"""Transactions of stock clients on the stub: commit, abort, fencing, offsets and timeouts, with the bumps of KIP-890 and without, each
+read back by a client of another maker.
+
+`FENCEPOST_TXN_CLIENTS_ON=kafka` asks the same of Apache Kafka instead.
+"""
 
 from __future__ import annotations
 
-import time
+import os
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka import Consumer, TopicPartition
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, VirtualClock
 from producer import wire
 from producer.wire import Api
-from tests.broker_stub.stub_talk import DEADLINE_S, Talker
+from tests.broker_stub.stub_talk import Talker
+from tests.broker_stub.txn_maker import DEADLINE_S, Maker, Refused, Sender, closing_all
+from tests.broker_stub.txn_maker_java import Java, require_compiler
+from tests.broker_stub.txn_makers_python import Aiokafka, Confluent, KafkaPython
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin
+from tests.once import once_is_enough
+from tests.waiting import until
 
-TOPIC = "t"
+pytestmark = once_is_enough("four makers' clients say the same to the stub")
 
-
-@pytest.fixture(params=["4.3", "3.9"])
-def stub(request: pytest.FixtureRequest) -> Iterator[BrokerStub]:
-    with BrokerStub(brokers=3, emulate=request.param, config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}) as stub:
-        stub.create_topic(TOPIC, partitions=3, replication_factor=3)
-        yield stub
-
-
-def transactional(stub: BrokerStub, name: str, **config: Any) -> ConfluentProducer:
-    """A producer that has its identity."""
-    producer = ConfluentProducer({"bootstrap.servers": stub.bootstrap, "transactional.id": name, **config})
-    producer.init_transactions(DEADLINE_S)
-    return producer
-
-
-def send(producer: ConfluentProducer, *values: str) -> None:
-    for number, value in enumerate(values):
-        producer.produce(TOPIC, value.encode(), partition=number % 3)
-    assert producer.flush(DEADLINE_S) == 0
+PARTITIONS = 3
+MAKERS: dict[str, Callable[[], Maker]] = {each.name: each for each in (Confluent, Aiokafka, KafkaPython, Java)}
+READER_OF = {"confluent": "aiokafka", "aiokafka": "kafka-python", "kafka-python": "confluent", "java": "confluent"}
+ON_KAFKA = os.environ.get("FENCEPOST_TXN_CLIENTS_ON") == "kafka"
+LOOKS_EVERY_MS = 100
+TIMEOUT_MS = 2000  # of a transaction that takes too long
+CONFIG = {"group.initial.rebalance.delay.ms": 0, "transaction.abort.timed.out.transaction.cleanup.interval.ms": LOOKS_EVERY_MS}
 
 
-class Reader:
-    """A consumer of committed records in a group of its own."""
+class Site(NamedTuple):
+    """A cluster, and names there that nobody else uses."""
 
-    def __init__(self, stub: BrokerStub, group: str = "") -> None:
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": stub.bootstrap,
-                "group.id": group or uuid.uuid4().hex,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-            }
-        )
-        self.consumer.subscribe([TOPIC])
+    bootstrap: str
+    stub: BrokerStub | None
+    topic: str
+    out: str
+    id: str
+    group: str
 
-    def read(self, count: int) -> list[str]:
-        """So many records, sorted."""
-        read: list[str] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(read) < count and time.monotonic() < deadline:
-            for message in self.consumer.consume(count - len(read), timeout=1.0):
-                value = message.value()
-                assert message.error() is None
-                assert value is not None
-                read.append(value.decode())
-        return sorted(read)
+    def end(self) -> int:
+        """The offset after the newest record or marker of the first partition."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group, "log_level": 0})
+        try:
+            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), DEADLINE_S)
+        finally:
+            consumer.close()
+        assert marks is not None
+        return int(marks[1])
+
+    def offset(self, partition: int = 0) -> int:
+        """What the group has committed of the topic; -1001 for nothing."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group, "log_level": 0})
+        try:
+            (found,) = consumer.committed([TopicPartition(self.topic, partition)], DEADLINE_S)
+        finally:
+            consumer.close()
+        return int(found.offset)
+
+
+@pytest.fixture(scope="module", params=["4.3", "3.9"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[BrokerStub | KafkaCluster]:
+    """4.3 has transaction version 2, 3.9 none."""
+    if ON_KAFKA:
+        with KafkaCluster(features={} if request.param == "4.3" else {"transaction.version": 0}, config=CONFIG) as kafka:
+            yield kafka
+    else:
+        with BrokerStub(brokers=3, emulate=request.param, config=CONFIG) as stub:
+            yield stub
 
 
 @pytest.fixture
-def reader(stub: BrokerStub) -> Iterator[Reader]:
-    reader = Reader(stub)
-    yield reader
-    reader.consumer.close()
+def site(cluster: BrokerStub | KafkaCluster) -> Site:
+    return new_site(cluster)
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(stub: BrokerStub, reader: Reader) -> None:
-    """Whole transactions, over several partitions, one after the other."""
-    producer = transactional(stub, "x")
-    for number in range(6):
-        producer.begin_transaction()
-        send(producer, *(f"{number}-{index}" for index in range(4)))
-        if number % 2:
-            producer.abort_transaction(DEADLINE_S)
+def new_site(cluster: BrokerStub | KafkaCluster) -> Site:
+    word = uuid.uuid4().hex[:8]
+    topics = (f"t-{word}", f"out-{word}")
+    for topic in topics:
+        if isinstance(cluster, BrokerStub):
+            cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
         else:
-            producer.commit_transaction(DEADLINE_S)
-    expected = sorted(f"{number}-{index}" for number in (0, 2, 4) for index in range(4))
-    assert reader.read(len(expected)) == expected
-    assert {len(stub.journal.requests(api)) > 0 for api in (Api.ADD_PARTITIONS_TO_TXN, Api.END_TXN)} == {True}
+            Admin(cluster.bootstrap).create(topic, partitions=PARTITIONS)
+    return Site(cluster.bootstrap, cluster if isinstance(cluster, BrokerStub) else None, *topics, f"x-{word}", f"g-{word}")
 
 
-def test_a_second_instance_fences_the_first(stub: BrokerStub, reader: Reader) -> None:
+@pytest.fixture
+def patient(cluster: BrokerStub | KafkaCluster) -> Iterator[Site]:
+    """The same release, where time passes by hand."""
+    if isinstance(cluster, BrokerStub):
+        with BrokerStub(brokers=3, emulate=cluster.cluster.release.name, config=CONFIG, clock=VirtualClock()) as stub:
+            yield new_site(stub)
+    else:
+        yield new_site(cluster)
+
+
+@pytest.fixture(scope="module")
+def makers() -> Iterator[Callable[[str], Maker]]:
+    """Each maker is there once: the Java clients live in one JVM."""
+    made: dict[str, Maker] = {}
+
+    def named(name: str) -> Maker:
+        if name not in made:
+            if name == "java":
+                require_compiler()
+            made[name] = MAKERS[name]()
+        return made[name]
+
+    yield named
+    for maker in made.values():
+        maker.close()
+
+
+@pytest.fixture(params=list(MAKERS))
+def maker(request: pytest.FixtureRequest, makers: Callable[[str], Maker]) -> Maker:
+    return makers(request.param)
+
+
+@pytest.fixture
+def read(site: Site, maker: Maker, makers: Callable[[str], Maker]) -> Callable[[str, int], list[str]]:
+    """What a consumer of another maker finds of committed records."""
+    reader = makers(READER_OF[maker.name])
+    return lambda topic, count: reader.read(site.bootstrap, topic, PARTITIONS, count)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Sender]]:
+    with closing_all() as senders:
+        yield senders
+
+
+@pytest.fixture
+def sender(site: Site, maker: Maker, opened: list[Sender]) -> Sender:
+    opened.append(maker.open(site.bootstrap, site.id))
+    return opened[-1]
+
+
+def send(sender: Sender, topic: str, value: str) -> None:
+    """A record to each partition."""
+    for partition in range(PARTITIONS):
+        sender.send(topic, partition, f"{value}-{partition}")
+
+
+def sent(*values: str) -> list[str]:
+    return sorted(f"{value}-{partition}" for value in values for partition in range(PARTITIONS))
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+    site: Site, maker: Maker, sender: Sender, read: Callable[[str, int], list[str]]
+) -> None:
+    """Whole transactions, over several partitions, one after the other. Java 4.3 speaks version 2 where the cluster has it: no partition is
+    added by hand."""
+    for number in range(5):
+        sender.begin()
+        send(sender, site.topic, str(number))
+        if number % 2:
+            sender.abort()
+        else:
+            sender.commit()
+    expected = sent("0", "2", "4")
+    assert read(site.topic, len(expected)) == expected
+    if site.stub is not None:
+        newest = max(each.version for each in site.stub.journal.requests(Api.END_TXN))
+        assert (newest >= 5) == (maker.name == "java" and site.stub.cluster.release.name == "4.3")
+
+
+def test_java_reads_what_the_others_wrote(site: Site, makers: Callable[[str], Maker], opened: list[Sender]) -> None:
+    """Kafka's own consumer sees the committed transactions of three other clients, and not the aborted ones between them."""
+    java = makers("java")
+    others = [name for name in MAKERS if name != "java"]
+    for name in others:
+        opened.append(makers(name).open(site.bootstrap, f"{site.id}-{name}"))
+        for commits in (False, True):
+            opened[-1].begin()
+            send(opened[-1], site.topic, f"{name} {commits}")
+            opened[-1].commit() if commits else opened[-1].abort()
+    expected = sent(*(f"{name} True" for name in others))
+    assert java.read(site.bootstrap, site.topic, PARTITIONS, len(expected)) == expected
+
+
+def test_a_second_instance_fences_the_first(
+    site: Site, maker: Maker, sender: Sender, opened: list[Sender], read: Callable[[str, int], list[str]]
+) -> None:
     """What the first has open is aborted, and it can commit nothing any more; the second one goes on."""
-    first = transactional(stub, "x")
-    first.begin_transaction()
-    send(first, "of the first")
-    second = transactional(stub, "x")
-    with pytest.raises(KafkaException) as caught:
-        first.commit_transaction(DEADLINE_S)
-    error = caught.value.args[0]
-    assert (error.code(), error.fatal()) == (KafkaError._FENCED, True)
-    second.begin_transaction()
-    send(second, "of the second")
-    second.commit_transaction(DEADLINE_S)
-    assert reader.read(1) == ["of the second"]
+    sender.begin()
+    send(sender, site.topic, "of the first")
+    opened.append(maker.open(site.bootstrap, site.id))
+    with pytest.raises(Refused) as caught:
+        sender.commit()
+    assert str(caught.value) in maker.fenced
+    second = opened[-1]
+    second.begin()
+    send(second, site.topic, "of the second")
+    second.commit()
+    assert read(site.topic, PARTITIONS) == sent("of the second")
 
 
-def test_offsets_are_committed_with_the_records(stub: BrokerStub) -> None:
-    """Read, process and write: the group's offsets are those of the committed transactions."""
-    source = transactional(stub, "source")
-    source.begin_transaction()
-    send(source, "a", "b", "c")
-    source.commit_transaction(DEADLINE_S)
-    stub.create_topic("out", partitions=1)
-    reader, producer = Reader(stub, group="g"), transactional(stub, "x")
+def test_offsets_are_committed_with_the_records(site: Site, maker: Maker, sender: Sender, read: Callable[[str, int], list[str]]) -> None:
+    """Read, process and write: the group's offsets are those of the committed transactions, and one that is aborted leaves none."""
+    sender.begin()
+    send(sender, site.topic, "source")
+    sender.commit()
+    member = maker.join(site.bootstrap, site.group, site.topic, PARTITIONS)
     try:
-        assert reader.read(3) == ["a", "b", "c"]
-        asked = [TopicPartition(TOPIC, index) for index in range(3)]
-        for commits, expected in ((False, {-1001}), (True, {2})):
-            producer.begin_transaction()
-            producer.produce("out", b"x")
-            positions = [TopicPartition(TOPIC, index, 2) for index in range(3)]
-            producer.send_offsets_to_transaction(positions, reader.consumer.consumer_group_metadata(), DEADLINE_S)
-            if commits:
-                producer.commit_transaction(DEADLINE_S)
-            else:
-                producer.abort_transaction(DEADLINE_S)
-            found = reader.consumer.committed(asked, DEADLINE_S)
-            assert {each.offset for each in found} == expected
+        for commits, expected in ((False, -1001), (True, 1)):
+            sender.begin()
+            send(sender, site.out, f"result {commits}")
+            sender.send_offset(member, site.topic, 0, 1)
+            sender.commit() if commits else sender.abort()
+            assert site.offset() == expected
     finally:
-        reader.consumer.close()
+        maker.leave(member)
+    assert read(site.out, PARTITIONS) == sent("result True")
 
 
-def test_a_transaction_survives_the_coordinators_restart(stub: BrokerStub, reader: Reader) -> None:
+def test_a_transaction_that_takes_too_long_is_aborted(
+    patient: Site, maker: Maker, makers: Callable[[str], Maker], opened: list[Sender]
+) -> None:
+    """Its producer hears that it cannot be committed, nobody reads it, and the next instance goes on. On the stub no time passes but by its
+    clock."""
+    late = maker.open(patient.bootstrap, patient.id, timeout_ms=TIMEOUT_MS)
+    opened.append(late)
+    late.begin()
+    send(late, patient.topic, "late")
+    if patient.stub is not None:
+        patient.stub.advance(TIMEOUT_MS + 2 * LOOKS_EVERY_MS)
+    until(lambda: patient.end() == 2, "the coordinator's marker is there", timeout_s=DEADLINE_S)
+    with pytest.raises(Refused):
+        late.commit()
+    opened.append(maker.open(patient.bootstrap, patient.id))
+    opened[-1].begin()
+    send(opened[-1], patient.topic, "in time")
+    opened[-1].commit()
+    assert makers(READER_OF[maker.name]).read(patient.bootstrap, patient.topic, PARTITIONS, PARTITIONS) == sent("in time")
+
+
+def test_a_transaction_survives_the_coordinators_restart(site: Site, sender: Sender, read: Callable[[str, int], list[str]]) -> None:
     """The broker that coordinates goes down and comes back while a transaction is open; it commits."""
-    producer = transactional(stub, "x")
-    producer.begin_transaction()
-    send(producer, "before")
+    stub = site.stub
+    if stub is None:
+        pytest.skip("the stub's brokers are three")
+    sender.begin()
+    send(sender, site.topic, "before")
     with Talker(stub) as talker:
-        found = talker.ask(wire.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+        found = talker.ask(wire.FindCoordinatorRequest(key_type=1, coordinator_keys=[site.id]), 4)
     assert isinstance(found, wire.FindCoordinatorResponse)
-    coordinator = found.coordinators[0].node_id
-    stub.restart_broker(coordinator)
-    send(producer, "after")
-    producer.commit_transaction(DEADLINE_S * 3)
-    assert reader.read(2) == ["after", "before"]
-
-
-def test_a_transaction_that_takes_too_long_is_aborted(stub: BrokerStub, reader: Reader) -> None:
-    """Its producer hears that it cannot be committed, and nobody reads it."""
-    slow, quick = transactional(stub, "slow", **{"transaction.timeout.ms": 1000, "message.timeout.ms": 1000}), transactional(stub, "quick")
-    slow.begin_transaction()
-    send(slow, "late")
-    quick.begin_transaction()
-    send(quick, "in time")
-    quick.commit_transaction(DEADLINE_S)
-    assert reader.read(1) == ["in time"]  # which lies behind the other one's
-    with pytest.raises(KafkaException):
-        slow.commit_transaction(DEADLINE_S)
-    quick.begin_transaction()
-    send(quick, "again")
-    quick.commit_transaction(DEADLINE_S)
-    assert reader.read(1) == ["again"]
+    stub.restart_broker(found.coordinators[0].node_id)
+    send(sender, site.topic, "after")
+    sender.commit()
+    assert read(site.topic, 2 * PARTITIONS) == sent("before", "after")

@@ -1,0 +1,77 @@
+"""What transactional clients of any maker can do, as the tests call it.
+
+A send is over when it is acknowledged. What a client refuses it raises as `Refused`, with the name that its maker gives it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+DEADLINE_S = 20.0
+TIMEOUT_MS = 60_000  # of a transaction
+
+
+class Refused(Exception):
+    """A client refused, and how it calls that."""
+
+
+class Sender(Protocol):
+    """A transactional producer that has its identity."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, partition: int, value: str) -> None: ...
+
+    def send_offset(self, member: Any, topic: str, partition: int, offset: int) -> None:
+        """In the transaction, in the name of this member of a group."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Maker(Protocol):
+    """Where clients come from. `fenced`: how it calls a producer that another one has replaced."""
+
+    name: str
+    fenced: frozenset[str]
+
+    def open(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS) -> Sender: ...
+
+    def join(self, bootstrap: str, group: str, topic: str, count: int) -> Any:
+        """A member of the group that has read so many records; `leave` ends it."""
+        ...
+
+    def leave(self, member: Any) -> None: ...
+
+    def read(self, bootstrap: str, topic: str, partitions: int, count: int) -> list[str]:
+        """The first so many committed records of all partitions, sorted."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def gather(count: int, poll: Callable[[], list[bytes]]) -> list[str]:
+    """So many values, sorted, or as many as come in time."""
+    values: list[str] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(values) < count and time.monotonic() < deadline:
+        values += [value.decode() for value in poll()]
+    return sorted(values)
+
+
+@contextmanager
+def closing_all() -> Iterator[list[Sender]]:
+    """Senders that are put there are closed, the newest first."""
+    opened: list[Sender] = []
+    try:
+        yield opened
+    finally:
+        for sender in reversed(opened):
+            sender.close()
