@@ -67,6 +67,8 @@ class Differences(NamedTuple):
     cluster_min_isr: bool = True
     needs_are_named: bool = True
     two_phase_commit: bool = True
+    offsets_have_topic_ids: bool = True
+    young_groups_are_written: bool = True
 
 
 DIFFERENCES: Final = {
@@ -80,6 +82,8 @@ DIFFERENCES: Final = {
     "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
     "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",
     "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
+    "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
+    "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
 }
 """What each of them says."""
 
@@ -126,6 +130,8 @@ KAFKA_3_9: Final = Release(
         cluster_min_isr=False,
         needs_are_named=False,
         two_phase_commit=False,
+        offsets_have_topic_ids=False,
+        young_groups_are_written=False,
     ),
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}

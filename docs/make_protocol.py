@@ -51,10 +51,13 @@ A classic group goes through these states. Time comes from the stub's clock: wit
 """
 
 COORDINATORS = """\
-A group belongs to partition `abs(hash(group id)) % 50` of `__consumer_offsets`, and that partition's leader coordinates it. Its state is
-kept in memory beside the partition; only offsets of transactions are written into it, as yet. When the leader changes, whoever waits there
-is told NOT_COORDINATOR, and the next leader begins with what Kafka would have written: the last assignment of each group and its offsets.
-Sessions begin anew. A rebalance that was on its way is forgotten, and the members join again.
+A group belongs to partition `abs(hash(group id)) % 50` of `__consumer_offsets`, and that partition's leader coordinates it. Committed
+offsets, and each assignment of a group, are written there in Kafka's records, and answered when every in-sync replica has them. When the
+leader changes, whoever waits there is told NOT_COORDINATOR, and the next leader reads them: the last assignment of each group and its
+offsets, those of open transactions among them. Sessions begin anew. A rebalance that was on its way is forgotten, and the members join
+again. Offsets expire after `offsets.retention.minutes`, groups without members and offsets when they are found, which is looked for when
+somebody asks and `offsets.retention.check.interval.ms` have passed since the last time. Nothing is compacted: tombstones stay, and what
+they are about.
 
 A transactional id belongs to partition `abs(hash(id)) % 50` of `__transaction_state`, and that partition's leader coordinates it. Its state
 is in that partition, in Kafka's records: a coordinator that restarts, or the next one, reads them, and ends what was about to end. It does

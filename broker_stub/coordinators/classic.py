@@ -7,9 +7,11 @@ It does no I/O and reads no clock but the one it is given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from broker_stub.coordinators.answers import NOBODY, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
+from broker_stub.coordinators.appends import Then
 from broker_stub.coordinators.group import Group, Member
 from broker_stub.coordinators.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer, cancel
 from broker_stub.coordinators.states import Event, State
@@ -106,10 +108,11 @@ class ClassicGroups:
         group = self.groups[group_id] = Group(group_id, self._around.now_ms())
         return group
 
-    def delete(self, group_id: str) -> None:
-        """The group must have no members."""
-        self._rebalances.unload(self.groups.pop(group_id), "deleted")
-        self._store.delete(group_id)
+    def delete(self, group_id: str, then: Then | None = None) -> None:
+        """The group must have no members. Its offsets go with it."""
+        group = self.groups.pop(group_id)
+        self._rebalances.unload(group, "deleted")
+        self._store.delete(group, then)
         self._rebalances.send()
 
     def seen(self, group: Group, member_id: str) -> None:
@@ -195,13 +198,18 @@ class ClassicGroups:
         self._rebalances.expect(group, member, old.session_timeout_ms)
         why = f"static member {request.group_instance_id} is back"
         if group.state is State.STABLE and group.choose_protocol() == group.protocol:
-            self._store.save(group)
+            leads = group.leader == new_id
             if caller.version >= SKIP_ASSIGNMENT_SINCE:
-                leads = group.leader == new_id
-                self._rebalances.answer_join(member, joined(group, new_id, with_members=True, skip_assignment=leads))
+                welcome = joined(group, new_id, with_members=True, skip_assignment=leads)
             else:
                 # Told that another one leads, it assigns nothing; nobody would hear of it.
-                self._rebalances.answer_join(member, joined(group, new_id, with_members=False, leader=leader_before))
+                welcome = joined(group, new_id, with_members=False, leader=leader_before)
+
+            def written(code: int) -> None:
+                self._rebalances.answer_join(member, no_join(code, new_id) if code else welcome)
+                self._rebalances.send()
+
+            self._store.save(group, written)
         elif group.state is State.PREPARING_REBALANCE:
             self._rebalances.complete_if_joined(group)
         else:
@@ -224,13 +232,22 @@ class ClassicGroups:
         if group.leader != member.id:
             return
         assigned = {each.member_id: each.assignment for each in request.assignments}
+        self._store.save(group, partial(self._assigned, group, group.generation, assigned), assigned=assigned)
+
+    def _assigned(self, group: Group, generation: int, assigned: Mapping[str, bytes], code: int) -> None:
+        """The assignment is written, or cannot be; meanwhile the group may have gone on."""
+        if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
+            return
         for each in group.members.values():
-            each.assignment = assigned.get(each.id, b"")
+            each.assignment = assigned.get(each.id, b"") if not code else b""
             if each.syncing:
-                self._rebalances.answer_sync(each, synced(group, each))
+                self._rebalances.answer_sync(each, synced(group, each) if not code else SyncGroupResponse(error_code=code))
                 self._rebalances.expect(group, each)
-        group.happened(Event.ASSIGNED, self._around.now_ms(), f"leader {member.id}")
-        self._store.save(group)
+        if code:
+            self._rebalances.rebalance_or_complete(group, f"its assignment was not written: {ErrorCode(code).name}")
+        else:
+            group.happened(Event.ASSIGNED, self._around.now_ms(), f"generation {generation}")
+        self._rebalances.send()
 
     # Leaving and failing
 

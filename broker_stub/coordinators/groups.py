@@ -1,8 +1,7 @@
 """The group coordinators of a cluster: for each partition of __consumer_offsets the broker that leads it.
 
 A shard is what the leader of one partition knows. When the leader changes, everybody who waits is told NOT_COORDINATOR, and the next
-leader begins with what its predecessor would have written down: the last assignment of each group and its offsets. It decides nothing
-about groups.
+leader begins with what it reads in the partition: the last assignment of each group and its offsets. It decides nothing about groups.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_stub.coordinators.classic import ClassicGroups
+from broker_stub.coordinators.expiry import expire
 from broker_stub.coordinators.offsets import GroupOffsets
 from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.rebalances import Surroundings
@@ -32,7 +32,9 @@ class NotHere(Exception):
 class Shard:
     """The groups of one partition, under one leader. It waits at the partition to hear of the next one."""
 
-    def __init__(self, partition: Partition, groups: ClassicGroups, offsets: GroupOffsets) -> None:
+    def __init__(self, partition: Partition, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
+        self.expired_at_ms = now_ms
+        self.store = store
         self.groups = groups
         self.offsets = offsets
         self.leader_epoch = partition.leader_epoch
@@ -40,7 +42,7 @@ class Shard:
         partition.waiting[self] = None
 
     def grew(self, size_bytes: int) -> None:
-        """What is in the partition is of no interest."""
+        """It knows what it wrote."""
 
     def disturbed(self) -> None:
         if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
@@ -54,9 +56,10 @@ class GroupCoordinators:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._stores: dict[tuple[UUID, int], Store] = {}
         self._shards: dict[tuple[UUID, int], Shard] = {}
         config = cluster.config
+        self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
+        self._retention_ms = int(config["offsets.retention.minutes"]) * 60_000
         self._metadata_bytes_max = int(config["offset.metadata.max.bytes"])
         self._around = Surroundings(
             timers=cluster.timers,
@@ -82,22 +85,30 @@ class GroupCoordinators:
         return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
 
     def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
-        """That partition of the offsets topic has the marker of a producer's transaction."""
-        store = self._stores.get((partition.topic.id, partition.index))
-        if store is not None:
-            store.end_transaction(producer_id, commit=commit)
+        """That partition has the marker of a producer's transaction; who has not read its log yet will find it there."""
+        shard = self._shards.get((partition.topic.id, partition.index))
+        if shard is not None and shard.leader_epoch == partition.leader_epoch:
+            shard.store.end_transaction(producer_id, commit=commit)
 
-    def forget_topic(self, topic: str) -> None:
+    def forget_topic(self, name: str) -> None:
         """Offsets of a deleted topic are deleted with it."""
-        for store in self._stores.values():
-            store.forget_topic(topic)
+        topic = self._cluster.topics.named(OFFSETS_TOPIC)
+        for partition in topic.partitions if topic is not None else ():
+            if partition.leader != NO_LEADER and partition.log.log_end_offset:
+                self._shard(partition).store.forget_topic(name)
 
     def _shard(self, partition: Partition) -> Shard:
+        """As its leader knows it now; forgets first what has expired, as often as Kafka looks for it."""
+        now_ms = self._cluster.now_ms()
         key = (partition.topic.id, partition.index)
         shard = self._shards.get(key)
         if shard is None or shard.leader_epoch != partition.leader_epoch:
-            store = self._stores.setdefault(key, Store())
+            store = Store(self._cluster, partition)
             groups = ClassicGroups(store, self._around)
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[key] = Shard(partition, groups, offsets)
+            shard = self._shards[key] = Shard(partition, store, groups, offsets, now_ms=now_ms)
+            return shard
+        if now_ms - shard.expired_at_ms >= self._expire_every_ms:
+            shard.expired_at_ms = now_ms
+            expire(shard.groups, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
         return shard

@@ -1,22 +1,26 @@
 """Offsets of a group: who may commit them, and what is answered to who asks for them.
 
 Topics and partitions have been checked by the time an offset comes here. Kept are the newest offsets, and apart from them those of open
-transactions; nothing expires.
+transactions; when they expire is `expiry`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from broker_stub.coordinators.appends import Then
 from broker_stub.coordinators.classic import ClassicGroups
 from broker_stub.coordinators.group import CONSUMER_PROTOCOL, Group
 from broker_stub.coordinators.pending_offsets import Committed, Key
 from broker_stub.coordinators.states import State
-from broker_stub.coordinators.store import Store
+from broker_stub.coordinators.store import Offsets, Store
 from producer.wire import ZERO_UUID, ErrorCode
 from producer.wire.messages.group_offsets import OffsetCommitRequest
+
+if TYPE_CHECKING:
+    from broker_stub.coordinators.txn_states import Identity
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 
@@ -64,22 +68,17 @@ class GroupOffsets:
         """Why no offset can have that metadata; 0 if it can."""
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata) > self._metadata_bytes_max else ErrorCode.NONE
 
-    def commit_pending(self, producer_id: int, key: Key, committed: Committed) -> None:
-        """Keeps the offset until that producer's transaction ends."""
-        self._store.pending.add(producer_id, key, committed)
+    def commit_pending(self, identity: Identity, offsets: Offsets, *, guard: int | None, then: Then) -> None:
+        """Keeps the offsets until that producer's transaction ends."""
+        self._store.commit_pending(identity, offsets, guard=guard, then=then)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction will yet decide about the offset."""
         return self._store.pending.has((group_id, topic, partition))
 
-    def commit(self, group_id: str, topic: str, partition: int, committed: Committed) -> int:
-        """Keeps the offset, or says why not."""
-        code = self.metadata_error(committed.metadata)
-        if code:
-            return code
-        self._store.pending.supersede((group_id, topic, partition))
-        self._store.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
-        return ErrorCode.NONE
+    def commit(self, offsets: Offsets, then: Then) -> None:
+        """Keeps the offsets; `then` hears how that went."""
+        self._store.commit(offsets, then)
 
     def find(self, group_id: str, topic: str, partition: int, *, topic_id: UUID = ZERO_UUID) -> Committed | None:
         """The offset, unless it was committed for another topic of that name."""
@@ -100,14 +99,16 @@ class GroupOffsets:
         in_use = group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL
         return ErrorCode.NON_EMPTY_GROUP if in_use else ErrorCode.NONE
 
-    def delete(self, group_id: str, topic: str, partition: int) -> int:
-        """Forgets the offset, which need not be there; refused while a member may be reading the topic."""
-        group = self._groups.groups[group_id]
-        if group.is_subscribed(topic):
-            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        partitions = self._store.offsets.get(group_id, {}).get(topic, {})
-        partitions.pop(partition, None)
-        return ErrorCode.NONE
+    def deletion_error(self, group_id: str, topic: str) -> int:
+        """Why no offset of that topic can be deleted, a member may be reading it; 0 if it can."""
+        subscribed = self._groups.groups[group_id].is_subscribed(topic)
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+
+    def delete(self, keys: Sequence[Key], then: Then) -> None:
+        """Forgets the offsets; one that is not there was never to be kept."""
+        self._store.forget(
+            [(group_id, topic, partition) for group_id, topic, partition in keys if self.find(group_id, topic, partition)], then
+        )
 
 
 def _committer_error(group: Group, committer: Committer) -> int:

@@ -5,7 +5,7 @@ It commits none: who keeps the offsets asks what a transaction has left behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,12 +14,14 @@ Key = tuple[str, str, int]
 
 
 class Committed(NamedTuple):
-    """A committed offset; `topic_id` is that of the topic of that name when it was committed."""
+    """A committed offset; `topic_id` is that of the topic of that name when it was committed, and all zeros where nobody said it."""
 
     offset: int
     leader_epoch: int
     metadata: str
     topic_id: UUID
+    at_ms: int = -1
+    expires_ms: int = -1  # what its committer wanted, -1 for nothing in particular
 
 
 class PendingOffsets:
@@ -44,6 +46,10 @@ class PendingOffsets:
     def end(self, producer_id: int) -> dict[Key, Committed | None]:
         """What this producer's transaction has left behind, which is forgotten."""
         return self._by_producer.pop(producer_id, {})
+
+    def every(self) -> Iterator[Key]:
+        """Every offset that somebody's transaction will yet decide about."""
+        return (key for offsets in self._by_producer.values() for key in offsets)
 
     def drop(self, gone: Callable[[Key], bool]) -> None:
         """Forgets the offsets of a group or of a topic that is gone."""

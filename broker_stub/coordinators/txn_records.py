@@ -1,8 +1,6 @@
-"""What coordinators write into `__transaction_state` and `__consumer_offsets`, in Kafka's own format: keys and values that begin with a
-version.
+"""What coordinators write into `__transaction_state`, in Kafka's own format: keys and values that begin with a version.
 
-The epoch before the present one is in no record, so a coordinator that has read its log does not know it. Of offsets only those of
-transactions are written, and none is read.
+The epoch before the present one is in no record, so a coordinator that has read its log does not know it.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from producer.wire.fields import WireStruct, i8, i16, i32, i64, since, tag
 _VERSION: Final = Layout(">h")
 TXN_KEY_VERSION: Final = 0
 TXN_VALUE_FLEXIBLE: Final = 1
-OFFSET_KEY_VERSION: Final = 1
-OFFSET_VALUE_VERSION: Final = 3
 
 
 class TransactionLogKey(WireStruct):
@@ -48,23 +44,6 @@ class TransactionLogValue(WireStruct):
     transaction_last_update_timestamp_ms: i64 = 0
     transaction_start_timestamp_ms: i64 = 0
     client_transaction_version: Annotated[i16, since(1), tag(2)] = 0
-
-
-class OffsetCommitKey(WireStruct):
-    """Which offset it is."""
-
-    group: str = ""
-    topic: str = ""
-    partition: i32 = 0
-
-
-class OffsetCommitValue(WireStruct):
-    """An offset, as of version 3."""
-
-    offset: i64 = 0
-    leader_epoch: i32 = -1
-    metadata: str = ""
-    commit_timestamp: i64 = 0
 
 
 S = TypeVar("S", bound=WireStruct)
@@ -110,12 +89,6 @@ def read_txn(key: bytes, value: bytes | None) -> tuple[str, Txn | None]:
         updated_ms=read.transaction_last_update_timestamp_ms,
         client_version=read.client_transaction_version,
     )
-
-
-def offset_record(group: str, topic: str, partition: int, value: OffsetCommitValue) -> tuple[bytes, bytes]:
-    """Key and value of one committed offset."""
-    key = _written(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_KEY_VERSION)
-    return key, _written(value, OFFSET_VALUE_VERSION)
 
 
 def _written(struct: WireStruct, version: int) -> bytes:

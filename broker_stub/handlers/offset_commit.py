@@ -4,7 +4,10 @@ Topics and partitions are checked first, then whether the committer belongs to t
 anybody while the group is empty. A group that is not there is made for one that names no generation; else it is ILLEGAL_GENERATION, from
 version 9 on GROUP_ID_NOT_FOUND. From version 10 on topics go by id. A commit counts as a heartbeat.
 
-Leaves out: retention (`retention_time_ms` is passed over and offsets never expire) and members of the newer protocols.
+Answered when every in-sync replica of the group's partition has the offsets; COORDINATOR_NOT_AVAILABLE if that takes longer than
+offsets.commit.timeout.ms, though they count once it has happened. Up to version 4 a client can say when its offsets expire.
+
+Leaves out: members of the newer protocols.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.pending_offsets import Committed
+from broker_stub.coordinators.pending_offsets import Committed, Key
 from broker_stub.handlers.group_lookups import find_shard
 from broker_stub.operations import Operation
-from broker_stub.router import handles
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
 from producer.wire import ErrorCode
 from producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
@@ -30,18 +34,30 @@ from producer.wire.messages.group_offsets import (
 
 BY_ID_SINCE = 10
 IN_TOPIC_SINCE = 1  # version 0 kept offsets in ZooKeeper
+NO_RETENTION = -1
 
 
 @handles(OffsetCommitRequest, range(2, 11), group=Operation.READ, topic=Operation.READ)
-def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Instead:
     commit = _Commit(call, request)
+    refusals = [[commit.refusal(asked, each) for each in asked.partitions] for asked in request.topics]
+    shard = commit.shard
+    if shard is None:
+        return _answer(call, request, refusals, ErrorCode.NONE)
+    parked: Parked[OffsetCommitResponse] = Parked(call)
+    shard.offsets.commit(commit.offsets, lambda code: parked(_answer(call, request, refusals, code)))
+    return parked.result()
+
+
+def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]], code: int) -> OffsetCommitResponse:
+    """`code`: of what was not refused."""
     apart = call.version < IN_TOPIC_SINCE or call.group_error(request.group_id)
     answers: dict[tuple[str, UUID, int], list[OffsetCommitResponsePartition]] = {}
-    for number, asked in enumerate(request.topics):
+    for number, (asked, refused) in enumerate(zip(request.topics, refusals, strict=True)):
         # A topic that is named twice is answered once, but not by version 0 and not where the group is refused.
         answers.setdefault((asked.name, asked.topic_id, number if apart else 0), []).extend(
-            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=commit.partition(asked, each))
-            for each in asked.partitions
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=refusal or code)
+            for each, refusal in zip(asked.partitions, refused, strict=True)
         )
     return OffsetCommitResponse(
         topics=[
@@ -52,16 +68,24 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 
 
 class _Commit:
-    """One request on its way. The coordinator is asked when the first partition that exists is met, and once."""
+    """One request on its way. The coordinator is asked when the first partition that exists is met, and once; `offsets` are to be written
+    to `shard`."""
 
     def __init__(self, call: Call, request: OffsetCommitRequest) -> None:
+        self.offsets: dict[Key, Committed] = {}
+        self.shard: Shard | None = None
         self._call = call
         self._request = request
+        self._now_ms = call.cluster.now_ms()
+        retention_ms = request.retention_time_ms
+        self._expires_ms = self._now_ms + retention_ms if retention_ms != NO_RETENTION else -1
 
-    def partition(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
+    def refusal(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
+        """Why the offset is not written, 0 if it is to be."""
         topics, by_id = self._call.cluster.topics, self._call.version >= BY_ID_SINCE
         topic = topics.with_id(asked.topic_id) if by_id else topics.named(asked.name)
-        code = self._call.group_error(self._request.group_id)
+        group_id = self._request.group_id
+        code = self._call.group_error(group_id)
         if code:
             return code
         if self._call.version < IN_TOPIC_SINCE:
@@ -78,8 +102,14 @@ class _Commit:
         shard, code = self._coordinator
         if shard is None:
             return code
-        committed = Committed(each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "", topic.id)
-        return shard.offsets.commit(self._request.group_id, topic.name, each.partition_index, committed)
+        metadata = each.committed_metadata or ""
+        code = shard.offsets.metadata_error(metadata)
+        if not code:
+            self.shard = shard
+            self.offsets[group_id, topic.name, each.partition_index] = Committed(
+                each.committed_offset, each.committed_leader_epoch, metadata, topic.id, self._now_ms, self._expires_ms
+            )
+        return code
 
     @cached_property
     def _coordinator(self) -> tuple[Shard | None, int]:

@@ -4,7 +4,10 @@ Forgets committed offsets of a group, but not of topics that a member may be rea
 does not speak the consumer protocol is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; either is the answer to the whole
 request.
 
-Leaves out: transactional offsets and groups of the newer protocols.
+What a transaction will yet decide about is forgotten with the offset that counts. Answered when every in-sync replica of the group's
+partition knows.
+
+Leaves out: groups of the newer protocols.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from broker_stub.call import Call
 from broker_stub.coordinators.groups import Shard
 from broker_stub.handlers.group_lookups import find_shard
 from broker_stub.operations import Operation
-from broker_stub.router import handles
+from broker_stub.parked import Parked
+from broker_stub.router import Instead, handles
 from producer.wire import ErrorCode
 from producer.wire.messages.group_offsets import (
     OffsetDeleteRequest,
@@ -24,19 +28,24 @@ from producer.wire.messages.group_offsets import (
 
 
 @handles(OffsetDeleteRequest, range(1), group=Operation.DELETE, topic=Operation.READ)
-def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Instead:
     shard, code = find_shard(call, request.group_id)
     code = code or (shard.offsets.delete_error(request.group_id) if shard is not None else code)
     if shard is None or code:
         return OffsetDeleteResponse(error_code=code)
-    return OffsetDeleteResponse(
+    group_id = request.group_id
+    refusals = {
+        (group_id, topic.name, each.partition_index): _refusal(call, shard, group_id, topic.name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    answer = OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=[
                     OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=_delete(call, shard, request.group_id, topic.name, each.partition_index),
+                        partition_index=each.partition_index, error_code=refusals[group_id, topic.name, each.partition_index]
                     )
                     for each in topic.partitions
                 ],
@@ -44,10 +53,14 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
             for topic in request.topics
         ]
     )
+    parked: Parked[OffsetDeleteResponse] = Parked(call)
+    wanted = [key for key, refused in refusals.items() if not refused]
+    shard.offsets.delete(wanted, lambda code: parked(OffsetDeleteResponse(error_code=code) if code else answer))
+    return parked.result()
 
 
-def _delete(call: Call, shard: Shard, group_id: str, topic: str, partition: int) -> int:
+def _refusal(call: Call, shard: Shard, group_id: str, topic: str, partition: int) -> int:
     code = call.error_for(topic, partition)
     if not code and call.cluster.find(topic, partition) is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return code or shard.offsets.delete(group_id, topic, partition)
+    return code or shard.offsets.deletion_error(group_id, topic)

@@ -5,8 +5,7 @@ Before anything is written the transaction coordinator is asked whether the grou
 transaction; from version 5 on (KIP-890) it becomes part of it. Then a member must be what it says it is; who names no member and no
 generation is believed.
 
-Leaves out: members of the newer protocols. Offsets are written in the format of Kafka's records, but a coordinator that moves has them from
-memory.
+Leaves out: members of the newer protocols.
 """
 
 from __future__ import annotations
@@ -14,12 +13,9 @@ from __future__ import annotations
 from functools import partial
 
 from broker_stub.call import Call
-from broker_stub.coordinators.appends import How, append
 from broker_stub.coordinators.groups import Shard
 from broker_stub.coordinators.offsets import Committer
 from broker_stub.coordinators.pending_offsets import Committed, Key
-from broker_stub.coordinators.txn_records import OffsetCommitValue, offset_record
-from broker_stub.coordinators.txn_shard import MEANING
 from broker_stub.coordinators.txn_states import Identity
 from broker_stub.coordinators.vouching import Mode, Question
 from broker_stub.handlers.group_lookups import find_shard
@@ -27,7 +23,7 @@ from broker_stub.log.errors import AppendRefused
 from broker_stub.operations import Operation, Resource
 from broker_stub.parked import Parked
 from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
+from producer.wire import ZERO_UUID, ErrorCode
 from producer.wire.messages.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -35,11 +31,9 @@ from producer.wire.messages.txn_offsets import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from producer.wire.records import encode_batch
 
 ABORTABLE_SINCE, ADDS_SINCE = 4, 5
 LOADING_SINCE = 2
-COMMIT_TIMEOUT_MS = 5_000  # offsets.commit.timeout.ms
 
 
 @handles(TxnOffsetCommitRequest, range(6), group=Operation.READ, topic=Operation.READ)
@@ -124,37 +118,20 @@ class _Commit:
             self._fail(code)
             return
         now_ms = call.cluster.now_ms()
-        entries, pending = [], list[tuple[Key, Committed]]()
+        offsets: dict[Key, Committed] = {}
         for (topic, index), each in self._asked.items():
             metadata = each.committed_metadata or ""
             self._codes[topic, index] = shard.offsets.metadata_error(metadata)
-            if self._codes[topic, index]:
-                continue
-            value = OffsetCommitValue(
-                offset=each.committed_offset, leader_epoch=each.committed_leader_epoch, metadata=metadata, commit_timestamp=now_ms
-            )
-            entries.append((now_ms, *offset_record(request.group_id, topic, index, value)))
-            known = call.cluster.topics.named(topic)
-            assert known is not None
-            committed = Committed(each.committed_offset, each.committed_leader_epoch, metadata, known.id)
-            pending.append(((request.group_id, topic, index), committed))
-        if not entries:
+            if not self._codes[topic, index]:
+                # No version of the request that there is says which topic of that name is meant.
+                offsets[request.group_id, topic, index] = Committed(
+                    each.committed_offset, each.committed_leader_epoch, metadata, ZERO_UUID, now_ms
+                )
+        if not offsets:
             self._answer()
             return
-
-        def written() -> None:
-            for key, committed in pending:
-                shard.offsets.commit_pending(request.producer_id, key, committed)
-
-        def then(code: int) -> None:
-            if code:
-                self._fail(MEANING.get(ErrorCode(code), code))
-            else:
-                self._answer()
-
-        data = encode_batch(entries, producer_id=request.producer_id, producer_epoch=request.producer_epoch, transactional=True)
-        how = How(guard=guard, written=written)
-        append(call.cluster, shard.partition, data, timeout_ms=COMMIT_TIMEOUT_MS, then=then, how=how)
+        identity = Identity(request.producer_id, request.producer_epoch)
+        shard.offsets.commit_pending(identity, offsets, guard=guard, then=lambda code: self._fail(code) if code else self._answer())
 
     def _fail(self, code: int) -> None:
         """Every partition that was not refused before."""

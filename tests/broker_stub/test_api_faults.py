@@ -265,7 +265,9 @@ def test_one_partition_of_many_offsets_fails(world: Groups, point: str, version:
     topic = world.cluster.topics.named("two")
     assert topic is not None
     for partition in (0, 1):
-        world.cluster.groups.shard_for("g", world.coordinator()).offsets.commit("g", "two", partition, Committed(5, -1, "", topic.id))
+        world.cluster.groups.shard_for("g", world.coordinator()).offsets.commit(
+            {("g", "two", partition): Committed(5, -1, "", topic.id)}, lambda code: None
+        )
     getattr(world.cluster.faults.on(Api.OFFSET_FETCH).where(topic="two", partition=1), point)().error(CODE)
     assert offsets(world, version) == [(5, 0), (-1, CODE)]
     assert offsets(world, version) == [(5, 0), (5, 0)]

@@ -167,6 +167,7 @@ class GroupAsks(AdminAsks):
         generation: int | None = None,
         member_id: str | None = None,
         metadata: str | None = "",
+        retention_ms: int = -1,
         node: int | None = None,
     ) -> None:
         """Commits as nobody, or as a member with its generation unless others are given."""
@@ -175,6 +176,7 @@ class GroupAsks(AdminAsks):
             generation_id_or_member_epoch=(member.generation if member else -1) if generation is None else generation,
             member_id=(member.id if member else "") if member_id is None else member_id,
             group_instance_id=member.instance if member else None,
+            retention_time_ms=retention_ms,
             topics=[
                 group_offsets.OffsetCommitRequestTopic(
                     name=topic.name if version < 10 else "",

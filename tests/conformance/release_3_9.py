@@ -45,6 +45,7 @@ LEFT_OUT = {
     "configs.every_topic_config": "the stub's configs are 4.3's",
     "configs.some_topic_configs": "the stub's configs are 4.3's",
     "configs.some_broker_configs": "the stub's configs are 4.3's",
+    "offset_records.of_transactions": "begins its transactions with TxnOffsetCommit 5",
     "topics.configs": "the stub's configs are 4.3's",
     "topics.told_configs": "the stub's configs are 4.3's",
     "groups.members_that_stay_away": "3.9 forgets assignments when a rebalance begins, 4.3 when it ends",

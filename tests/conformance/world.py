@@ -7,7 +7,7 @@ from tests.conformance.asks_bare import BareAsks
 from tests.conformance.asks_cluster import ClusterAsks
 from tests.conformance.asks_configs import ConfigAsks
 from tests.conformance.asks_fetch import FetchAsks
-from tests.conformance.asks_groups import GroupAsks
+from tests.conformance.asks_offsets import OffsetAsks
 from tests.conformance.asks_quotas import QuotaAsks
 from tests.conformance.asks_txn_ends import TxnEndAsks
 from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
@@ -15,7 +15,7 @@ from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(FetchAsks, ClusterAsks, ConfigAsks, GroupAsks, TxnEndAsks, AclAsks, QuotaAsks, BareAsks):
+class World(FetchAsks, ClusterAsks, ConfigAsks, OffsetAsks, TxnEndAsks, AclAsks, QuotaAsks, BareAsks):
     """What a case is given."""
 
 
