@@ -25,7 +25,7 @@ from broker_stub.emulation import NEWEST, features_at, release_named
 from broker_stub.faults import Faults
 from broker_stub.journal import Exchange, Journal, lightened
 from broker_stub.link import Link, Wire
-from broker_stub.log.config import LogConfig
+from broker_stub.log.config import OF_BROKERS, LogConfig
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.pids import ProducerIds
 from broker_stub.principal import ANONYMOUS, LOCALHOST
@@ -78,10 +78,11 @@ class Cluster:
         if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
             raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
         self.now_ms = clock.now_ms
-        self.release = release_named(emulate)
-        self.features = features_at(self.release, transaction_version)
-        self.config = BrokerConfig(config, kafka_defaults=self.release.topic_defaults)
-        self.auto_create_topics = auto_create_topics and self.config["auto.create.topics.enable"].lower() == "true"
+        release = release_named(emulate)
+        self.features = features_at(release, transaction_version)
+        self.config = BrokerConfig(config, kafka_defaults=release.topic_defaults)
+        self.release = release.with_unstable() if self.config.is_on("unstable.api.versions.enable") else release
+        self.auto_create_topics = auto_create_topics and self.config.is_on("auto.create.topics.enable")
         self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))
         self.default_replication_factor = int(
             self.config.given.get("default.replication.factor", default_replication_factor or min(3, brokers))
@@ -192,7 +193,7 @@ class Cluster:
             return None
         from broker_stub.authorizer import Authorizer
 
-        allow_everyone = config["allow.everyone.if.no.acl.found"].lower() == "true"
+        allow_everyone = config.is_on("allow.everyone.if.no.acl.found")
         return Authorizer(acls or (), super_users=super_users, allow_everyone=allow_everyone)
 
     def tick(self, now_ms: int | None = None) -> None:
@@ -351,7 +352,7 @@ class Cluster:
             topic.partitions.append(partition)
 
     def _log_config(self, topic: Topic) -> LogConfig:
-        return LogConfig.from_properties({**topic.config, "producer.id.expiration.ms": self.config["producer.id.expiration.ms"]})
+        return LogConfig.from_properties({**topic.config, **{name: self.config[name] for name in OF_BROKERS}})
 
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from broker_stub.spelling import spelled
-from broker_stub.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, TOPIC_CONFIGS
+from broker_stub.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, INTERNAL_CONFIGS, TOPIC_CONFIGS
 from producer.wire.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 if TYPE_CHECKING:
@@ -85,10 +85,15 @@ _BROKER_TYPES = {
     "offsets.retention.check.interval.ms": Type.LONG,
     "offsets.topic.replication.factor": Type.SHORT,
     "replica.lag.time.max.ms": Type.LONG,
+    "transaction.partition.verification.enable": Type.BOOLEAN,
     "transaction.state.log.replication.factor": Type.SHORT,
+    "transaction.two.phase.commit.enable": Type.BOOLEAN,
+    "unstable.api.versions.enable": Type.BOOLEAN,
 }  # the others are INT
 # While the broker runs, besides the topics' defaults.
-_CHANGEABLE = frozenset(("max.connections", "max.connections.per.ip", "producer.id.expiration.ms"))
+_CHANGEABLE = frozenset(
+    ("max.connections", "max.connections.per.ip", "producer.id.expiration.ms", "transaction.partition.verification.enable")
+)
 
 # What a client may look at and the stub does nothing about.
 _OTHERS = {
@@ -128,7 +133,7 @@ def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
                 for name, value, kind in _COARSER.get(definition.broker, ())
             ]
     for name, definition in BROKER_CONFIGS.items():
-        if name in AUTHORIZER_CONFIGS:
+        if name in AUTHORIZER_CONFIGS or name in INTERNAL_CONFIGS - config.given.keys():
             continue
         synonyms = [_synonym(name, config.given[name], Source.STATIC_BROKER)] if name in config.given else []
         synonyms.append(_synonym(name, definition.default, Source.DEFAULT))

@@ -39,6 +39,7 @@ NEWEST_3_9: dict[int, int] = {
     Api.METADATA: 12,
     Api.OFFSET_COMMIT: 9,
     Api.OFFSET_FETCH: 9,
+    Api.INIT_PRODUCER_ID: 5,
     Api.END_TXN: 4,
     Api.WRITE_TXN_MARKERS: 1,
     Api.TXN_OFFSET_COMMIT: 4,
@@ -47,6 +48,9 @@ NEWEST_3_9: dict[int, int] = {
     Api.DESCRIBE_CLUSTER: 1,
 }
 """Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
+
+UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
+"""The first version that 4.3 has and does not offer before unstable.api.versions.enable is true."""
 
 TRANSACTION_VERSION = "transaction.version"
 
@@ -82,8 +86,8 @@ DIFFERENCES: Final = {
     "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
     "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",
     "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
-    "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
     "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
+    "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
 }
 """What each of them says."""
 
@@ -94,6 +98,7 @@ class Release(NamedTuple):
     name: str
     newest: Mapping[int, int] | None  # None: what the handlers say
     unreadable: Mapping[int, range]
+    unstable: Mapping[int, int]
     features: Mapping[str, tuple[int, int, int]]
     topic_defaults: Mapping[str, str]
     differs: Differences
@@ -101,22 +106,32 @@ class Release(NamedTuple):
     def offers(self) -> Iterator[Served]:
         """What ApiVersions says."""
         for each in served():
-            yield each if self.newest is None else Served(each.api, 0, min(self.newest.get(each.api, each.highest), each.highest))
+            highest = self._newest(each.api, each.highest)
+            yield Served(each.api, each.lowest if self.newest is None else 0, highest)
 
     def takes(self, route: Route, version: int) -> bool:
         """Whether a request in that version is served."""
         api = route.request.api
-        if self.newest is None:
-            return version in route.versions
-        newest = min(self.newest.get(api, route.versions.stop - 1), route.versions.stop - 1)
-        return 0 <= version <= newest and version not in self.unreadable.get(api, ())
+        lowest = route.versions.start if self.newest is None else 0
+        return lowest <= version <= self._newest(api, route.versions.stop - 1) and version not in self.unreadable.get(api, ())
+
+    def with_unstable(self) -> Release:
+        """The same, with versions that are not stable."""
+        return self._replace(unstable={})
+
+    def _newest(self, api: int, served: int) -> int:
+        newest = served if self.newest is None else self.newest.get(api, served)
+        return min(newest, served, self.unstable.get(api, served + 1) - 1)
 
 
-KAFKA_4_3: Final = Release("4.3", newest=None, unreadable={}, features=FEATURES_4_3, topic_defaults={}, differs=Differences())
+KAFKA_4_3: Final = Release(
+    "4.3", newest=None, unreadable={}, unstable=UNSTABLE_4_3, features=FEATURES_4_3, topic_defaults={}, differs=Differences()
+)
 KAFKA_3_9: Final = Release(
     "3.9",
     newest=NEWEST_3_9,
     unreadable=UNREADABLE_3_9,
+    unstable={},
     features=FEATURES_3_9,
     topic_defaults={"message.timestamp.after.max.ms": str(LONG_MAX)},  # an hour since 4.0
     differs=Differences(

@@ -97,6 +97,8 @@ TOPIC_CONFIGS: dict[str, Definition] = {
 
 # What only the authorizer is told; a broker does not describe it.
 AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
+# What Kafka keeps for itself: a broker describes it only where it was given.
+INTERNAL_CONFIGS = frozenset(("unstable.api.versions.enable",))
 
 # What a broker is told besides the defaults of its topics.
 BROKER_CONFIGS: dict[str, Definition] = {
@@ -129,10 +131,13 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "super.users": Definition("", lambda value: all(":" in each for each in value.split(";") if each.strip()), ""),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Definition("10000", _whole(1, INT_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
+    "transaction.partition.verification.enable": Definition("true", _boolean, ""),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Definition("3600000", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "transaction.state.log.replication.factor": Definition("3", _whole(1, 32767), ""),
+    "transaction.two.phase.commit.enable": Definition("false", _boolean, ""),
     "transactional.id.expiration.ms": Definition("604800000", _whole(1, INT_MAX), ""),
+    "unstable.api.versions.enable": Definition("false", _boolean, ""),
 }
 
 
@@ -191,6 +196,10 @@ class BrokerConfig:
     def __getitem__(self, name: str) -> str:
         """A broker's own config, as given or by default."""
         return self.given.get(name, BROKER_CONFIGS[name].default)
+
+    def is_on(self, name: str) -> bool:
+        """Whether one of the broker's own that is true or false is true."""
+        return self[name].lower() == "true"
 
     def kafka_default(self, topic_config: str) -> str:
         """What the topic config is where nobody says anything."""

@@ -14,7 +14,7 @@ from broker_stub import handlers
 from broker_stub.coordinators.states import diagram
 from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, NEWEST_3_9
 from broker_stub.permissions import Needs
-from broker_stub.router import Served, route_to, served
+from broker_stub.router import Served, route_to
 from producer.wire import REQUESTS, Api
 
 PAGE = Path(__file__).with_name("protocol.md")
@@ -110,7 +110,7 @@ _NOT_FOR_CLIENTS = frozenset(
 def page() -> str:
     """The whole page."""
     handlers.register()
-    every = list(served())
+    every = list(KAFKA_4_3.offers())
     parts = [
         INTRODUCTION,
         _table(every),

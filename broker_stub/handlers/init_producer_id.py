@@ -1,4 +1,4 @@
-"""InitProducerId (22), versions 0 to 5.
+"""InitProducerId (22), versions 0 to 6.
 
 An idempotent producer gets an id that nobody had before, at epoch 0; what identity it expected is ignored, as in Kafka. A transactional
 id, which its coordinator is asked for, keeps its id and gets the next epoch with every call, a new id when the epochs are used up, and is
@@ -8,7 +8,10 @@ that is open is aborted first: CONCURRENT_TRANSACTIONS, and who asks again gets 
 A transactional id needs WRITE on it. Without one IDEMPOTENT_WRITE on the cluster is needed, or WRITE on any topic (KIP-679): who may write
 nothing at all is told CLUSTER_AUTHORIZATION_FAILED.
 
-Leaves out: two-phase commit (version 6, which Kafka does not advertise).
+Version 6 (KIP-939) is not stable: it is there with unstable.api.versions.enable. Who then asks for two-phase commit is refused unless
+transaction.two.phase.commit.enable is true, needs TWO_PHASE_COMMIT on the transactional id, and has a transaction that no time ends.
+
+Leaves out: keeping a prepared transaction, which Kafka has not either (UNSUPPORTED_VERSION).
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ NONE = -1
 FENCED_SINCE = 4
 
 
-@handles(InitProducerIdRequest, range(6))
+@handles(InitProducerIdRequest, range(7))
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Instead:
-    code = call.error or _permission_error(call, request.transactional_id) or _refusal(call, request)
+    code = call.error or _permission_error(call, request) or _refusal(call, request)
     if code:
         return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
     if request.transactional_id is None:
@@ -35,7 +38,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 
 
 def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse | Instead:
-    from broker_stub.coordinators.txn_states import Identity  # loaded when the first transactional id asks
+    from broker_stub.coordinators.txn_states import NEVER_TIMES_OUT_MS, Identity  # loaded when the first transactional id asks
 
     parked: Parked[InitProducerIdResponse] = Parked(call)
 
@@ -45,14 +48,22 @@ def _transactional(call: Call, request: InitProducerIdRequest, transactional_id:
 
     expected = Identity(request.producer_id, request.producer_epoch) if request.producer_id != NONE else None
     call.cluster.transactions.init(
-        transactional_id, call.broker.node_id, expected=expected, timeout_ms=request.transaction_timeout_ms, then=answer
+        transactional_id,
+        call.broker.node_id,
+        expected=expected,
+        timeout_ms=NEVER_TIMES_OUT_MS if request.enable2_pc else request.transaction_timeout_ms,
+        then=answer,
     )
     return parked.result()
 
 
-def _permission_error(call: Call, transactional_id: str | None) -> int:
-    if transactional_id is not None:
-        return call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+def _permission_error(call: Call, request: InitProducerIdRequest) -> int:
+    name = request.transactional_id
+    if name is not None:
+        code = call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        if not code and request.enable2_pc:
+            code = call.refusal(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, name)
+        return code
     if call.asker.may_any(Operation.WRITE, Resource.TOPIC):
         return ErrorCode.NONE
     return call.refusal(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
@@ -61,8 +72,12 @@ def _permission_error(call: Call, transactional_id: str | None) -> int:
 def _refusal(call: Call, request: InitProducerIdRequest) -> int:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE) or request.transactional_id == "":
         return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is not None:
-        longest_ms = int(call.cluster.config["transaction.max.timeout.ms"])
-        if not 0 < request.transaction_timeout_ms <= longest_ms:
-            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.NONE
+    if request.transactional_id is None:
+        return ErrorCode.NONE
+    config = call.cluster.config
+    if request.enable2_pc and not config.is_on("transaction.two.phase.commit.enable"):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if request.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    in_time = 0 < request.transaction_timeout_ms <= int(config["transaction.max.timeout.ms"])
+    return ErrorCode.NONE if in_time or request.enable2_pc else ErrorCode.INVALID_TRANSACTION_TIMEOUT

@@ -11,7 +11,7 @@ transaction: INVALID_TXN_STATE if not, from version 11 on TRANSACTION_ABORTABLE;
 it by being written. INVALID_PRODUCER_EPOCH and INVALID_PRODUCER_ID_MAPPING are for who is no longer its producer. A coordinator that cannot
 be asked is NOT_ENOUGH_REPLICAS.
 
-Leaves out: transaction.partition.verification.enable, which is always on.
+With transaction.partition.verification.enable off nobody asks about versions before 12, and their records are written.
 """
 
 from __future__ import annotations

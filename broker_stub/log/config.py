@@ -39,6 +39,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     lz4_level: int = LEVELS[Codec.LZ4].default
     zstd_level: int = LEVELS[Codec.ZSTD].default
     producer_id_expiration_ms: int = 86_400_000
+    verifies_transactions: bool = True
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
     @classmethod
@@ -94,4 +95,7 @@ _PROPERTIES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "compression.lz4.level": ("lz4_level", _level(Codec.LZ4)),
     "compression.zstd.level": ("zstd_level", _level(Codec.ZSTD)),
     "producer.id.expiration.ms": ("producer_id_expiration_ms", int),
+    "transaction.partition.verification.enable": ("verifies_transactions", lambda text: text.lower() == "true"),
 }
+OF_BROKERS: Final = ("producer.id.expiration.ms", "transaction.partition.verification.enable")
+"""Those that are a broker's, not a topic's."""

@@ -140,7 +140,10 @@ class PartitionLog:
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> int | None:
         """A guard for a transactional batch about which the transaction coordinator is to be asked; None if that is not necessary, as the
-        producer's transaction is open here. Raises AppendRefused for an epoch that is over. `bumps`: it goes up with every transaction."""
+        producer's transaction is open here, or not wanted. Raises AppendRefused for an epoch that is over. `bumps`: it goes up with every
+        transaction, and then the coordinator is told of it in any case."""
+        if not bumps and not self.config.verifies_transactions:
+            return None
         entry = self._producers.entries.get(producer_id, UNSEEN)
         if epoch < entry.epoch:
             raise AppendRefused(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {epoch} is older than {entry.epoch}", rule="D2")

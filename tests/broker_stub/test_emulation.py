@@ -17,7 +17,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaConsumer, KafkaProducer
 
 from broker_stub import BrokerStub
-from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, RELEASES, Differences
+from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, RELEASES, UNSTABLE_4_3, Differences
 from broker_stub.router import served
 from producer import Producer
 from producer.wire import REQUESTS, Api, ApiVersionsRequest, ApiVersionsResponse
@@ -38,9 +38,13 @@ def older() -> Iterator[BrokerStub]:
 
 
 def test_the_newest_release_is_what_the_handlers_say() -> None:
-    """4.3 has no ranges of its own, so that it cannot drift from the handlers; 3.9 has no API and no version that they do not know."""
+    """4.3 has no ranges of its own, so that it cannot drift from the handlers, but for versions that are not stable; 3.9 has no API and no
+    version that they do not know."""
     assert BrokerStub().cluster.release is KAFKA_4_3
-    assert list(KAFKA_4_3.offers()) == list(served())
+    unstable = BrokerStub(config={"unstable.api.versions.enable": True}).cluster.release
+    assert list(unstable.offers()) == list(served())
+    kept = set(unstable.offers()) - set(KAFKA_4_3.offers())
+    assert {each.api: each.highest for each in kept} == UNSTABLE_4_3 == {Api.INIT_PRODUCER_ID: 6}
     newest = {each.api: each.highest for each in served()}
     for each in KAFKA_3_9.offers():
         assert each.lowest == 0

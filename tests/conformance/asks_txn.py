@@ -19,6 +19,7 @@ from producer.wire.records import iter_batches, read_records
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
 from tests.conformance.asks_log import LogAsks, list_offsets_request
 from tests.conformance.batches import TRANSACTIONAL, of
+from tests.conformance.raw import Closed
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
 from tests.waiting import until
 
@@ -78,6 +79,31 @@ class TxnAsks(LogAsks):
         self.note(label, f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}")
         if wait:
             self.settled(txn)
+
+    def init_prepared(self, txn: Txn | None, *, label: str, two_phase: bool, keep: bool = False, timeout_ms: int = TIMEOUT_MS) -> None:
+        """InitProducerId in version 6, which most brokers do not take; without an id it is an idempotent producer's."""
+        request = wire.InitProducerIdRequest(
+            transactional_id=txn.name if txn is not None else None,
+            transaction_timeout_ms=timeout_ms,
+            enable2_pc=two_phase,
+            keep_prepared_txn=keep,
+        )
+
+        def ask() -> str:
+            try:
+                answer = self.ask(request, 6, wire.InitProducerIdResponse)
+            except Closed:
+                return "closed"
+            if answer.error_code in LATER:
+                return ""
+            if answer.error_code == 0 and txn is not None:
+                txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch
+                self._pids.setdefault(txn.pid, f"p{len(self._pids) + 1}")
+            given = "an id" if answer.producer_id >= 0 else "none"
+            ongoing = f"ongoing={answer.ongoing_txn_producer_id}:{answer.ongoing_txn_producer_epoch}"
+            return f"{error_name(answer.error_code)} {given} epoch={answer.producer_epoch} {ongoing}"
+
+        self.note(label, until(ask, "a final answer", timeout_s=READY_TIMEOUT_S))
 
     def add(
         self,

@@ -117,7 +117,12 @@ class StubTarget:
 
 @contextmanager
 def stub_for(
-    case: Case, *, emulate: str = NEWEST, newest: Mapping[int, int] | None = None, transaction_version: int | None = None
+    case: Case,
+    *,
+    emulate: str = NEWEST,
+    newest: Mapping[int, int] | None = None,
+    transaction_version: int | None = None,
+    config: Mapping[str, str] | None = None,
 ) -> Iterator[StubTarget]:
     """A stub of its own for one case: it starts in milliseconds."""
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
@@ -127,5 +132,6 @@ def stub_for(
         super_users=[SUPER_USER] if case.guarded else [],
         emulate=emulate,
         transaction_version=transaction_version,
+        config=config,
     ) as stub:
         yield StubTarget(stub, newest)

@@ -29,6 +29,7 @@ NOT_AT_0 = frozenset(
         "transactions.admins",
         "transactions.partitions_of_every_version",
         "transactions.recovery_after_a_fence",
+        "transactions.records_that_nobody_vouches_for",
         "transactions.records_without_a_transaction",
         "transactions.takeovers",
         "transactions.what_is_written_with_bumps",

@@ -15,7 +15,7 @@ from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(FetchAsks, ClusterAsks, ConfigAsks, OffsetAsks, TxnEndAsks, AclAsks, QuotaAsks, BareAsks):
+class World(FetchAsks, ClusterAsks, ConfigAsks, TxnEndAsks, OffsetAsks, AclAsks, QuotaAsks, BareAsks):
     """What a case is given."""
 
 

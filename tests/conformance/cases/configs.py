@@ -51,9 +51,15 @@ def some_broker_configs(w: World) -> None:
         "min.insync.replicas",
         "num.partitions",
         "offset.metadata.max.bytes",
+        "offsets.commit.timeout.ms",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
         "producer.id.expiration.ms",
         "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable",
         "unclean.leader.election.enable",
+        "unstable.api.versions.enable",
     ]
     me = str(w.nodes[0])
     w.describe_configs(BROKER, me, keys=keys, label="itself")

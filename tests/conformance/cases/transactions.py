@@ -210,6 +210,24 @@ def records_without_a_transaction(w: World) -> None:
         w.write(stranger, topic, 0, version=version, identity=(w.pid(), 0), label=f"{tag} an id that nobody uses")
 
 
+@case("D3", "M5")
+def records_that_nobody_vouches_for(w: World) -> None:
+    """Refused unless transaction.partition.verification.enable is off: then they are written, no end of the transaction concerns them, and
+    an administrator has to write the marker. Up to version 11, after which the partition is added in any case."""
+    for version in (3, 10, 11, 12):
+        topic, txn = w.topic(partitions=2), w.begun()
+        pid, epoch = txn.identity
+        tag = f"v{version}"
+        w.write(txn, topic, 0, version=version, label=f"{tag} not added")
+        w.write(w.txn(), topic, 0, version=version, partition=1, identity=(w.pid(), 0), label=f"{tag} an id that nobody uses")
+        w.describe(topic, label=f"{tag} producers")
+        w.describe_txn(txn, label=f"{tag} the transaction")
+        w.end(txn, version=4, label=f"{tag} commit")
+        read_committed(w, topic, tag)
+        w.mark((pid, epoch), topic, version=1, coordinator_epoch=1, label=f"{tag} marked")
+        read_committed(w, topic, f"{tag} marked")
+
+
 @case()
 def admins(w: World) -> None:
     """ListTransactions, with every filter in every version, and DescribeTransactions."""
