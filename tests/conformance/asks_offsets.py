@@ -12,8 +12,8 @@ from broker_stub.coordinators.group_records import (
     offset_value,
     read_record,
 )
-from broker_stub.coordinators.groups import OFFSETS_TOPIC
 from broker_stub.coordinators.placement import partition_for
+from broker_stub.topics import OFFSETS_TOPIC
 from producer import wire
 from producer.wire.records import BatchHeader, ControlType, iter_batches, read_marker, read_records
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
