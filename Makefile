@@ -11,6 +11,8 @@ WORKERS ?= 4
 BENCH_ARGS ?=
 # How many seeds of each kind `make simulate` runs.
 RUNS ?= 300
+# How many random runs of transactions of each level `make walk` takes.
+WALKS ?= 100000
 # How many times as many messages and damages `make fuzz` draws.
 EFFORT ?= 50
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
@@ -24,7 +26,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate fuzz crowds mutate survive conformance-3.9 install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate walk fuzz crowds mutate survive conformance-3.9 install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -86,6 +88,9 @@ bench-transactions: .venv/.built
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation -s --timeout 7200
+
+walk: .venv/.built
+	@FENCEPOST_WALKS=$(WALKS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn_walk -n $(WORKERS) --dist loadfile
 
 fuzz: .venv/.built
 	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/wire -n $(WORKERS) --timeout 7200

@@ -1,5 +1,5 @@
 """What every test run shares: the settings of hypothesis, a first line that says which fencepost is under test, the watch over
-sockets, and the closing table."""
+sockets, and the closing tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 
 import fencepost
 from tests import unclosed
-from tests.conformance.summary import pytest_terminal_summary
-
-__all__ = ["pytest_terminal_summary"]
+from tests.conformance import summary as conformance
+from tests.txn_walk import summary as txn_walk
 
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
@@ -23,6 +22,11 @@ unclosed.watch()
 def pytest_report_header() -> str:
     info = fencepost.build_info()
     return f"fencepost {info.version} ({'compiled' if info.compiled else 'pure'}) from {Path(fencepost.__file__).parent}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    conformance.report(terminalreporter)
+    txn_walk.report(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def report(terminalreporter: pytest.TerminalReporter) -> None:
     """Both tables, as far as their tests ran."""
     _areas(terminalreporter)
     _transaction_rows(terminalreporter)

@@ -1,0 +1,353 @@
+"""A producer as Kafka's clients are: what it sends, when it sends it again, and when it gives up.
+
+It is a generator of requests: each is answered, or lost, and then it goes on. It keeps to what a client may do: it commits what was
+acknowledged, never begins a transaction before the last one has ended, and asks for an identity again where it cannot know which of its
+sequences were used. What it is told it believes; what it is told wrongly, the model finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from producer import wire
+from producer.wire import ErrorCode
+from producer.wire.messages import add_to_txn, end_txn, txn_offsets
+from tests.txn_walk.model import Broken, Txn, Write
+from tests.txn_walk.site import TOPIC, Ask, batch
+
+if TYPE_CHECKING:
+    from tests.txn_walk.walk import Walk
+
+Identity = tuple[int, int]
+Asking = Generator[Ask, Any, "bool"]
+"""Whether it went well; what it gets for a request is the answer, or LOST."""
+
+LOST: Final = None
+OK: Final = ErrorCode.NONE
+AGAIN: Final = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+"""Sent again as it was."""
+
+REFUSED: Final = frozenset(
+    (
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    )
+)
+"""Whoever is told that is not, or no longer, who may do it."""
+
+UNCERTAIN: Final = AGAIN - {ErrorCode.CONCURRENT_TRANSACTIONS}
+"""What was asked for may be done all the same."""
+
+TIMEOUTS_MS: Final = (5_000, 20_000, 20_000, 60_000)
+
+
+class Speech(NamedTuple):
+    """The versions in which a client speaks; `adds` and `bumps` if they are those of transaction version 2."""
+
+    init: int
+    produce: int
+    end: int
+    offsets: int
+    bumps: bool
+
+
+class Client:
+    """A process with a transactional id. `going` is its life; it is over when that ends."""
+
+    def __init__(self, walk: Walk, transactional_id: str, speech: Speech) -> None:
+        self.transactional_id = transactional_id
+        self.speech = speech
+        self.identity: Identity | None = None
+        self.txn: Txn | None = None
+        self.is_careless = False
+        """It ends what it has not begun."""
+        self.late = False
+        """So much time has passed that it may have been taken for dead."""
+        self.going = self._life()
+        self._walk = walk
+        self._rng = walk.rng
+        self._sequences: dict[int, int] = {}
+        self._added: set[object] = set()
+        self._doubt = False
+        self._began_ms = self._known_ms = walk.site.now_ms
+        self._timeout_ms = self._rng.choice(TIMEOUTS_MS)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has an identity and no transaction."""
+        return self.identity is not None and self.txn is None
+
+    def _life(self) -> Generator[Ask, Any, None]:
+        if not (yield from self._introduce(None)):
+            return
+        rng = self._rng
+        while not self._walk.closing:
+            drawn = rng.random()
+            if drawn < 0.04:
+                goes_on = yield from self._introduce(self.identity)
+            elif drawn < 0.08:
+                goes_on = yield from self._end(self._begun(), commit=rng.random() < 0.4, careless=True)
+            else:
+                goes_on = yield from self._transact()
+            if not goes_on:
+                return
+
+    # Transactions
+
+    def _begun(self) -> Txn:
+        assert self.identity is not None
+        self.txn = self._walk.model.begin(self.transactional_id, self.identity)
+        self._added.clear()
+        self._began_ms = self._walk.site.now_ms
+        return self.txn
+
+    def _transact(self) -> Asking:
+        txn, rng = self._begun(), self._rng
+        fine = True
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            offsets = txn.group_offset is None and rng.random() < 0.2
+            went: bool | None = yield from (
+                self._commit_offset(txn) if offsets else self._write(txn, rng.randrange(len(self._walk.site.data)))
+            )
+            if went is None:
+                return False
+            fine = fine and went
+            if not fine:
+                break
+        drawn = rng.random()
+        if fine and drawn < 0.08:
+            self._walk.prepared(self, txn)
+            return False
+        return (yield from self._end(txn, commit=fine and drawn < 0.75))
+
+    def _write(self, txn: Txn, index: int) -> Generator[Ask, Any, bool | None]:
+        """One batch, sent until it is acknowledged; False if the transaction is to be aborted, None if that is for nobody any more."""
+        site, rng = self._walk.site, self._rng
+        assert self.identity is not None
+        if not self.speech.bumps and not (yield from self._add(index)):
+            return None
+        sequence = self._sequences.get(index, 0)
+        write = txn.write(index, rng.choice((1, 1, 2)))
+        data = wire.PartitionProduceData(index=index, records=batch(write.values, site.now_ms, self.identity, sequence))
+        request = wire.ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=1_000,
+            topic_data=[wire.TopicProduceData(name=TOPIC, partition_data=[data])],
+        )
+        ask = Ask(site.data[index], request, self.speech.produce, partial(_acknowledged, write))
+        while True:
+            answer = yield ask
+            code = _only_produced(answer).error_code if answer is not LOST else ErrorCode.REQUEST_TIMED_OUT
+            if code == OK:
+                self._sequences[index] = sequence + len(write.values)
+                return True
+            if code not in AGAIN:
+                self.refused("Produce", code)
+            if code not in AGAIN or rng.random() < 0.1:
+                self._doubt = True
+                return False
+
+    def _commit_offset(self, txn: Txn) -> Generator[Ask, Any, bool | None]:
+        """An offset of the group, sent until it is taken; as `_write`."""
+        site, group = self._walk.site, group_of(self.transactional_id)
+        assert self.identity is not None
+        pid, epoch = self.identity
+        if not self.speech.bumps:
+            add = add_to_txn.AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id, producer_id=pid, producer_epoch=epoch, group_id=group
+            )
+            if not (yield from self._until_done(Ask(site.state, add, 3, self._heard_add))):
+                return None
+        txn.group_offset = txn.number
+        offset = txn_offsets.TxnOffsetCommitRequestPartition(committed_offset=txn.number)
+        request = txn_offsets.TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=pid,
+            producer_epoch=epoch,
+            topics=[txn_offsets.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[offset])],
+        )
+        while True:
+            answer = yield Ask(site.offsets, request, self.speech.offsets)
+            code = answer.topics[0].partitions[0].error_code if answer is not LOST else ErrorCode.REQUEST_TIMED_OUT
+            if code == OK:
+                return True
+            if code not in AGAIN:
+                self.refused("TxnOffsetCommit", code)
+            if code not in AGAIN or self._rng.random() < 0.1:
+                self._doubt = True
+                return False
+
+    def _add(self, index: int) -> Asking:
+        """AddPartitionsToTxn, of a client before transaction version 2; now and then of what is there already."""
+        if index in self._added and self._rng.random() < 0.8:
+            return True
+        assert self.identity is not None
+        pid, epoch = self.identity
+        request = add_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=pid,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[add_to_txn.AddPartitionsToTxnTopic(name=TOPIC, partitions=[index])],
+        )
+        done = yield from self._until_done(Ask(self._walk.site.state, request, 3, self._heard_add))
+        if done:
+            self._added.add(index)
+        return done
+
+    def _until_done(self, ask: Ask) -> Asking:
+        """Adds to the transaction; False if somebody else has the id now."""
+        while True:
+            answer = yield ask
+            code = _code(answer)
+            if code == OK:
+                return True
+            if code not in AGAIN:
+                self.refused(type(ask.request).__name__, code)
+                return False
+
+    def _heard_add(self, answer: Any) -> None:
+        if _code(answer) == OK:
+            self._added.add("something")
+
+    # Ends
+
+    def _end(self, txn: Txn, *, commit: bool, careless: bool = False) -> Asking:
+        """EndTxn until it is answered. `careless`: nothing was written, and no client of Kafka would ask."""
+        self.is_careless = careless
+        while True:
+            answer = yield self.end_request(txn, commit=commit)
+            code = _code(answer)
+            if code == OK:
+                break
+            if code not in AGAIN:
+                crossed = not commit and (txn.may_be_read or not self._added)
+                if careless and code == ErrorCode.INVALID_TXN_STATE:
+                    self.txn = None
+                    return True
+                if not crossed:
+                    self.refused("EndTxn", code)
+                return False
+            if commit and self._rng.random() < 0.06:
+                commit = False  # as nobody should, while it is not known what became of the commit
+        self.txn = None
+        if self.speech.bumps:
+            self._taken((answer.producer_id, answer.producer_epoch))
+        elif self._doubt:
+            return (yield from self._introduce(self.identity))
+        return True
+
+    def end_request(self, txn: Txn, *, commit: bool) -> Ask:
+        assert self.identity is not None
+        pid, epoch = self.identity
+        request = end_txn.EndTxnRequest(transactional_id=self.transactional_id, producer_id=pid, producer_epoch=epoch, committed=commit)
+        return Ask(
+            self._walk.site.state, request, self.speech.end, partial(self._heard_end, txn, commit), partial(self._seen_end, txn, commit)
+        )
+
+    def _seen_end(self, txn: Txn, commit: bool) -> None:
+        txn.commits += commit
+
+    def _heard_end(self, txn: Txn, commit: bool, answer: Any) -> None:
+        code = answer.error_code
+        if code == OK:
+            self._known_ms = self._walk.site.now_ms
+            txn.ended(commit=commit)
+            if self.speech.bumps:
+                self._walk.model.given(self.transactional_id, (answer.producer_id, answer.producer_epoch), self)
+        elif code not in UNCERTAIN:
+            txn.commits -= commit  # it was not done
+
+    # Identities
+
+    def _introduce(self, expected: Identity | None) -> Asking:
+        """InitProducerId until it is answered."""
+        ask = self.init_request(expected)
+        while True:
+            answer = yield ask
+            code = _code(answer)
+            if code == OK:
+                self._taken((answer.producer_id, answer.producer_epoch))
+                self._doubt = False
+                return True
+            if code not in AGAIN:
+                if expected is None:
+                    raise Broken(f"InitProducerId was answered {wire.error_name(code)}")
+                return False
+
+    def init_request(self, expected: Identity | None) -> Ask:
+        pid, epoch = expected or (-1, -1)
+        request = wire.InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms, producer_id=pid, producer_epoch=epoch
+        )
+        return Ask(self._walk.site.state, request, self.speech.init, self._heard_init, partial(self._walk.seen_init, self))
+
+    def _heard_init(self, answer: Any) -> None:
+        if answer.error_code == OK:
+            self.late = False
+            self._known_ms = self._walk.site.now_ms
+            self._walk.model.given(self.transactional_id, (answer.producer_id, answer.producer_epoch), self)
+
+    def _taken(self, identity: Identity) -> None:
+        if identity != self.identity:
+            self._sequences.clear()
+        self.identity = identity
+
+    def look_at_the_time(self, now_ms: int, expires_after_ms: int) -> None:
+        """Whether its transaction may have been aborted, or its id forgotten."""
+        too_long = self.txn is not None and now_ms - self._began_ms >= self._timeout_ms
+        self.late = self.late or too_long or now_ms - self._known_ms >= expires_after_ms
+
+    def refused(self, what: str, code: int) -> None:
+        """It is not to be refused who is the only one, and in time."""
+        if code not in REFUSED:
+            raise Broken(f"{what} was answered {wire.error_name(code)}")
+        assert self.identity is not None
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.speech.bumps:
+            return  # a late copy of a batch of the last transaction has made the partition wait for that sequence (D6)
+        if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, self.identity):
+            return  # a leader compares the epochs of two who ask at once, and not their producer ids, as Kafka's does
+        if not self.late and self._walk.owner_of(self.transactional_id) is self:
+            raise Broken(f"{what} of {self.identity}, who alone has {self.transactional_id!r}, was answered {wire.error_name(code)}")
+
+
+def group_of(transactional_id: str) -> str:
+    """Each transactional id commits for a group of its own, so that its commits come one after the other."""
+    return f"group of {transactional_id}"
+
+
+def _acknowledged(write: Write, answer: Any) -> None:
+    partition = _only_produced(answer)
+    if partition.error_code == OK:
+        write.acknowledged(partition.base_offset)
+
+
+def _only_produced(answer: Any) -> Any:
+    return answer.responses[0].partition_responses[0]
+
+
+def _code(answer: Any) -> int:
+    """That of InitProducerId, EndTxn, AddOffsetsToTxn and AddPartitionsToTxn; a lost one may be anything that is sent again."""
+    if answer is LOST:
+        return ErrorCode.REQUEST_TIMED_OUT
+    code = getattr(answer, "error_code", OK)
+    topics = getattr(answer, "results_by_topic_v3_and_below", None)
+    return int(topics[0].results_by_partition[0].partition_error_code if topics else code)

@@ -1,0 +1,153 @@
+"""Rules of transactions, each broken on purpose in the stub, to see that the random runs would notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from broker_stub.coordinators import markers, transactions, txn_end_table, txn_shard, txn_table
+from broker_stub.coordinators.appends import PLAINLY, How, Then, append
+from broker_stub.coordinators.groups import GroupCoordinators
+from broker_stub.coordinators.markers import Markers
+from broker_stub.coordinators.transactions import TransactionCoordinators
+from broker_stub.coordinators.txn_shard import TxnShard
+from broker_stub.coordinators.txn_states import COMPLETE, PREPARED, State, TransactionMetadata, Txn
+from broker_stub.coordinators.vouching import Question, ThenEach, Vouching
+from broker_stub.log import producers
+from broker_stub.log.stable import AbortedTxn, Transactions
+from producer.wire import ErrorCode
+from tests.txn_walk.kinds import kind_of
+from tests.txn_walk.walk import Walk
+
+RUNS_MAX: Final = 1_500
+Rows = tuple[Any, ...]
+Patch = tuple[object, str, object]
+
+
+class Caught(NamedTuple):
+    """Which run noticed, and what."""
+
+    seed: int
+    what: str
+
+
+def _without(rows: Rows, *names: str) -> Rows:
+    return tuple(row for row in rows if row.name not in names)
+
+
+def _with(rows: Rows, name: str, **changed: object) -> Rows:
+    """The rows of that name are otherwise; those that write nothing go on writing nothing."""
+    return tuple(replace(row, **changed) if row.name == name and (row.becomes or "becomes" not in changed) else row for row in rows)
+
+
+def _at_its_epoch(raised: Callable[[Txn, Any], Txn]) -> Callable[[Txn, Any], Txn]:
+    return lambda txn, asked: replace(raised(txn, asked), epoch=max(txn.epoch, 0), next_producer_id=-1)
+
+
+def _newest_partitions_only(txn: Txn, asked: Any) -> Txn:
+    return replace(txn_table._with_partitions(txn, asked), partitions=asked.partitions)
+
+
+def _rotated_in_place(txn: Txn, asked: Any) -> Txn:
+    return replace(txn_table._rotated(txn, asked), producer_id=txn.producer_id)
+
+
+def _has_ended(known: TransactionMetadata, asked: Any) -> bool:
+    return known.txn.state in COMPLETE
+
+
+def _append_and_go_on(cluster: Any, partition: Any, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
+    """Answers at once, whatever becomes of it."""
+    waiting: list[Then] = [then]
+    append(cluster, partition, data, timeout_ms=timeout_ms, then=lambda code: waiting.pop()(code) if waiting else None, how=how)
+    if waiting:
+        waiting.pop()(ErrorCode.NONE)
+
+
+def _load_and_leave(shard: TxnShard, load: Callable[[TxnShard], None] = TxnShard.load) -> None:
+    with patch.object(TxnShard, "finish", lambda *_: None):
+        load(shard)
+
+
+def _read_and_abort(partition: Any, read: Callable[[Any], dict[str, Txn]] = txn_shard._read) -> dict[str, Txn]:
+    return {name: replace(txn, state=State.PREPARE_ABORT) if txn.state in PREPARED else txn for name, txn in read(partition).items()}
+
+
+def _send_one(self: Markers, send: Callable[[Markers], None] = Markers.send) -> None:
+    self.left = set(sorted(self.left)[:1])
+    send(self)
+
+
+def _from_here_on(self: Transactions, offset: int, end: int) -> list[AbortedTxn]:
+    return [txn for txn in self.aborted if offset <= txn.first_offset < end]
+
+
+def _not_asked(self: Vouching, node_id: int, question: Question, then: ThenEach) -> None:
+    then(dict.fromkeys(question.partitions, 0))
+
+
+def _vouched_for(self: TransactionCoordinators, name: str, node_id: int, identity: object, partitions: Sequence[Any]) -> dict[Any, int]:
+    return dict.fromkeys(partitions, 0)
+
+
+def _committed(self: GroupCoordinators, *ended: Any, commit: bool, end: Any = GroupCoordinators.end_transaction) -> None:
+    end(self, *ended, commit=True)
+
+
+MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
+    "a zombie ends its transaction": ("TV2", (txn_end_table, "END_ROWS_WITH_BUMP", _without(txn_end_table.END_ROWS_WITH_BUMP, "F3"))),
+    "a zombie of version 1 ends its successor's transaction": ("TV1", (txn_end_table, "END_ROWS", _without(txn_end_table.END_ROWS, "E2"))),
+    "a zombie adds partitions": ("TV2", (txn_table, "ADD_ROWS", _without(txn_table.ADD_ROWS, "A3"))),
+    "a new owner gets the epoch of the old one": (
+        "TV1",
+        (txn_table, "INIT_ROWS", _with(txn_table.INIT_ROWS, "I5", becomes=_at_its_epoch(txn_table._raised))),
+    ),
+    "the epoch stays when a transaction ends": (
+        "TV2",
+        (
+            txn_end_table,
+            "END_ROWS_WITH_BUMP",
+            _with(txn_end_table.END_ROWS_WITH_BUMP, "F4", becomes=_at_its_epoch(txn_end_table._prepared_with_bump)),
+        ),
+    ),
+    "used up epochs begin anew with the same producer id": (
+        "TV1",
+        (txn_table, "INIT_ROWS", _with(txn_table.INIT_ROWS, "I4", becomes=_rotated_in_place)),
+    ),
+    "a partition takes the place of those before it": (
+        "TV1",
+        (txn_table, "ADD_ROWS", _with(txn_table.ADD_ROWS, "A6", becomes=_newest_partitions_only)),
+    ),
+    "an abort after the commit is taken for its retry": (
+        "TV1",
+        (txn_end_table, "END_ROWS", _with(txn_end_table.END_ROWS, "E5", matches=_has_ended)),
+    ),
+    "a coordinator answers before its followers have it": ("TV2", (txn_shard, "append", _append_and_go_on)),
+    "a coordinator that moves ends nothing": ("TV2", (TxnShard, "load", _load_and_leave)),
+    "a coordinator that moves aborts what it was committing": ("TV1", (txn_shard, "_read", _read_and_abort)),
+    "a transaction may take for ever": ("TV2", (transactions, "is_timed_out", lambda known, now_ms: False)),
+    "a partition without a leader gets no marker": ("TV1", (markers, "_AGAIN", frozenset())),
+    "one partition gets the marker": ("TV2", (Markers, "send", _send_one)),
+    "a repeated marker ends the next transaction": ("TV2", (producers, "_MARKER_ROWS", _without(producers._MARKER_ROWS, "M3"))),
+    "records are written without asking the coordinator": ("TV2", (Vouching, "ask", _not_asked)),
+    "the coordinator vouches for everybody": ("TV1", (TransactionCoordinators, "verify", _vouched_for)),
+    "readers do not stop at open transactions": ("TV1", (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark)),
+    "readers hear of no abort": ("TV2", (Transactions, "aborted_between", lambda self, offset, end: [])),
+    "readers hear of the aborts that begin where they read": ("TV2", (Transactions, "aborted_between", _from_here_on)),
+    "offsets of aborted transactions count": ("TV1", (GroupCoordinators, "end_transaction", _committed)),
+}
+
+
+def hunt(mutant: str, first: int = 0) -> Caught | int:
+    """Runs until the broken rule is noticed; the number of runs when it is not."""
+    level, (target, name, broken) = MUTANTS[mutant]
+    with patch.object(target, name, broken):
+        for seed in range(first, first + RUNS_MAX):
+            try:
+                Walk(seed, kind_of(level, seed)).run()
+            except AssertionError as error:
+                return Caught(seed, f"{type(error).__name__}: {error}"[:100])
+    return RUNS_MAX

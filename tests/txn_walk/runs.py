@@ -1,0 +1,88 @@
+"""Many runs, and what they came to.
+
+CI takes the same ones each time, so that nobody's change fails by another's bad luck. FENCEPOST_WALKS asks for so many others, as
+`make walk` does, and FENCEPOST_SEED replays one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+from unittest.mock import patch
+
+from broker_stub.log import producer_state
+from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+from tests.txn_walk.kinds import kind_of
+from tests.txn_walk.walk import Walk
+
+PURE: Final = os.environ.get("FENCEPOST_EXPECT") == "pure"
+RUNS: Final = 500 if PURE else 10_000
+"""Of each level. The pure run takes a sample: what is compiled is no coordinator, and the compiled run has them all."""
+
+ENOUGH: Final = 5_000
+"""So many come by every row."""
+
+
+class Came(NamedTuple):
+    """From which seed on how many runs there were, and which rows they came by."""
+
+    first: int
+    runs: int
+    rows: Counter[str]
+
+
+def seeds() -> range:
+    """Those of this time."""
+    given, wanted = os.environ.get("FENCEPOST_SEED"), os.environ.get("FENCEPOST_WALKS")
+    if given is not None:
+        return range(int(given), int(given) + 1)
+    if wanted is None:
+        return range(RUNS)
+    first = random.SystemRandom().randrange(10**9)
+    return range(first, first + int(wanted))
+
+
+def walk(level: str, runs: range) -> Came:
+    """Runs them all; the first that fails says how it can be had again."""
+    rows: Counter[str] = Counter()
+    with _markers_counted(rows), _little_collected():
+        for seed in runs:
+            try:
+                Walk(seed, kind_of(level, seed), rows).run()
+            except Exception as error:
+                error.add_note(f"FENCEPOST_SEED={seed} replays it ({level})")
+                raise
+    return Came(runs.start, len(runs), rows)
+
+
+@contextmanager
+def _markers_counted(rows: Counter[str]) -> Iterator[None]:
+    """Counts the rows that decide about markers: of one that is written two speak."""
+
+    def counting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
+        verdict = admit(entry, batch, origin=origin)
+        if batch.marker is not None and origin is Origin.COORDINATOR:
+            rows.update(filter(None, (verdict.row, getattr(verdict, "through", ""))))
+        return verdict
+
+    with patch.object(producer_state, "admit", counting):
+        yield
+
+
+@contextmanager
+def _little_collected() -> Iterator[None]:
+    """What is there already is not looked at again and again while clusters come and go."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

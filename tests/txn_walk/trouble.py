@@ -1,0 +1,226 @@
+"""What happens in a run: what clients do, what is done to them, to brokers and to the time, and who looks on.
+
+Each step takes a walk one further; how often each one comes says STEPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from broker_stub.partitions import NO_LEADER
+from producer.wire.messages import add_to_txn
+from producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.txn_walk.client import OK, group_of
+from tests.txn_walk.model import Broken
+from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, ONE_BATCH_BYTES, TOPIC, WHOLE_BYTES, Ask
+
+if TYPE_CHECKING:
+    from tests.txn_walk.walk import Walk
+
+DAY_MS: Final = 86_400_000
+EXPIRED_MS: Final = 2 * EXPIRES_AFTER_MS
+PAUSES_MS: Final = (5, 20, 20, 60, 110, 110, 110, 1_000, 12_000, 12_000, 40_000, EXPIRED_MS, EXPIRED_MS, DAY_MS + EXPIRED_MS)
+BURSTS: Final = (1, 1, 2, 4)
+
+
+def go_on(walk: Walk) -> None:
+    """A client does the next thing, or a few."""
+    number = walk.rng.randrange(len(walk.running) + len(walk.zombies))
+    if number >= len(walk.running):
+        running = walk.zombies[number - len(walk.running)]
+    elif walk.running[number].over:
+        running = walk.running[number] = walk.newcomer(walk.names[number])
+    else:
+        running = walk.running[number]
+    for _ in range(walk.rng.choice(BURSTS)):
+        if not running.over:
+            walk.step(running)
+
+
+# Clients
+
+
+def late(walk: Walk) -> None:
+    """A request comes that nobody expects any more."""
+    if walk.held:
+        walk.deliver(walk.held.pop(walk.rng.randrange(len(walk.held))))
+
+
+def freeze(walk: Walk) -> None:
+    """A client stops before it sends what it was about to send, and another one takes its place."""
+    number = walk.rng.randrange(len(walk.running))
+    running = walk.running[number]
+    if running.sent is None and not running.over:
+        running.unsent = running.next_ask()
+        walk.frozen.append(running)
+        walk.running[number] = walk.newcomer(walk.names[number])
+
+
+def thaw(walk: Walk) -> None:
+    """It goes on, and knows of nothing."""
+    if walk.frozen:
+        walk.zombies.append(walk.frozen.pop(walk.rng.randrange(len(walk.frozen))))
+
+
+def crash(walk: Walk) -> None:
+    """A client is gone, and another one takes its place."""
+    number = walk.rng.randrange(len(walk.running))
+    walk.gone.append(walk.running[number].client)
+    walk.running[number] = walk.newcomer(walk.names[number])
+
+
+def claim(walk: Walk) -> None:
+    """Somebody who was thought to be gone asks for the identity after the one that it had."""
+    clients = [client for client in (*walk.gone, *(each.client for each in walk.frozen)) if client.identity is not None]
+    if clients:
+        strangers = [each for each in clients if each.identity and each.identity[0] != walk.model.identities[each.transactional_id][0]]
+        client = walk.rng.choice(strangers or clients)
+        walk.deliver(client.init_request(client.identity))
+
+
+def resume(walk: Walk) -> None:
+    """Who has the token of a prepared transaction ends it, now and then not for the first time."""
+    if walk.tokens:
+        walk.finish(walk.rng.choice(walk.tokens), commit=walk.rng.random() < 0.7)
+
+
+# Brokers
+
+
+def wait(walk: Walk) -> None:
+    pause_ms = walk.rng.choice(PAUSES_MS)
+    if pause_ms > DAY_MS:
+        walk.held.clear()  # no network holds on to anything for that long
+    walk.site.pass_time(pause_ms)
+
+
+def move(walk: Walk) -> None:
+    """A leader, often the coordinator."""
+    site = walk.site
+    with suppress(ValueError):
+        site.cluster.move_leader(walk.rng.choice((site.state, site.state, *site.partitions)))
+
+
+def hand_over(walk: Walk) -> None:
+    """The coordinator moves while a partition has no leader: some transaction has markers here and not yet there, and what the old
+    coordinator had sent comes when the new one has been there."""
+    site = walk.site
+    away = [partition.leader for partition in site.data[1:] if partition.leader not in (NO_LEADER, site.state.leader)]
+    if away:
+        site.cluster.stop_broker(walk.rng.choice(away))
+        for _ in range(4):
+            go_on(walk)
+        verify(walk)
+        with suppress(ValueError):
+            site.cluster.move_leader(site.state)
+        site.cluster.tick()
+        repeat_marker(walk)
+
+
+def stop(walk: Walk) -> None:
+    live = walk.site.cluster.live
+    if len(live) > 1:
+        walk.site.cluster.stop_broker(walk.rng.choice(live), clean=walk.rng.random() < 0.5)
+
+
+def start(walk: Walk) -> None:
+    walk.site.cluster.start_broker(walk.rng.choice(BROKERS))
+
+
+def sever(walk: Walk) -> None:
+    walk.site.cluster.between.sever(*walk.rng.sample(BROKERS, 2))
+
+
+def mend(walk: Walk) -> None:
+    for one, other in walk.site.cluster.between.down:
+        walk.site.cluster.between.mend(one, other)
+
+
+def verify(walk: Walk) -> None:
+    """A broker asks whether a partition belongs to the transaction of who has an id."""
+    name = walk.rng.choice(walk.names)
+    if name not in walk.model.identities:
+        return
+    pid, epoch = walk.model.identities[name]
+    asked = add_to_txn.AddPartitionsToTxnTransaction(
+        transactional_id=name,
+        producer_id=pid,
+        producer_epoch=epoch,
+        verify_only=True,
+        topics=[add_to_txn.AddPartitionsToTxnTopic(name=TOPIC, partitions=[walk.rng.randrange(len(walk.site.data))])],
+    )
+    answer = walk.site.ask(walk.site.state, add_to_txn.AddPartitionsToTxnRequest(transactions=[asked]), 4)
+    if answer is None:
+        return
+    code = answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
+    if code == OK and not walk.model.has_open(name):
+        raise Broken(f"{name!r} has no transaction, and a broker heard that it has")
+
+
+def repeat_marker(walk: Walk) -> None:
+    """A coordinator's request to write a marker comes once more. Before transaction version 2 nothing is in the way of one that comes
+    while the next transaction is open, if no later coordinator has been there, and so none comes."""
+    markers = [each for index in range(len(walk.site.data)) for each in walk.site.markers(index)]
+    if not markers:
+        return
+    newest = {(each.partition, each.producer_id): each for each in markers}
+    outdated = [each for each in markers if each.is_outdated_by(newest[each.partition, each.producer_id])]
+    index, pid, epoch, coordinator_epoch, commit = walk.rng.choice(outdated or markers)
+    partition, bumps = walk.site.data[index], walk.kind.speech.bumps
+    if not bumps:
+        known = [each for each in partition.log.active_producers() if each.producer_id == pid]
+        if any(each.current_txn_start_offset >= 0 and each.coordinator_epoch <= coordinator_epoch for each in known):
+            return
+    marker = WritableTxnMarker(
+        producer_id=pid,
+        producer_epoch=epoch,
+        transaction_result=commit,
+        topics=[WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[index])],
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=2 if bumps else 0,
+    )
+    walk.site.send(Ask(partition, WriteTxnMarkersRequest(markers=[marker]), 2))
+
+
+# Readers
+
+
+def read(walk: Walk) -> None:
+    """Somebody who reads what is committed goes on."""
+    reader = walk.rng.choice(walk.readers)
+    walk.model.read(reader.poll(walk.rng.choice((WHOLE_BYTES, ONE_BATCH_BYTES))))
+
+
+def read_offset(walk: Walk) -> None:
+    """Somebody asks where a group is."""
+    found = walk.site.group_offset(group_of(walk.rng.choice(walk.names)), stable=walk.rng.random() < 0.5)
+    if found is not None and found[0] == OK and found[1] is not None and not walk.model.txns[found[1]].may_be_read:
+        raise Broken(f"a group reads offset {found[1]}, which was not committed")
+
+
+def _weighted(*weights: tuple[int, Callable[[Walk], None]]) -> tuple[Callable[[Walk], None], ...]:
+    return tuple(step for weight, step in weights for _ in range(weight))
+
+
+STEPS: Final = _weighted(
+    (70, go_on),
+    (8, wait),
+    (4, move),
+    (2, hand_over),
+    (2, stop),
+    (4, start),
+    (2, sever),
+    (3, mend),
+    (4, late),
+    (3, freeze),
+    (3, thaw),
+    (3, crash),
+    (3, claim),
+    (3, resume),
+    (3, verify),
+    (3, repeat_marker),
+    (4, read),
+    (1, read_offset),
+)
