@@ -26,7 +26,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate walk fuzz crowds mutate survive conformance-3.9 install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -100,6 +100,9 @@ crowds: .venv/.built
 
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_mutations.py -s
+
+epochs: .venv/.built
+	@FENCEPOST_TXN_EPOCHS=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_transactions_on_kafka.py -k epochs -s
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s

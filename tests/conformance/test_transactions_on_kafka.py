@@ -14,10 +14,12 @@ import pytest
 
 from broker_stub import FaultProxy
 from producer import Fenced, Persisted, RecordRefused
+from producer.wire import InitProducerIdRequest, InitProducerIdResponse
 from producer.wire.codes import Api, ErrorCode
-from producer.wire.messages.end_txn import EndTxnRequest
+from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
+from tests.conformance.raw import Link
 from tests.conformance.txn_site import IMPATIENT, PARTITIONS, WAIT_S, Site, new_site, older, site
 from tests.waiting import until
 from txn.aio import AsyncTransactionalProducer
@@ -103,8 +105,8 @@ def test_confluents_producer_fences_ours_and_ours_fences_it(site: Site) -> None:
 
 
 def test_a_commit_after_a_failure_that_nobody_looked_at(site: Site) -> None:
-    """The commit is refused although no future was ever looked at (kafka-python and aiokafka commit here); the next transaction, from the
-    same producer, is as good as any."""
+    """The commit is refused although no future was ever looked at (aiokafka commits here); the next transaction, from the same producer,
+    is as good as any."""
     with site.producer(batch_size=0, max_request_size=4_000_000) as producer:
         tx = producer.begin(WAIT_S)
         tx.send(site.topic, b"fine", partition=0)
@@ -148,6 +150,57 @@ def test_a_lost_reply_of_each_request(site: Site, api: Api) -> None:
                 tx.send(site.topic, b"%d" % turn, partition=0)
         assert lost.hits == (0 if api is Api.ADD_PARTITIONS_TO_TXN and producer._manager.version2 else 1)
     assert site.committed() == [b"0", b"1", b"2"]
+
+
+def test_a_commit_that_arrives_once_more_in_the_next_transaction(older: KafkaCluster) -> None:
+    """Transaction version 1: the reply to a commit was lost, and the request, if it arrives again in the next transaction, is refused."""
+    site = new_site(older)
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        proxy.faults.on(Api.END_TXN).after_append().times(1).disconnect()
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"first", partition=0)
+        tx = producer.begin(WAIT_S)
+        tx.send(site.topic, b"second", partition=0).result(WAIT_S)
+        first = proxy.journal.requests(Api.END_TXN)[0]
+        assert isinstance(first.request, EndTxnRequest)
+        host, port = site.bootstrap.split(":")
+        with Link((host, int(port))) as link:
+            answer = link.ask(first.request, first.version)
+        assert isinstance(answer, EndTxnResponse)
+        assert answer.error_code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+        tx.abort(WAIT_S)
+    assert site.committed() == [b"first"]
+
+
+@pytest.mark.skipif("FENCEPOST_TXN_EPOCHS" not in os.environ, reason="takes half a minute: FENCEPOST_TXN_EPOCHS=1 or make epochs runs it")
+@pytest.mark.timeout(900)
+def test_epochs_run_out(site: Site) -> None:
+    """After epoch 32766 the coordinator gives another producer id, by the answer to EndTxn with version 2 and to InitProducerId before; all
+    of it is committed."""
+    host, port = site.bootstrap.split(":")
+    asked = InitProducerIdRequest(transactional_id=site.name, transaction_timeout_ms=60_000)
+    with site.producer() as first:
+        first.init(WAIT_S)
+    with Link((host, int(port))) as link:
+        for _ in range(32_763):
+            answer = link.ask(asked, 4)
+            assert isinstance(answer, InitProducerIdResponse)
+            assert answer.error_code == ErrorCode.NONE
+    had = []
+    with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
+        for turn in range(5):
+            if not producer._manager.version2:
+                proxy.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
+                with pytest.raises(MustAbort), producer.transaction(WAIT_S) as tx:
+                    tx.send(site.topic, b"broken", partition=0)
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"%d" % turn, partition=0)
+                had.append(producer._manager.identity)
+    pids, epochs = zip(*[identity for identity in had if identity is not None], strict=True)
+    assert 32_766 in epochs
+    assert 0 in epochs
+    assert len(set(pids)) == 2
+    assert site.committed() == [b"%d" % turn for turn in range(5)]
 
 
 def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
