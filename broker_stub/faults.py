@@ -329,12 +329,12 @@ class Faults:
                 raise TypeError(f"faults.on({api!r}): an Api, or the number of one")
         return Rule(self, frozenset(apis))
 
-    def match(self, subject: Subject, point: Point) -> list[Action]:
-        """The actions that fire now, in the order the faults were installed; counts their hits."""
+    def match(self, subject: Subject, point: Point, *, named: bool = False) -> list[Action]:
+        """The actions that fire now, in the order the faults were installed; counts their hits. `named`: of rules that name the API."""
         faults = self._faults
         if not faults:
             return []
-        candidates = [fault for fault in faults if fault.rule.point is point]
+        candidates = [fault for fault in faults if fault.rule.point is point and (fault.rule.apis or not named)]
         if not candidates:
             return []
         actions = []

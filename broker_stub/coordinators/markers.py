@@ -3,7 +3,8 @@ TransactionMarkerChannelManager).
 
 A partition that the coordinator's broker does not reach, or that has too few replicas, is tried again; one that says that a newer producer
 or coordinator was there is left alone. So is one that is gone, and, as Kafka takes it for gone, one that has no leader: what was written
-there in the transaction stays undecided for good. It does not know what a transaction is: `transactions` does.
+there in the transaction stays undecided for good. Faults that name WRITE_TXN_MARKERS meet each attempt. It does not know what a
+transaction is: `transactions` does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from broker_stub.coordinators.appends import RETRY_MS, How, Then, append
 from broker_stub.coordinators.txn_states import TopicPartition
 from broker_stub.partitions import NO_LEADER
 from broker_stub.topics import OFFSETS_TOPIC
-from producer.wire import ErrorCode
+from producer.wire import Api, ErrorCode
 from producer.wire.markers import ControlType, encode_marker
 
 if TYPE_CHECKING:
@@ -33,9 +34,12 @@ _AGAIN: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-_NEVER: Final = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
+_DONE: Final = frozenset((ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION))
+# Anything else is INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, from a newer producer or coordinator, or what nobody expects.
 
 
 class TxnMarker(Struct, frozen=True, kw_only=True):
@@ -78,6 +82,7 @@ class Markers:
         node_id: int,
         marker: TxnMarker,
         *,
+        transactional_id: str,
         partitions: Collection[TopicPartition],
         valid: Callable[[], bool],
         done: Callable[[], None],
@@ -86,6 +91,7 @@ class Markers:
         self._cluster = cluster
         self._node_id = node_id
         self._marker = marker
+        self._transactional_id = transactional_id
         self._valid = valid
         self._done: Callable[[], None] | None = done
 
@@ -97,19 +103,38 @@ class Markers:
     def _try(self, each: TopicPartition) -> None:
         if not self._valid():
             return
+        then = partial(self._answered, each)
+        if not self._cluster.faults.installed:
+            self._write(each, then)
+            return
+        from broker_stub.errands import Asked, Errand
+
+        partition = self._cluster.find(*each)
+        asked = Asked(
+            Api.WRITE_TXN_MARKERS,
+            node=partition.leader if partition is not None else NO_LEADER,
+            client_id=f"broker-{self._node_id}-txn-marker-sender",
+            partition=each,
+            transactional_id=self._transactional_id,
+        )
+        Errand(self._cluster, asked, partial(self._write, each), then).start()
+
+    def _write(self, each: TopicPartition, then: Then) -> None:
+        if not self._valid():
+            return
         partition = self._cluster.find(*each)
         if partition is None or partition.leader == NO_LEADER:
-            self._answered(each, ErrorCode.NONE)
+            then(ErrorCode.NONE)
         elif not self._cluster.between.reach(self._node_id, partition.leader):
-            self._answered(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            write_marker(self._cluster, partition, self._marker, partial(self._answered, each))
+            write_marker(self._cluster, partition, self._marker, then)
 
     def _answered(self, each: TopicPartition, code: int) -> None:
         if code in _AGAIN:
             self._cluster.timers.at(self._cluster.now_ms() + RETRY_MS, partial(self._try, each))
             return
-        if code in _NEVER:
+        if code not in _DONE:
             self._done = None  # it stays prepared until another coordinator reads it
             return
         self.left.discard(each)

@@ -98,6 +98,7 @@ class TxnShard:
             self._cluster,
             self.node_id,
             marker,
+            transactional_id=name,
             partitions=txn.partitions,
             valid=lambda: self._leads_in(epoch),
             done=partial(self._marked, epoch, name, known),

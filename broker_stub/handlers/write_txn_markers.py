@@ -1,8 +1,8 @@
 """WriteTxnMarkers (27), versions 1 and 2.
 
 Ends transactions in partitions that this broker leads, without asking their coordinator: what an administrator does to a transaction that
-hangs. The coordinators of the stub write their markers themselves. Answered when every in-sync replica has the markers; needs ALTER or
-CLUSTER_ACTION on the cluster.
+hangs. The coordinators of the stub write their markers without a request; faults meet these, too. Answered when every in-sync replica has
+the markers; needs ALTER or CLUSTER_ACTION on the cluster.
 
 Leaves out: version 0, which Kafka 3.9 takes from other brokers.
 """
