@@ -6,6 +6,7 @@ A key says in its first two bytes what it is the key of. Records of the newer pr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct as Layout
 from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -20,6 +21,7 @@ WITH_EXPIRY: Final = 1  # the only version of an offset that says when it expire
 BEFORE_IDS: Final = 3
 WITH_IDS: Final = 4  # the first flexible one
 GROUP_VERSION: Final = 3
+KEYS_KEPT: Final = 4096
 _NO_TIME: Final = -1
 
 
@@ -89,7 +91,9 @@ class GroupRecord(NamedTuple):
 S = TypeVar("S", bound=WireStruct)
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def offset_key(key: Key) -> bytes:
+    """The same ones come again with every commit."""
     group, topic, partition = key
     return _written(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_KEY, version=0)
 
