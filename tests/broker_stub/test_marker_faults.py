@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_stub import BrokerStub
-from broker_stub.coordinators.markers import RETRY_MS
+from broker_stub.coordinators.appends import RETRY_MS
 from broker_stub.coordinators.txn_states import State
 from broker_stub.errands import TIMEOUT_MS
 from broker_stub.faults import Fault, Rule
