@@ -26,6 +26,9 @@ HOT: Final = (
     "producer.core.bulk_plan",
     "producer.front",
     "producer.producer",
+    "txn.writing",
+    "txn.inner",
+    "txn.transaction",
     "broker_stub.log.walk",
 )
 """The modules that every record passes through: the one list, for the build, for the check at import and for `build_info`."""

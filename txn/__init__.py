@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
+
 if TYPE_CHECKING:
     from txn.admission import NoTransaction as NoTransaction
     from txn.aio import AsyncTransaction as AsyncTransaction
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
     from txn.outcome import Marker as Marker
     from txn.outcome import Outcome as Outcome
     from txn.outcome import PreparedStatus as PreparedStatus
-    from txn.producer import Transaction as Transaction
     from txn.producer import TransactionalProducer as TransactionalProducer
     from txn.resumed import Resumed as Resumed
     from txn.resumed import resume as resume
     from txn.token import BadToken as BadToken
     from txn.token import PreparedTransaction as PreparedTransaction
+    from txn.transaction import Transaction as Transaction
 
 _HOMES = {
     "txn.errors": (
@@ -53,9 +55,10 @@ _HOMES = {
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),
     "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),
-    "txn.producer": ("Transaction", "TransactionalProducer"),
+    "txn.producer": ("TransactionalProducer",),
     "txn.resumed": ("Resumed", "resume"),
     "txn.token": ("BadToken", "PreparedTransaction"),
+    "txn.transaction": ("Transaction",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

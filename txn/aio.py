@@ -21,7 +21,7 @@ from txn.admission import NoTransaction
 from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
-from txn.inner import AsyncInner
+from txn.inner_aio import AsyncInner
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
@@ -52,7 +52,6 @@ class AsyncTransactionalProducer:
         guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
         self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard)
         self._inner = AsyncInner(self._manager, rest)
-        self._current = 0
         self._closed = False
         self._writing = Writing(asyncio.current_task)
 
@@ -71,22 +70,22 @@ class AsyncTransactionalProducer:
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
-        if not self._current and not await self._writing.let_others_out(limit_s):
+        if not self._writing.current and not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
-        self._current = await self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
-        return AsyncTransaction(self, timeout, number=self._current)
+        self._writing.current = await self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        return AsyncTransaction(self, timeout, number=self._writing.current)
 
     async def commit(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.commit`. Cancelled, it may have been committed: the next `commit` or `abort` tells."""
-        await self._end(Event.COMMIT, timeout, self._current)
+        await self._end(Event.COMMIT, timeout, self._writing.current)
 
     async def abort(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.abort`. Cancelled, it is aborted all the same; another `abort` waits for that."""
-        await self._end(Event.ABORT, timeout, self._current)
+        await self._end(Event.ABORT, timeout, self._writing.current)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """`TransactionalProducer.prepare`. Cancelled, it may be prepared; calling it again returns the token."""
-        return await self._prepare(timeout, self._current)
+        return await self._prepare(timeout, self._writing.current)
 
     async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
         """`TransactionalProducer.run`, of a coroutine function."""
@@ -136,7 +135,7 @@ class AsyncTransactionalProducer:
 
     async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
         """`TransactionalProducer.send_offsets`. Cancelled, the offsets are still part of the transaction."""
-        await self._send_offsets(offsets, group, timeout, self._current)
+        await self._send_offsets(offsets, group, timeout, self._writing.current)
 
     async def flush(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.flush`."""
@@ -225,8 +224,8 @@ class AsyncTransactionalProducer:
             if not isinstance(error, Fatal):
                 await self._give_up()
             settle(status, event, error)
-        if number == self._current:
-            self._current = 0
+        if number == self._writing.current:
+            self._writing.current = 0
 
     async def _give_up(self) -> None:
         """What the coordinator has ended already is over here, too."""
@@ -237,7 +236,7 @@ class AsyncTransactionalProducer:
 
     def _is_handed_out(self, number: int) -> bool:
         """Whether somebody has the token of that transaction."""
-        return number == self._current and self._manager.preparation.handed_out
+        return number == self._writing.current and self._manager.preparation.handed_out
 
     def _refuse_spoilt(self) -> None:
         """A record would only be lost with the others."""
@@ -343,6 +342,6 @@ class AsyncTransaction:
 
     def _refuse_past(self) -> None:
         producer = self._producer
-        if self.over or self._number != producer._current:
+        if self.over or self._number != producer._writing.current:
             raise NoTransaction("this transaction is not open (any more): nothing was accepted")
         producer._refuse_spoilt()

@@ -1,11 +1,11 @@
-"""The producers inside the transactional ones: their senders ask the manager, and they take records only while a transaction is open."""
+"""The producer inside a transactional one: its sender asks the manager, and it takes records only while a transaction is open. A hot
+module: every record goes through it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from producer.aio import AsyncProducer
 from producer.core.errors import ConfigError
 from producer.core.gate import Transactions
 from producer.core.settings import Settings
@@ -17,7 +17,7 @@ from txn.manager import Manager
 
 
 class Inner(Producer):
-    """With a sender thread."""
+    """See the module."""
 
     def __init__(self, manager: Manager, settings: Mapping[str, Any]) -> None:
         self._manager = manager
@@ -67,29 +67,4 @@ class Inner(Producer):
     def _refuse_records(self) -> None:
         if self._admission is not None:
             self._admission.make_way()
-        super()._refuse_records()
-
-
-class AsyncInner(AsyncProducer):
-    """On the caller's event loop."""
-
-    def __init__(self, manager: Manager, settings: Mapping[str, Any]) -> None:
-        self._manager = manager
-        super().__init__(None, **settings)
-        self.admission = Admission(self._settings, self._accumulator, self._shared, self._post)
-
-    @property
-    def settings(self) -> Settings:
-        """The producer's."""
-        return self._settings
-
-    def time_to_leave(self, error: BaseException | None) -> float | None:
-        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
-        return self._time_to_leave(error)
-
-    def _transactions(self) -> Transactions | None:
-        return self._manager
-
-    def _refuse_records(self) -> None:
-        self.admission.make_way()
         super()._refuse_records()

@@ -18,7 +18,6 @@ from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed
 from producer.stats import ProducerStats
-from txn.admission import NoTransaction
 from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
@@ -31,6 +30,7 @@ from txn.repeating import worth_another
 from txn.resumed import ask_now
 from txn.settings import read_transaction_settings
 from txn.token import PreparedTransaction
+from txn.transaction import Transaction
 from txn.writing import Writing
 
 log = logging.getLogger("fencepost.txn")
@@ -57,7 +57,6 @@ class TransactionalProducer:
         guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
         self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard)
         self._inner = Inner(self._manager, rest)
-        self._current = 0
         self._closed = False
         self._writing = Writing()
 
@@ -78,10 +77,10 @@ class TransactionalProducer:
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
-        if not self._current and not self._writing.wait_for_others(limit_s):
+        if not self._writing.current and not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
-        self._current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
-        return Transaction(self, timeout, number=self._current)
+        self._writing.current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        return Transaction(self, timeout, number=self._writing.current)
 
     def commit(self, timeout: float | None = None) -> None:
         """Wait for every record of the transaction, then have the coordinator commit it.
@@ -90,11 +89,11 @@ class TransactionalProducer:
         nothing is decided, call `commit` or `abort`. CommitOutcomeUnknown: the coordinator was asked and has not answered; see `resolve`
         there.
         """
-        self._end(Event.COMMIT, timeout, self._current)
+        self._end(Event.COMMIT, timeout, self._writing.current)
 
     def abort(self, timeout: float | None = None) -> None:
         """Give the transaction up: what was not sent fails with DeliveryAborted, and no reader with read_committed sees the rest."""
-        self._end(Event.ABORT, timeout, self._current)
+        self._end(Event.ABORT, timeout, self._writing.current)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """The first half of a commit: wait for every record, and return a token with which any process can commit or abort from now on
@@ -102,7 +101,7 @@ class TransactionalProducer:
 
         Raises MustAbort as `commit` does. Calling it again returns the same token.
         """
-        return self._prepare(timeout, self._current)
+        return self._prepare(timeout, self._writing.current)
 
     def run(self, work: Callable[[Transaction], T], *, timeout: float | None = None, attempts: int = 5) -> T:
         """Call `work(tx)` in a transaction, and again in a new one where the first has to be aborted for no fault of the records, up to so
@@ -161,7 +160,7 @@ class TransactionalProducer:
         Raises MustAbort where the group has put this member out, or refuses; TransactionTimeout: nothing is decided, and a commit waits for
         these offsets. The call may be made again, also with newer offsets.
         """
-        self._send_offsets(offsets, group, timeout, self._current)
+        self._send_offsets(offsets, group, timeout, self._writing.current)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far has its outcome. A commit does so by itself, and tells of failures, as this does not."""
@@ -258,8 +257,8 @@ class TransactionalProducer:
             if not isinstance(error, Fatal):
                 self._give_up()
             settle(status, event, error)
-        if number == self._current:
-            self._current = 0
+        if number == self._writing.current:
+            self._writing.current = 0
 
     def _give_up(self) -> None:
         """What the coordinator has ended already is over here, too."""
@@ -270,112 +269,10 @@ class TransactionalProducer:
 
     def _is_handed_out(self, number: int) -> bool:
         """Whether somebody has the token of that transaction."""
-        return number == self._current and self._manager.preparation.handed_out
+        return number == self._writing.current and self._manager.preparation.handed_out
 
     def _refuse_spoilt(self) -> None:
         """A record would only be lost with the others."""
         spoilt = self._manager.spoilt
         if spoilt is not None:
             raise spoilt.again()
-
-
-class Transaction:
-    """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it was committed or aborted."""
-
-    def __init__(self, producer: TransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
-        self._producer = producer
-        self._inner = producer._inner
-        self._writing = producer._writing
-        self._timeout = timeout
-        self._number = number
-        self._prepared = False
-        self.over = False
-
-    def send(
-        self,
-        topic: str,
-        value: object,
-        *,
-        key: object = None,
-        partition: int | None = None,
-        headers: Headers | None = None,
-        timestamp: int | None = None,
-        on_delivery: OnDelivery | None = None,
-    ) -> RecordFuture:
-        """`TransactionalProducer.send`, while this transaction is open."""
-        with self._writing:
-            self._refuse_past()
-            return self._inner.send(
-                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
-            )
-
-    def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`TransactionalProducer.send_many`, while this transaction is open."""
-        with self._writing:
-            self._refuse_past()
-            return self._inner.send_many(topic, records, partition=partition)
-
-    def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
-        """`TransactionalProducer.send_arrow`, while this transaction is open."""
-        with self._writing:
-            self._refuse_past()
-            return self._inner.send_arrow(topic, data, **columns)
-
-    def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
-        """`TransactionalProducer.send_offsets`, while this transaction is open."""
-        self._refuse_past()
-        self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
-
-    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """`TransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
-        if not self._number:
-            raise NoTransaction("prepare: this transaction has not begun")
-        token = self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
-        self._prepared = True
-        return token
-
-    def commit(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.commit`, of this transaction and no other."""
-        self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
-
-    def abort(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.abort`, of this transaction and no other."""
-        self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
-
-    def __enter__(self) -> Self:
-        if not self._number:
-            self._number = self._producer.begin(self._timeout)._number
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.over or self._prepared or self._producer._is_handed_out(self._number):
-            return
-        if error is not None:
-            self._give_up(error)
-            return
-        try:
-            self.commit()
-        except CommitOutcomeUnknown:
-            raise  # It may be committed.
-        except BaseException as failed:
-            self._give_up(failed)
-            raise
-
-    def _give_up(self, error: BaseException) -> None:
-        """Abort; what goes wrong with that must not hide why."""
-        try:
-            self.abort(self._producer._inner.time_to_leave(error))
-        except FencepostError as second:
-            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
-
-    def _finish(self, event: Event, timeout: float | None) -> None:
-        if not self._number:
-            raise NoTransaction(f"{event.value}: this transaction has not begun")
-        self._producer._end(event, timeout, self._number)
-        self.over = True
-
-    def _refuse_past(self) -> None:
-        producer = self._producer
-        if self.over or self._number != producer._current:
-            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
-        producer._refuse_spoilt()

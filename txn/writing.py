@@ -1,7 +1,7 @@
-"""Which threads, or tasks, are in the middle of a send, so that none of them comes out of it in the next transaction.
+"""Which transaction is open, and who is in the middle of a send, so that nobody comes out of it in the next one. A hot module.
 
 Records are refused from the moment a transaction's end is asked for, and accepted again with the next one's beginning; a `send_many` that
-was at it all the time would go on then. It keeps nobody from sending, and has no lock: each thread writes one entry of its own.
+was at it all the time would go on then. It keeps nobody from sending, and has no lock: each thread or task writes one entry of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ PAUSE_S: Final = 0.001
 
 
 class Writing:
-    """Entered for the time of a send, as often as sends are nested. `who`: the thread or task that runs."""
+    """Entered for the time of a send, as often as sends are nested. `who`: the thread or task that runs. `current`: the number of the
+    transaction that is open, 0 where none is."""
 
     def __init__(self, who: Callable[[], object] = get_ident) -> None:
+        self.current = 0
         self._who = who
         self._depths: dict[object, int] = {}
 
