@@ -17,12 +17,13 @@ from broker_stub import BrokerStub
 from producer import wire
 from producer.wire import error_name
 from tests.broker_stub.stub_talk import batch, fetch_request, only
+from tests.conformance import slow_commits
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import Link
 from tests.waiting import until
 
-CONFIG = {"replica.lag.time.max.ms": "3000", "auto.create.topics.enable": "false"}
+CONFIG = {"replica.lag.time.max.ms": "3000", "auto.create.topics.enable": "false", "offsets.commit.timeout.ms": "500"}
 BRIEF_MS, PATIENT_MS = 300, 30_000
 WAIT_S = 60.0
 
@@ -183,6 +184,8 @@ everything: NONE hw=5 batches=5
 @pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
 @pytest.mark.timeout(300)
 def test_a_follower_that_stays_behind(where: Callable[[], AbstractContextManager[Place]]) -> None:
-    """Line by line what Kafka 4.3.1 says."""
+    """Line by line what Kafka 4.3.1 says; it says of a group's offsets, too, what tests/broker_stub/test_offsets_log.py has of the stub."""
     with where() as place:
         assert play(place) == TOLD.strip().split("\n")
+        if where is on_kafka:
+            assert slow_commits.tell(*place) == slow_commits.TOLD.strip().split("\n")
