@@ -73,6 +73,7 @@ class Differences(NamedTuple):
     two_phase_commit: bool = True
     offsets_have_topic_ids: bool = True
     young_groups_are_written: bool = True
+    groups_outlive_offsets: bool = True
 
 
 DIFFERENCES: Final = {
@@ -88,6 +89,7 @@ DIFFERENCES: Final = {
     "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
     "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
     "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
+    "groups_outlive_offsets": "A group without members is there still when its last offset is deleted, or the topic of it.",
 }
 """What each of them says."""
 
@@ -147,6 +149,7 @@ KAFKA_3_9: Final = Release(
         two_phase_commit=False,
         offsets_have_topic_ids=False,
         young_groups_are_written=False,
+        groups_outlive_offsets=False,
     ),
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}

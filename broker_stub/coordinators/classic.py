@@ -7,12 +7,13 @@ It does no I/O and reads no clock but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from broker_stub.coordinators.answers import NOBODY, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
 from broker_stub.coordinators.appends import Then
 from broker_stub.coordinators.group import Group, Member
+from broker_stub.coordinators.pending_offsets import Key
 from broker_stub.coordinators.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer, cancel
 from broker_stub.coordinators.states import Event, State
 from broker_stub.coordinators.store import Store
@@ -114,6 +115,21 @@ class ClassicGroups:
         self._rebalances.unload(group, "deleted")
         self._store.delete(group, then)
         self._rebalances.send()
+
+    def forget_offsets(self, keys: Sequence[Key], then: Then | None = None) -> None:
+        """These are no more. Before Kafka 4.0 a group without members goes with its last one."""
+        ending = (
+            [] if self._around.groups_outlive_offsets else [each for each in {key[0] for key in keys} if self._is_left_bare(each, keys)]
+        )
+        for group_id in ending:
+            self.delete(group_id, then)
+        if not ending:
+            self._store.forget(keys, then)
+        else:
+            self._store.forget([key for key in keys if key[0] not in ending])
+
+    def _is_left_bare(self, group_id: str, without: Sequence[Key]) -> bool:
+        return self.groups[group_id].state is State.EMPTY and set(self._store.keys(group_id)) <= set(without)
 
     def seen(self, group: Group, member_id: str) -> None:
         """The member did something: that counts as a heartbeat while the group is stable or prepares a rebalance."""

@@ -67,6 +67,7 @@ class GroupCoordinators:
             new_id=cluster.new_id,
             initial_delay_ms=int(config["group.initial.rebalance.delay.ms"]),
             members_max=int(config["group.max.size"]),
+            groups_outlive_offsets=cluster.release.differs.groups_outlive_offsets,
         )
 
     def shard_for(self, group_id: str, node_id: int) -> Shard:
@@ -95,7 +96,8 @@ class GroupCoordinators:
         topic = self._cluster.topics.named(OFFSETS_TOPIC)
         for partition in topic.partitions if topic is not None else ():
             if partition.leader != NO_LEADER and partition.log.log_end_offset:
-                self._shard(partition).store.forget_topic(name)
+                shard = self._shard(partition)
+                shard.groups.forget_offsets(shard.store.keys_of_topic(name))
 
     def _shard(self, partition: Partition) -> Shard:
         """As its leader knows it now; forgets first what has expired, as often as Kafka looks for it."""

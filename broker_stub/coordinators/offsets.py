@@ -105,10 +105,8 @@ class GroupOffsets:
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
 
     def delete(self, keys: Sequence[Key], then: Then) -> None:
-        """Forgets the offsets; one that is not there was never to be kept."""
-        self._store.forget(
-            [(group_id, topic, partition) for group_id, topic, partition in keys if self.find(group_id, topic, partition)], then
-        )
+        """Forgets those of the offsets that there are."""
+        self._groups.forget_offsets([key for key in keys if self.find(*key) is not None], then)
 
 
 def _committer_error(group: Group, committer: Committer) -> int:

@@ -31,6 +31,7 @@ class Surroundings(NamedTuple):
     new_id: Callable[[], object]
     initial_delay_ms: int
     members_max: int
+    groups_outlive_offsets: bool
 
 
 class Rebalances:

@@ -130,10 +130,10 @@ class Store:
         committed = [(group_id, topic, partition) for topic, offsets in self.offsets.get(group_id, {}).items() for partition in offsets]
         return [*committed, *(key for key in self.pending.every() if key[0] == group_id)]
 
-    def forget_topic(self, topic: str) -> None:
-        """The offsets of a topic that is gone go with it."""
-        groups = {*self.offsets, *(group_id for group_id, _, _ in self.pending.every())}
-        self.forget([key for group_id in groups for key in self.keys(group_id) if key[1] == topic])
+    def keys_of_topic(self, topic: str) -> list[Key]:
+        """The same for all of a topic's, whosever they are."""
+        groups = dict.fromkeys([*self.offsets, *(group_id for group_id, _, _ in self.pending.every())])
+        return [key for group_id in groups for key in self.keys(group_id) if key[1] == topic]
 
     def _entries(self, offsets: Offsets) -> list[Entry]:
         return [(offset_key(key), offset_value(committed, with_ids=self._with_ids)) for key, committed in offsets.items()]

@@ -74,3 +74,27 @@ def of_a_deleted_topic(w: World) -> None:
     w.end(txn, label="commit")
     w.committed(group, None, label="left")
     w.records_of(group, label="log")
+
+
+@case()
+def of_the_last_offset(w: World) -> None:
+    """A group that is left without offsets: of nobody, of members that have left, with a topic that goes, and with a member."""
+    topic, kept = w.topic(), w.topic()
+    nobody, left, gone, joined = w.group(), w.group(), w.group(), w.group()
+    w.commit(nobody, {kept: {0: 1}}, label="of nobody")
+    (member,) = w.stable(left)
+    w.commit(left, {kept: {0: 1}}, member=member, label="of a member")
+    member.leave(label="who leaves")
+    w.commit(gone, {topic: {0: 1}}, label="of a topic")
+    (member,) = w.stable(joined)
+    w.commit(joined, {topic: {0: 1}}, member=member, label="of a member that stays")
+    w.delete_offsets(nobody, {kept: [0]}, label="nobody's is deleted")
+    w.delete_offsets(left, {kept: [0]}, label="the one of who left")
+    w.delete_topics(topic.name, label="the topic is deleted")
+    w.until_gone(topic)
+    w.until_uncommitted(gone, topic)
+    w.until_uncommitted(joined, topic)
+    for number, group in enumerate((nobody, left, gone, joined), start=1):
+        w.describe_groups(group, label=f"described {number}")
+        w.delete_groups(group, label=f"deleted {number}")
+        w.records_of(group, label=f"log {number}")
