@@ -26,7 +26,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -109,6 +109,9 @@ survive: .venv/.built
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
+
+txn-clients: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_TXN_CLIENTS_ON=kafka PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_txn_clients.py
 
 kafka: .venv/.built
 	@.venv/bin/python -m tests.conformance.run_kafka

@@ -1,7 +1,7 @@
 """Transactions of stock clients on the stub: commit, abort, fencing, offsets and timeouts, with the bumps of KIP-890 and without, each
 read back by a client of another maker.
 
-`FENCEPOST_TXN_CLIENTS_ON=kafka` asks the same of Apache Kafka instead.
+`make txn-clients` asks the same of Apache Kafka instead (`FENCEPOST_TXN_CLIENTS_ON=kafka`).
 """
 
 from __future__ import annotations
