@@ -1,16 +1,22 @@
-"""Kafka's own command-line tools take the stub for Kafka: topics, configs, groups, records, leaders, the console consumer in a group."""
+"""Kafka's own command-line tools take the stub for Kafka: topics, configs, groups, records, leaders, transactions, and the console consumer
+in a group."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_stub import BrokerStub
-from producer import Producer
+from producer import Producer, wire
+from producer.wire.records import encode_batch
+from tests.broker_stub.stub_talk import Talker, fetch_request, only
 from tests.conformance.kafka import KafkaCluster
+from tests.once import once_is_enough
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -104,3 +110,26 @@ def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: 
     stub.move_leader("t", 0)
     shell("LeaderElectionCommand", "--election-type", "preferred", "--topic", "t", "--partition", "0")
     assert stub.leader("t", 0) == preferred
+
+
+@once_is_enough("Kafka's tools say the same to the stub")
+def test_a_transaction_that_hangs(kafka: KafkaCluster) -> None:
+    """kafka-transactions finds a record from an hour ago that is in no transaction of its producer's, and aborts what it began: readers of
+    committed records get on."""
+    with BrokerStub(config={"transaction.partition.verification.enable": False}) as stub, Talker(stub) as talker:
+        stub.create_topic("t")
+        talker.ask(wire.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+        given: Any = talker.ask(wire.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000), 5)
+        identity = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+        an_hour_ago = int(time.time() * 1000) - 3_600_000
+        records = encode_batch([(an_hour_ago, None, b"v")], base_sequence=0, transactional=True, **identity)
+        asked = wire.TopicProduceData(name="t", partition_data=[wire.PartitionProduceData(records=records)])
+        written = only(talker.ask(wire.ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1000, topic_data=[asked]), 11))
+        assert written.error_code == 0
+        shell = Shell(kafka, stub)
+        found = [line.split() for line in shell("TransactionsCommand", "find-hanging", "--broker-id", "1").splitlines()[1:]]
+        assert found == [["t", "0", str(given.producer_id), "0", "-1", "0", str(an_hour_ago), "60"]]
+        shell("TransactionsCommand", "abort", "--topic", "t", "--partition", "0", "--start-offset", "0")
+        seen = only(talker.ask(fetch_request("t", isolation_level=1), 12))
+        assert (seen.last_stable_offset, seen.high_watermark) == (2, 2)
+        assert len(seen.aborted_transactions) == 1
