@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker_stub.coordinators.groups import OFFSETS_TOPIC
 from broker_stub.coordinators.placement import partition_for
 from producer import wire
 from producer.wire import error_name
@@ -16,6 +15,7 @@ from tests.conformance.raw import Link
 from tests.waiting import until
 
 WAIT_S = 60.0
+OFFSETS_TOPIC = "__consumer_offsets"
 
 Answer = TypeVar("Answer", bound=wire.Message)
 Change = Callable[[int, int], None]
