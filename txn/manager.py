@@ -39,11 +39,12 @@ from txn.errors import (
     TransactionOpen,
     TransactionTimeout,
 )
+from txn.kip_939 import TwoPhase
 from txn.line import Line
 from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
 from txn.offset_commits import GROUP, OffsetCommits, Order
 from txn.offsets import offsets_request
-from txn.outstanding import OUTSTANDING, Guard
+from txn.outstanding import OUTSTANDING, Guard, kept
 from txn.partitions import Partitions
 from txn.preparation import STATE_VERSIONS, Preparation, state_request
 from txn.requests import (
@@ -79,7 +80,7 @@ class Manager:
     """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction.
     `preparation`: on the way to its token, or at it. `guard`: asked before the first registration."""
 
-    def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None = None) -> None:
+    def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None = None, two_phase: TwoPhase | None = None) -> None:
         self.machine = Machine()
         self.preparation = Preparation()
         self.transactional_id: str | None = transactional_id
@@ -106,6 +107,7 @@ class Manager:
         self._death: FencepostError | None = None
         self._guard = guard or Guard(transactional_id)
         self._passed = False
+        self._two_phase = two_phase or TwoPhase()
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
@@ -183,6 +185,8 @@ class Manager:
                 row, code, commands = line.found(answer, now_ms)
                 return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
+                if self._two_phase.steps_back(answer.error_code):
+                    return []
                 commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse():
@@ -324,8 +328,11 @@ class Manager:
 
     def _ask_identity(self, node: Node, now_ms: float) -> list[Command]:
         renewing = self.machine.state is State.RENEWING
-        message = init_request(self._id, self._timeout_ms, self.identity if renewing else None)
-        return self._ask(node, message, init_versions(renewing=renewing), now_ms)
+        two_phase, keep = self._two_phase.flags(node)
+        message = init_request(
+            self._id, self._timeout_ms, self.identity if renewing else None, two_phase=two_phase, keep=keep and not renewing
+        )
+        return self._ask(node, message, init_versions(renewing=renewing, two_phase=two_phase), now_ms)
 
     def _ask_state(self, node: Node, now_ms: float) -> list[Command]:
         return self._ask(node, state_request(self._id), STATE_VERSIONS, now_ms)
@@ -373,6 +380,8 @@ class Manager:
         self.identity = (answer.producer_id, answer.producer_epoch)
         self._choose_version()
         self._passed = False
+        if answer.ongoing_txn_producer_id >= 0:
+            return self._held(kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id))
         self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
         commands = self._waiting.answer(None, Event.INIT)
         for call in self._waiting.take():
@@ -426,8 +435,10 @@ class Manager:
             unknown = code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
             held = None if unknown else TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row))
         self._passed = held is None
-        if held is None:
-            return []
+        return self._held(held) if held is not None else []
+
+    def _held(self, held: TransactionOpen) -> list[Command]:
+        """There is a transaction open that is to stay so."""
         self.machine.step(Event.HELD, held)
         return self._waiting.answer(held, Event.INIT, Event.BEGIN)
 
@@ -469,7 +480,7 @@ class Manager:
                 self._spoil(MustAbort(refusal(api, code, row), code=code))
                 return []
             case Step.FATAL | Step.SPOIL:
-                return [Die(row.kind(refusal(api, code, row)))]
+                return [Die(row.kind(refusal(api, code, row) + self._two_phase.hint(code)))]
         self.trouble = refusal(api, code, row)
         line.again(row.step, now_ms)
         return []

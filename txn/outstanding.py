@@ -90,3 +90,11 @@ class Guard:
 
     def _tokens(self) -> tuple[PreparedTransaction, ...]:
         return (*self._given, *OUTSTANDING.of(self._id))
+
+
+def kept(identity: tuple[int, int], transactional_id: str) -> TransactionOpen:
+    """The coordinator was asked to keep what is open (KIP-939), and there is something."""
+    return TransactionOpen(
+        f"transactional id {transactional_id!r} has a transaction open (producer id {identity[0]}, epoch {identity[1]}), which its "
+        "coordinator has kept: end it with its token, resume(token).commit() or .abort(), or give it up with on_open_transaction='abort'"
+    )

@@ -22,10 +22,11 @@ from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import Inner
+from txn.kip_939 import TwoPhase
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
-from txn.outstanding import Guard
+from txn.outstanding import Guard, OnOpen
 from txn.repeating import worth_another
 from txn.resumed import ask_now
 from txn.settings import read_transaction_settings
@@ -55,7 +56,8 @@ class TransactionalProducer:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
         guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
-        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard)
+        two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
+        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard, two_phase=two_phase)
         self._inner = Inner(self._manager, rest)
         self._closed = False
         self._writing = Writing()

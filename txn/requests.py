@@ -9,6 +9,7 @@ from producer.core.nodes import PRODUCE_VERSIONS
 from producer.wire.messages import InitProducerIdRequest
 from producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from producer.wire.messages.end_txn import EndTxnRequest
+from txn.kip_939 import VERSION
 
 NOBODY: Final = (-1, -1)
 
@@ -20,16 +21,23 @@ LEAVES: Final = {False: range(PRODUCE_VERSIONS[0], 12), True: range(12, PRODUCE_
 """The same for Produce: from version 12 on the leader adds the partition by itself."""
 
 
-def init_versions(*, renewing: bool) -> range:
-    """An identity to be renewed can be named from version 3 on (KIP-360)."""
-    return range(3 if renewing else 0, 6)
+def init_versions(*, renewing: bool, two_phase: bool = False) -> range:
+    """An identity to be renewed can be named from version 3 on (KIP-360); two-phase commit can be asked for in version 6 (KIP-939)."""
+    return range(VERSION, VERSION + 1) if two_phase else range(3 if renewing else 0, 6)
 
 
-def init_request(transactional_id: str, timeout_ms: int, identity: tuple[int, int] | None) -> InitProducerIdRequest:
+def init_request(
+    transactional_id: str, timeout_ms: int, identity: tuple[int, int] | None, *, two_phase: bool = False, keep: bool = False
+) -> InitProducerIdRequest:
     """For the next epoch of an identity, or for whichever there is."""
     pid, epoch = identity or NOBODY
     return InitProducerIdRequest(
-        transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, producer_id=pid, producer_epoch=epoch
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=pid,
+        producer_epoch=epoch,
+        enable2_pc=two_phase,
+        keep_prepared_txn=keep,
     )
 
 

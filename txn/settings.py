@@ -22,12 +22,14 @@ TIMEOUT_MS_MAX: Final = 2_147_483_647
 class TransactionSettings(Struct, frozen=True, kw_only=True):
     """`transactional_id`: whose transactions these are; a second producer with the same one fences the first. `transaction_timeout_ms`:
     how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms.
-    `on_open_transaction`: what becomes of one that is open when the producer registers; `prepared`: tokens of those to be spared."""
+    `on_open_transaction`: what becomes of one that is open when the producer registers; `prepared`: tokens of those to be spared.
+    `transaction_two_phase_commit_enable`: ask for KIP-939, where brokers have it."""
 
     transactional_id: str
     transaction_timeout_ms: int
     on_open_transaction: OnOpen = OnOpen.ABORT_UNPREPARED
     prepared: tuple[PreparedTransaction, ...] = ()
+    transaction_two_phase_commit_enable: bool = False
 
 
 def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSettings, dict[str, Any]]:
@@ -52,6 +54,7 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
             transaction_timeout_ms=timeout_ms,
             on_open_transaction=_read_policy(ours.get("on_open_transaction", OnOpen.ABORT_UNPREPARED)),
             prepared=_read_tokens(ours.get("prepared", ())),
+            transaction_two_phase_commit_enable=_read_flag(ours.get("transaction_two_phase_commit_enable", False)),
         ),
         rest,
     )
@@ -62,6 +65,12 @@ def _read_policy(given: object) -> OnOpen:
         return OnOpen(given)
     except ValueError:
         raise ConfigError(f"on_open_transaction={given!r}: one of {', '.join(repr(each.value) for each in OnOpen)}") from None
+
+
+def _read_flag(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise ConfigError(f"transaction_two_phase_commit_enable={given!r}: True or False")
+    return given
 
 
 def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:

@@ -40,6 +40,8 @@ pytestmark = pytest.mark.timeout(300)
 WAIT_S = 60.0
 PARTITIONS = 3
 IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+KIP_939 = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
+"""As far as releases have it."""
 
 PREPARE_AND_WAIT = """
     import sys
@@ -181,7 +183,7 @@ class Upgradable:
 @pytest.fixture(scope="module")
 def upgradable() -> Iterator[Upgradable]:
     require_kafka()
-    with KafkaCluster(features={"transaction.version": 1}, config=IMPATIENT) as cluster:
+    with KafkaCluster(features={"transaction.version": 1}, config={**IMPATIENT, **KIP_939}) as cluster:
         yield Upgradable(cluster)
 
 
@@ -190,7 +192,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     """Where, and which transaction version; in this order, so that Kafka is upgraded once."""
     kind, version = str(request.param).split("-tv")
     if kind == "stub":
-        with BrokerStub(transaction_version=int(version), config=IMPATIENT) as stub:
+        with BrokerStub(transaction_version=int(version), config={**IMPATIENT, **KIP_939}) as stub:
             yield stub.bootstrap, int(version)
         return
     upgradable: Upgradable = request.getfixturevalue("upgradable")
@@ -292,6 +294,22 @@ def test_after_the_deadline(site: Site) -> None:
             with pytest.raises(Fenced):
                 producer.begin(WAIT_S)
     assert site.read() == ([b"next"] if site.version == 2 else [])
+
+
+@pytest.mark.parametrize("policy", ["abort_unprepared", "refuse"])
+def test_without_a_deadline(site: Site, policy: str) -> None:
+    """KIP-939, where it is asked for: a broker that has it never aborts what is prepared. None keeps it when the id is opened again, so that
+    is refused in the portable way."""
+    settings: dict[str, Any] = {"transaction_two_phase_commit_enable": True, "on_open_transaction": policy}
+    token = site.prepare(b"patient", **settings)
+    assert token.deadline_ms is None
+    with site.producer(**settings) as producer, pytest.raises(TransactionOpen, match="end it with its token"):
+        producer.begin(WAIT_S)
+    site.resume(token).commit(WAIT_S)
+    again = site.prepare(b"again", **settings)  # under the next identity, with the same patience
+    assert again.deadline_ms is None
+    site.resume(again).commit(WAIT_S)
+    assert site.read() == [b"again"] * 3 + [b"patient"] * 3
 
 
 def test_nothing_was_written(site: Site) -> None:

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from producer.wire import Api, ErrorCode
+from producer.core.events import Command, Connected
+from producer.core.events import Event as Happened
+from producer.wire import Api, ErrorCode, InitProducerIdResponse
 from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
 from tests.producer.desk import PID, TOPIC
 from tests.txn.counter import Counter
-from txn.errors import DeliveryAborted, MustAbort, TransactionCommitted, TransactionOpen, TransactionTimeout
+from txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from txn.kip_939 import TwoPhase
 from txn.machine import Event, IllegalCall, State
 from txn.outstanding import OUTSTANDING, Guard, OnOpen
 from txn.preparation import NO_DEADLINE_MS
@@ -298,3 +301,77 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
     token = counter.manager.preparation.token
     assert token is not None
     assert token.deadline_ms is None
+
+
+# -- KIP-939 -------------------------------------------------------------------------------------------------------------
+
+
+class Native(Counter):
+    """A producer that asks for two-phase commit, and has begun to register."""
+
+    def __init__(self, *, keep: bool = False, newest: int = 6) -> None:
+        super().__init__()
+        self.newest = newest
+        self.manager._two_phase = TwoPhase(wanted=True, keep=keep)
+        self.begun = self.call(Event.BEGIN)
+
+    def _do(self, command: Command) -> list[Happened]:
+        offered = {int(Api.INIT_PRODUCER_ID): (0, self.newest)}
+        return [
+            Connected(event.node, {**event.versions, **offered}, event.features) if isinstance(event, Connected) else event
+            for event in super()._do(command)
+        ]
+
+    @property
+    def wanted(self) -> tuple[int, bool, bool]:
+        """Of the InitProducerId that waits for its answer: version, Enable2Pc, KeepPreparedTxn."""
+        flight = self.asked(Api.INIT_PRODUCER_ID)
+        return flight.command.version, flight.message.enable2_pc, flight.message.keep_prepared_txn
+
+
+def test_two_phase_commit_as_brokers_have_it() -> None:
+    """Where it is asked for, and where the broker offers it, no transaction of this producer times out; also not under its next epoch."""
+    counter = Native()
+    assert counter.wanted == (6, True, False)
+    counter.identify()
+    counter.begun.outcome.result(0)
+
+
+@pytest.mark.parametrize(
+    ("keep", "asked"),
+    [(False, [(6, True, False), (5, False, False)]), (True, [(6, True, True), (6, True, False), (5, False, False)])],
+)
+def test_less_is_asked_for_where_a_broker_cannot(keep: bool, asked: list[tuple[int, bool, bool]]) -> None:
+    """UNSUPPORTED_VERSION takes back one wish after the other, and the portable way is left."""
+    counter = Native(keep=keep)
+    for wanted in asked[:-1]:
+        assert counter.wanted == wanted
+        counter.identify(code=ErrorCode.UNSUPPORTED_VERSION)
+    assert counter.wanted == asked[-1]
+    counter.identify()
+    counter.begun.outcome.result(0)
+
+
+def test_a_broker_that_does_not_offer_it() -> None:
+    """As releases are set: nothing of it is said to them."""
+    assert Native(keep=True, newest=5).wanted == (5, False, False)
+
+
+def test_a_broker_that_permits_no_two_phase_commit() -> None:
+    """The error says what else is needed beside WRITE."""
+    counter = Native()
+    counter.identify(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failure = counter.begun.outcome.exception(0)
+    assert isinstance(failure, NotPermitted)
+    assert "transaction.two.phase.commit.enable" in str(failure)
+
+
+def test_a_broker_that_keeps_what_is_prepared() -> None:
+    """No broker does yet; one that will is believed, and nothing is begun."""
+    counter = Native(keep=True)
+    answer = InitProducerIdResponse(producer_id=PID, producer_epoch=4, ongoing_txn_producer_id=PID, ongoing_txn_producer_epoch=2)
+    counter.reply(counter.asked(Api.INIT_PRODUCER_ID), answer)
+    failure = counter.begun.outcome.exception(0)
+    assert isinstance(failure, TransactionOpen)
+    assert "(producer id 4000, epoch 2)" in str(failure)
+    assert counter.state is State.NEW

@@ -30,6 +30,16 @@ NOWHERE = "127.0.0.1:1"
         ({"transactional.id": "a", "transactional_id": "b"}, "transactional_id is set twice"),
         ({"transactional_id": "a", "transaction_timeout_ms": 0}, "transaction_timeout_ms=0: a whole number of milliseconds from 1"),
         ({"transactional_id": "a", "transaction.timeout.ms": 1.5}, "transaction_timeout_ms=1.5"),
+        (
+            {"transactional_id": "a", "on_open_transaction": "keep"},
+            "on_open_transaction='keep': one of 'abort_unprepared', 'abort', 'refuse'",
+        ),
+        ({"transactional_id": "a", "prepared": 7}, "prepared: tokens of prepared transactions"),
+        ({"transactional_id": "a", "prepared": "{}"}, "prepared: .* a JSON object with a field"),
+        (
+            {"transactional_id": "a", "transaction.two.phase.commit.enable": "yes"},
+            "transaction_two_phase_commit_enable='yes': True or False",
+        ),
         ({"transactional_id": "a", "acks": 1}, "a transaction needs acks=all"),
         ({"transactional_id": "a", "lingerms": 1}, "unknown setting 'lingerms'"),
     ],
