@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from producer import prometheus_text as prometheus_text
     from producer.wire.codes import Api as Api
     from producer.wire.codes import ErrorCode as ErrorCode
+    from txn import AsyncResumed as AsyncResumed
     from txn import AsyncTransaction as AsyncTransaction
     from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
     from txn import BadToken as BadToken
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from txn import TransactionOpen as TransactionOpen
     from txn import TransactionTimeout as TransactionTimeout
     from txn import resume as resume
+    from txn import resume_async as resume_async
 
 _HOMES = {
     "broker_stub": (
@@ -149,6 +151,7 @@ _HOMES = {
     ),
     "producer.wire.codes": ("Api", "ErrorCode"),
     "txn": (
+        "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
         "BadToken",
@@ -173,6 +176,7 @@ _HOMES = {
         "TransactionTimeout",
         "TransactionalProducer",
         "resume",
+        "resume_async",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from txn.outcome import Outcome as Outcome
     from txn.outcome import PreparedStatus as PreparedStatus
     from txn.producer import TransactionalProducer as TransactionalProducer
+    from txn.resumed import AsyncResumed as AsyncResumed
     from txn.resumed import Resumed as Resumed
     from txn.resumed import resume as resume
+    from txn.resumed import resume_async as resume_async
     from txn.token import BadToken as BadToken
     from txn.token import PreparedTransaction as PreparedTransaction
     from txn.transaction import Transaction as Transaction
@@ -56,7 +58,7 @@ _HOMES = {
     "txn.offsets": ("OffsetAndMetadata",),
     "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),
     "txn.producer": ("TransactionalProducer",),
-    "txn.resumed": ("Resumed", "resume"),
+    "txn.resumed": ("AsyncResumed", "Resumed", "resume", "resume_async"),
     "txn.token": ("BadToken", "PreparedTransaction"),
     "txn.transaction": ("Transaction",),
 }

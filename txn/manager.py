@@ -415,7 +415,14 @@ class Manager:
         commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
         if row.step is Step.DONE:
             assert self.identity is not None
-            wrong = self.preparation.confirm(said, self.identity, version2=self.version2, view=self._view, coordinator=self._line.node_id)
+            wrong = self.preparation.confirm(
+                said,
+                self.identity,
+                version2=self.version2,
+                view=self._view,
+                coordinator=self._line.node_id,
+                groups=self._commits.taken,
+            )
             if wrong is not None:
                 self._spoil(MustAbort(wrong))
             else:

@@ -37,10 +37,11 @@ class Order:
 
 
 class OffsetCommits:
-    """See the module. `added`: the groups that are part of the transaction (transaction version 1)."""
+    """See the module. `added`: the groups that are part of the transaction (transaction version 1). `taken`: those that took offsets."""
 
     def __init__(self, line_to: Callable[[str], Line]) -> None:
         self.added: set[str] = set()
+        self.taken: set[str] = set()
         self._line_to = line_to
         self._lines: dict[str, Line] = {}
         self._orders: dict[GroupMetadata, Order] = {}
@@ -76,6 +77,7 @@ class OffsetCommits:
         """Another transaction begins."""
         self._orders.clear()
         self.added.clear()
+        self.taken.clear()
 
     def to_be_added(self) -> str | None:
         """A group that the transaction's coordinator has not heard of (transaction version 1)."""
@@ -93,6 +95,8 @@ class OffsetCommits:
         if order is None:
             return code, row, []
         taken = [tp for tp in order.sent if codes.get(tp) == ErrorCode.NONE]
+        if taken:
+            self.taken.add(order.group.group_id)
         if row.step is Step.DONE and len(taken) < len(order.sent):
             row = PARTIAL
         for tp in taken:

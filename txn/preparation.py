@@ -57,7 +57,14 @@ class Preparation:
         )
 
     def confirm(
-        self, state: TransactionState, identity: tuple[int, int], *, version2: bool, view: ClusterView, coordinator: int | None
+        self,
+        state: TransactionState,
+        identity: tuple[int, int],
+        *,
+        version2: bool,
+        view: ClusterView,
+        coordinator: int | None,
+        groups: Iterable[str] = (),
     ) -> str | None:
         """Take what the coordinator says of the transaction: None, and there is a token, or why there cannot be one."""
         if state.transaction_state != ONGOING or (state.producer_id, state.producer_epoch) != identity:
@@ -83,6 +90,7 @@ class Preparation:
             partitions=tuple(
                 WrittenPartition(topic, partition, offset if offset >= 0 else None) for (topic, partition), offset in sorted(places.items())
             ),
+            groups=tuple(sorted(groups)),
         )
         return None
 

@@ -1,7 +1,7 @@
-"""`resume`: a prepared transaction in the hands of another process, or of the same one later.
+"""`resume` and `resume_async`: a prepared transaction in the hands of another process, or of the same one later.
 
-It needs no producer and makes none: no identity is asked for, so that nothing is fenced. Each call opens its own connections and closes
-them. It works in any thread; a coroutine would better call it in another one (`asyncio.to_thread`).
+They need no producer and make none: no identity is asked for, so that nothing is fenced. Each call opens its own connections and closes
+them. What `resume` returns works in any thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txn.outcome import PreparedStatus
 from txn.resumption import run
 from txn.token import BadToken, PreparedTransaction, read_token
 
-__all__ = ["Resumed", "ask_now", "resume"]
+__all__ = ["AsyncResumed", "Resumed", "ask_now", "resume", "resume_async"]
 
 
 def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any) -> Resumed:
@@ -29,13 +29,14 @@ def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Se
 
     Raises BadToken for a text that is no token.
     """
-    found = read_token(token)
-    servers = bootstrap_servers or settings.pop("bootstrap.servers", None)
-    if servers is None:
-        if found.coordinator is None:
-            raise BadToken("the token names no coordinator to ask: give bootstrap_servers")
-        servers = str(Address(found.coordinator.host, found.coordinator.port))
-    return Resumed(found, read_settings({"bootstrap_servers": servers, **settings}))
+    return Resumed(*_read(token, bootstrap_servers, settings))
+
+
+def resume_async(
+    token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any
+) -> AsyncResumed:
+    """`resume`, with calls to be awaited."""
+    return AsyncResumed(*_read(token, bootstrap_servers, settings))
 
 
 class Resumed:
@@ -64,11 +65,38 @@ class Resumed:
         return self._run(timeout, committed=None)
 
     def _run(self, timeout: float | None, *, committed: bool | None) -> PreparedStatus:
-        timeout_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
+        timeout_s = _seconds(self._settings, timeout)
         try:
             return ask_now(lambda: run(self.token, self._settings, timeout_s, committed=committed))
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: _resolve(self, limit, committed=committed)
+            raise
+
+
+class AsyncResumed:
+    """`Resumed`, on the loop that calls. A call that is cancelled may have been carried out: ask again."""
+
+    def __init__(self, token: PreparedTransaction, settings: Settings) -> None:
+        self.token: Final = token
+        self._settings: Final = settings
+
+    async def commit(self, timeout: float | None = None) -> PreparedStatus:
+        """`Resumed.commit`."""
+        return await self._run(timeout, committed=True)
+
+    async def abort(self, timeout: float | None = None) -> PreparedStatus:
+        """`Resumed.abort`."""
+        return await self._run(timeout, committed=False)
+
+    async def status(self, timeout: float | None = None) -> PreparedStatus:
+        """`Resumed.status`."""
+        return await self._run(timeout, committed=None)
+
+    async def _run(self, timeout: float | None, *, committed: bool | None) -> PreparedStatus:
+        try:
+            return await run(self.token, self._settings, _seconds(self._settings, timeout), committed=committed)
+        except CommitOutcomeUnknown as unknown:
+            unknown.resolver = lambda limit: self._run(limit, committed=committed)
             raise
 
 
@@ -87,3 +115,20 @@ def _resolve(resumed: Resumed, timeout: float | None, *, committed: bool | None)
     if committed is None:
         raise Misuse("a status leaves nothing to be resolved: ask for it again")
     resumed._run(timeout, committed=committed)
+
+
+def _seconds(settings: Settings, timeout: float | None) -> float:
+    return settings.max_block_ms / 1000.0 if timeout is None else timeout
+
+
+def _read(
+    token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, settings: dict[str, Any]
+) -> tuple[PreparedTransaction, Settings]:
+    """The token, and how its cluster is reached."""
+    found = read_token(token)
+    servers = servers or settings.pop("bootstrap.servers", None)
+    if servers is None:
+        if found.coordinator is None:
+            raise BadToken("the token names no coordinator to ask: give bootstrap_servers")
+        servers = str(Address(found.coordinator.host, found.coordinator.port))
+    return found, read_settings({"bootstrap_servers": servers, **settings})

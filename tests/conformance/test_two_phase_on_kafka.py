@@ -29,6 +29,7 @@ from tests.conformance.survival.reader import Admin
 from tests.fencepost.shell import run
 from tests.waiting import until
 from txn.errors import MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
+from txn.group_metadata import GroupMetadata
 from txn.outcome import Outcome
 from txn.outstanding import OUTSTANDING
 from txn.producer import TransactionalProducer
@@ -137,6 +138,18 @@ class Site(NamedTuple):
         finally:
             consumer.close()
         return sorted(found)
+
+    def offset(self, group: str, partition: int) -> int:
+        """What the group has committed, 0 where it has nothing; what is pending does not count, and is not waited for."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "isolation.level": "read_uncommitted"})
+        try:
+            (found,) = consumer.committed([TopicPartition(self.topic, partition)], timeout=WAIT_S)
+        finally:
+            consumer.close()
+        return max(0, found.offset)
+
+    def await_offset(self, group: str, partition: int, offset: int) -> None:
+        until(lambda: self.offset(group, partition), "the group's offset", good=lambda found: found == offset, timeout_s=WAIT_S)
 
     def open_partitions(self) -> list[int]:
         """Those where a reader with read_committed is held back: the last stable offset is below the high watermark."""
@@ -296,10 +309,33 @@ def test_after_the_deadline(site: Site) -> None:
     assert site.read() == ([b"next"] if site.version == 2 else [])
 
 
+def test_offsets_of_a_group(site: Site) -> None:
+    """They are part of what is prepared, with records and without: a group has them when the token is committed, and what became of it can
+    be told from the group's log alone."""
+    group = f"group-{site.name}"
+    with site.producer() as producer:
+        for turn in (1, 2):
+            tx = producer.begin(WAIT_S)
+            if turn == 1:
+                tx.send(site.topic, b"with", partition=0)
+            tx.send_offsets({(site.topic, 1): turn}, GroupMetadata(group))
+            token = tx.prepare(WAIT_S)
+            assert token.groups == (group,)
+            assert any(place.topic == "__consumer_offsets" and place.offset is None for place in token.partitions)
+            assert site.offset(group, 1) == turn - 1
+            assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+            tx.commit(WAIT_S)
+            site.await_offset(group, 1, turn)
+    site.commit(b"later")
+    status = site.resume(token).status(WAIT_S)
+    assert status.outcome is Outcome.COMMITTED
+    assert [marker.topic for marker in status.markers] == ["__consumer_offsets"]
+
+
 @pytest.mark.parametrize("policy", ["abort_unprepared", "refuse"])
 def test_without_a_deadline(site: Site, policy: str) -> None:
-    """KIP-939, where it is asked for: a broker that has it never aborts what is prepared. None keeps it when the id is opened again, so that
-    is refused in the portable way."""
+    """KIP-939, where it is asked for: a broker that has it never aborts what is prepared. None keeps it when the id is opened again, so
+    that is refused in the portable way."""
     settings: dict[str, Any] = {"transaction_two_phase_commit_enable": True, "on_open_transaction": policy}
     token = site.prepare(b"patient", **settings)
     assert token.deadline_ms is None

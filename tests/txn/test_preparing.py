@@ -169,6 +169,27 @@ def test_a_coordinator_that_cannot_answer_is_asked_again() -> None:
     second.outcome.result(0)
 
 
+@BOTH
+def test_offsets_are_waited_for_and_their_group_is_named(version: int) -> None:
+    """No token while a group's coordinator has not taken what it was given, and no offsets after it; of a group's partition nobody was told
+    where the offsets are."""
+    counter = Counter(version=version).begin()
+    sent = counter.send_offsets(5, group="readers")
+    call = counter.call(Event.PREPARE)
+    if version < 2:
+        counter.add_group()
+    assert not asks(counter, Api.DESCRIBE_TRANSACTIONS)
+    counter.take_offsets()
+    sent.outcome.result(0)
+    describe(counter)
+    call.outcome.result(0)
+    token = counter.manager.preparation.token
+    assert token is not None
+    assert token.groups == ("readers",)
+    assert WrittenPartition("__consumer_offsets", 7, None) in token.partitions
+    assert isinstance(counter.send_offsets(6).outcome.exception(0), IllegalCall)
+
+
 def test_a_prepared_transaction_takes_no_call_but_its_end() -> None:
     """A begin is refused and names what is legal; another prepare has the same token, without another question."""
     counter, token = prepared(2)
