@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -97,6 +98,7 @@ class Envoy:
         self._settings = settings
         self._dialer = Dialer(settings)
         self._open: dict[Address, tuple[Link, Versions]] = {}
+        self._dialling: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._coordinators: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -207,20 +209,22 @@ class Envoy:
             reason = f"{address} did not answer {message.api.name} in time"
         except OSError as error:
             reason = f"{address} did not answer {message.api.name}: {error}"
-        self._open.pop(address, None)
+        if self._open.get(address, (None,))[0] is link:
+            del self._open[address]
         link.silence()
         raise Unanswered(reason)
 
     async def _link(self, address: Address) -> tuple[Link, Versions]:
-        if address not in self._open:
-            try:
-                opened = await self._dialer.open(address.host, address.port)
-            except Refusal as refusal:
-                raise refusal.kind(f"{address}: {refusal}") from None
-            except OSError as error:
-                raise Unanswered(f"{address}: {error}") from None
-            self._open[address] = (opened.link, opened.versions)
-        return self._open[address]
+        async with self._dialling[address]:
+            if address not in self._open:
+                try:
+                    opened = await self._dialer.open(address.host, address.port)
+                except Refusal as refusal:
+                    raise refusal.kind(f"{address}: {refusal}") from None
+                except OSError as error:
+                    raise Unanswered(f"{address}: {error}") from None
+                self._open[address] = (opened.link, opened.versions)
+            return self._open[address]
 
 
 def refuse(api: Api, code: int, subject: str) -> None:

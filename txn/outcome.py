@@ -69,12 +69,13 @@ class Reading(enum.Enum):
 
 
 class Evidence(Struct, frozen=True):
-    """What one partition's log told. `lost`: nothing can come to light there any more, and why; None: there is no marker yet."""
+    """What one partition's log told. `why`: there is no marker. `lost`: nothing can come to light there any more."""
 
     topic: str
     partition: int
     marker: Marker | None = None
-    lost: str | None = None
+    why: str = "no marker of it yet"
+    lost: bool = False
 
 
 def read_coordinator(token: PreparedTransaction, state: TransactionState) -> Outcome | None:
@@ -139,7 +140,7 @@ def _words(marker: Marker) -> str:
 
 
 def _missing(each: Evidence) -> str:
-    return f"{each.topic}-{each.partition}: {each.lost or 'no marker of it yet'}"
+    return f"{each.topic}-{each.partition}: {each.why}"
 
 
 def _when(left_s: float | None) -> str:

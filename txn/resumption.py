@@ -143,7 +143,7 @@ class Resumption:
                 self._deadline.trouble = str(error)
             else:
                 status = conclude(self._token, state, found, int(time.time() * 1000))
-                if status.outcome is not Outcome.UNKNOWN or all(each.lost is not None for each in found):
+                if status.outcome is not Outcome.UNKNOWN or all(each.lost for each in found):
                     return status
                 self._seen = status
                 self._deadline.trouble = status.why

@@ -31,7 +31,7 @@ GONE: Final = "there is no such partition (any more)"
 
 
 async def look_for_markers(envoy: Envoy, token: PreparedTransaction) -> list[Evidence]:
-    """What each partition of the token tells. Raises Unanswered where one cannot be asked now."""
+    """What each partition of the token tells; that one cannot be asked now does not keep others from telling."""
     if not token.partitions:
         return []
     metadata = await envoy.metadata(sorted({place.topic for place in token.partitions}))
@@ -48,14 +48,16 @@ class _Search:
         self._leader = -1
 
     async def run(self, metadata: MetadataResponse) -> Evidence:
-        leader = _leader(metadata, self._place)
-        if leader is None:
-            return self._lost(GONE)
-        if leader < 0:
-            raise Unanswered(f"{self._name} has no leader at the moment")
-        self._leader = leader
         try:
+            leader = _leader(metadata, self._place)
+            if leader is None:
+                return self._lost(GONE)
+            if leader < 0:
+                return self._evidence(None, "it has no leader at the moment")
+            self._leader = leader
             return await self._scan()
+        except Unanswered as error:
+            return self._evidence(None, str(error))
         except NotPermitted as error:
             return self._lost(str(error))
 
@@ -116,11 +118,11 @@ class _Search:
     def _name(self) -> str:
         return f"{self._place.topic}-{self._place.partition}"
 
-    def _evidence(self, marker: Marker | None) -> Evidence:
-        return Evidence(self._place.topic, self._place.partition, marker)
+    def _evidence(self, marker: Marker | None, why: str = "no marker of it yet") -> Evidence:
+        return Evidence(self._place.topic, self._place.partition, marker, why)
 
     def _lost(self, why: str) -> Evidence:
-        return Evidence(self._place.topic, self._place.partition, lost=why)
+        return Evidence(self._place.topic, self._place.partition, why=why, lost=True)
 
 
 def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:

@@ -20,8 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ConfigResource,
 )
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, FaultProxy
 from producer import Fenced
+from producer.wire.codes import Api
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
@@ -252,6 +253,21 @@ def test_the_same_token_twice(site: Site) -> None:
     with pytest.raises(TransactionAborted):
         site.resume(aborted).commit(WAIT_S)
     assert site.read() == [b"once"] * 3
+
+
+def test_replies_that_are_lost(site: Site) -> None:
+    """Of each request once, after it was carried out: the commit is found to have been made, and the marker to be there."""
+    token = site.prepare(b"once")
+    with FaultProxy(site.bootstrap) as proxy:
+        asked = (Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_TRANSACTIONS, Api.END_TXN, Api.LIST_OFFSETS, Api.FETCH)
+        lost = [proxy.faults.on(api).after_append().times(1).disconnect() for api in asked]
+        resumed = resume(token, proxy.bootstrap)
+        assert resumed.commit(WAIT_S).outcome is Outcome.COMMITTED
+        assert [fault.hits for fault in lost[:4]] == [1, 1, 1, 1]
+        site.commit(b"later")  # so that only the logs can tell
+        assert resumed.commit(WAIT_S).markers
+        assert [fault.hits for fault in lost] == [1] * 6
+    assert site.read() == [b"later"] * 3 + [b"once"] * 3
 
 
 @pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED])

@@ -68,7 +68,7 @@ def found(*, committed: bool, partition: int = 0) -> Evidence:
     return Evidence("orders", partition, Marker("orders", partition, 20, EPOCH + 1, committed))
 
 
-MUTE = Evidence("orders", 3, lost="there is no such partition (any more)")
+MUTE = Evidence("orders", 3, why="there is no such partition (any more)", lost=True)
 LATER = state("Ongoing", EPOCH + 4)
 
 

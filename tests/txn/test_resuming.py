@@ -256,6 +256,31 @@ def test_a_marker_that_may_be_of_another_transaction(site: Site) -> None:
     assert status.outcome is (Outcome.ABORTED if site.version == 2 else Outcome.UNKNOWN)
 
 
+def test_partitions_that_cannot_be_asked() -> None:
+    """Where a broker is away, the coordinator's word is enough, and later one marker; what is missing is named where both are."""
+    with BrokerStub(brokers=3, clock=VirtualClock()) as stub:
+        stub.create_topic(TOPIC, partitions=3, replication_factor=1)
+        Site(stub, 2).another()  # the coordinators' topic comes into being
+        away = stub.leader(TOPIC, 0)
+        name = next(name for name in map(str, range(100)) if stub.cluster.transactions.leader_of(name) != away)
+        with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0) as producer:
+            tx = producer.begin(WAIT_S)
+            tx.send(TOPIC, b"one", partition=0)
+            token = tx.prepare(WAIT_S)
+            tx.commit(WAIT_S)
+        stub.stop_broker(away)
+        resumed = resume(token, stub.bootstrap)
+        assert resumed.commit(WAIT_S).already
+        with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name) as producer:
+            producer.init(WAIT_S)
+        while True:
+            with contextlib.suppress(TransactionTimeout):  # nobody had answered in that time
+                status = resumed.status(1.0)
+                break
+        assert status.outcome is Outcome.UNKNOWN
+        assert "t-0: it has no leader at the moment" in status.why
+
+
 def test_an_id_that_expired(site: Site) -> None:
     """The coordinator has forgotten the id, and the marker is still there: the outcome is known."""
     with BrokerStub(
