@@ -1,7 +1,8 @@
-"""What became of this producer's own prepared transaction, where its end was refused.
+"""What became of this producer's own transaction, where its end was refused and may have happened already.
 
-Whoever has the token may have ended it, and a newer producer of the same id may have come since: `Fenced`, or a coordinator that has no
-such transaction, then says nothing about the outcome. So the coordinator's state and the logs are asked, as with the token anywhere else.
+Whoever has the token of a prepared transaction may have ended it, a commit whose reply was lost may have been carried out, and a newer
+producer of the same id may have come since: `Fenced`, or a coordinator that has no such transaction, then says nothing about the outcome.
+So the coordinator's state and the logs are asked, as with a token anywhere else.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ async def find_out(token: PreparedTransaction, error: FencepostError, settings: 
     try:
         status = await run(token, settings, max(LEAST_S, left_s))
     except TransactionTimeout as late:
-        raise CommitOutcomeUnknown(f"{error}; and what became of the prepared transaction could not be asked: {late}") from error
+        raise CommitOutcomeUnknown(f"{error}; and what became of the transaction could not be asked: {late}") from error
     if status.outcome not in (Outcome.COMMITTED, Outcome.ABORTED):
-        raise CommitOutcomeUnknown(f"{error}; what became of the prepared transaction is not known: {status.why}") from error
+        raise CommitOutcomeUnknown(f"{error}; what became of the transaction is not known: {status.why}") from error
     return status
 
 
-def settle(status: PreparedStatus, event: Event, error: FencepostError) -> None:
+def settle(status: PreparedStatus, event: Event, error: FencepostError, *, prepared: bool) -> None:
     """Return where the transaction has the outcome that was wanted, and raise what is true otherwise."""
     if (status.outcome is Outcome.COMMITTED) is (event is Event.COMMIT):
         return
     if event is Event.ABORT:
-        raise TransactionCommitted(f"the prepared transaction has been committed: {status.why}") from error
+        raise TransactionCommitted(f"the transaction has been committed: {status.why}") from error
+    if not prepared:
+        raise error  # which says that it is not committed, and why the producer cannot go on
     raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}") from error

@@ -211,23 +211,31 @@ class AsyncTransactionalProducer:
         return self._manager.hand_out()
 
     async def _end(self, event: Event, timeout: float | None, number: int) -> None:
-        token = self._manager.preparation.token
-        limit_s = self._inner.admission.patience_s(timeout)
-        began = time.monotonic()
         try:
-            await self._call(event, limit_s, number)
+            await self._end_or_find_out(event, self._inner.admission.patience_s(timeout), number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
             raise
-        except REFUSED as error:
-            if token is None or not token.wrote:
-                raise
-            status = await find_out(token, error, self._inner.settings, limit_s - (time.monotonic() - began))
-            if not isinstance(error, Fatal):
-                await self._give_up()
-            settle(status, event, error)
         if number == self._writing.current:
             self._writing.current = 0
+
+    async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
+        preparation = self._manager.preparation
+        prepared = preparation.token is not None and preparation.token.wrote
+        token = preparation.token
+        began = time.monotonic()
+        try:
+            await self._call(event, limit_s, number)
+        except REFUSED as error:
+            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither.
+            token = token if prepared else preparation.in_question
+            if token is None:
+                raise
+            left_s = limit_s - (time.monotonic() - began)
+            status = await find_out(token, error, self._inner.settings, left_s)
+            if not isinstance(error, Fatal):
+                await self._give_up()
+            settle(status, event, error, prepared=prepared)
 
     async def _give_up(self) -> None:
         """What the coordinator has ended already is over here, too."""

@@ -80,7 +80,8 @@ class CommitOutcomeUnknown(FencepostError):
     """The coordinator was asked to commit, and whether it did is not known. Neither writing the transaction again nor leaving it is safe.
 
     `resolve(timeout)` goes on asking: it returns when the transaction turns out to be committed, raises MustAbort when it turns out not to
-    be, and this error when the time passed again, or when nobody can tell any more. Until then the producer begins no other transaction.
+    be (Fenced where the producer cannot go on either, TransactionAborted where it was prepared), and this error when the time passed
+    again, or when nobody can tell any more. Until then the producer begins no other transaction.
     From an AsyncTransactionalProducer it is `await error.resolve(timeout)`.
     """
 

@@ -256,6 +256,8 @@ class Manager:
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []
         if in_doubt:
+            assert self.identity is not None
+            self.preparation.doubt(self._id, self.identity, version2=self.version2, view=self._view)
             commands += self._waiting.answer(
                 CommitOutcomeUnknown(f"the coordinator was asked to commit and did not answer; then: {error}"), Event.COMMIT
             )

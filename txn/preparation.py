@@ -21,16 +21,18 @@ STATE_VERSIONS: Final = range(1)
 
 
 class Preparation:
-    """See the module. `token`: of the transaction, once it is prepared. `handed_out`: somebody was given it, so that only they decide."""
+    """See the module. `token`: of the transaction, once it is prepared. `handed_out`: somebody was given it, so that only they decide.
+    `in_question`: what would be its token, where it was to be committed and nobody knows whether it was."""
 
     def __init__(self) -> None:
         self.token: PreparedTransaction | None = None
+        self.in_question: PreparedTransaction | None = None
         self.handed_out = False
         self._first: dict[tuple[str, int], int] = {}
 
     def begin(self) -> None:
         """Another transaction."""
-        self.token = None
+        self.token = self.in_question = None
         self.handed_out = False
         self._first = {}
 
@@ -54,6 +56,18 @@ class Preparation:
             transaction_version=2 if version2 else 1,
             cluster_id=view.cluster_id,
             wrote=False,
+        )
+
+    def doubt(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
+        """It had everything acknowledged, and the answer to its commit never came."""
+        self.in_question = PreparedTransaction(
+            transactional_id=transactional_id,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            transaction_version=2 if version2 else 1,
+            cluster_id=view.cluster_id,
+            wrote=True,
+            partitions=_places(self._first),
         )
 
     def confirm(
@@ -87,12 +101,14 @@ class Preparation:
             started_ms=state.transaction_start_time_ms,
             deadline_ms=None if timeless else state.transaction_start_time_ms + state.transaction_timeout_ms,
             coordinator=_hint(coordinator, view),
-            partitions=tuple(
-                WrittenPartition(topic, partition, offset if offset >= 0 else None) for (topic, partition), offset in sorted(places.items())
-            ),
+            partitions=_places(places),
             groups=tuple(sorted(groups)),
         )
         return None
+
+
+def _places(first: dict[tuple[str, int], int]) -> tuple[WrittenPartition, ...]:
+    return tuple(WrittenPartition(*tp, offset if offset >= 0 else None) for tp, offset in sorted(first.items()))
 
 
 def state_request(transactional_id: str) -> DescribeTransactionsRequest:

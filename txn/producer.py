@@ -242,25 +242,31 @@ class TransactionalProducer:
         return self._manager.hand_out()
 
     def _end(self, event: Event, timeout: float | None, number: int) -> None:
-        token = self._manager.preparation.token
-        limit_s = self._inner.admission.patience_s(timeout)
-        began = time.monotonic()
         try:
-            self._call(event, limit_s, number)
+            self._end_or_find_out(event, self._inner.admission.patience_s(timeout), number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
             raise
+        if number == self._writing.current:
+            self._writing.current = 0
+
+    def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
+        preparation = self._manager.preparation
+        prepared = preparation.token is not None and preparation.token.wrote
+        token = preparation.token
+        began = time.monotonic()
+        try:
+            self._call(event, limit_s, number)
         except REFUSED as error:
             # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither.
-            if token is None or not token.wrote or self._inner.on_sender():
+            token = token if prepared else preparation.in_question
+            if token is None or self._inner.on_sender():
                 raise
             left_s = limit_s - (time.monotonic() - began)
             status = ask_now(partial(find_out, token, error, self._inner.settings, left_s))
             if not isinstance(error, Fatal):
                 self._give_up()
-            settle(status, event, error)
-        if number == self._writing.current:
-            self._writing.current = 0
+            settle(status, event, error, prepared=prepared)
 
     def _give_up(self) -> None:
         """What the coordinator has ended already is over here, too."""

@@ -228,6 +228,32 @@ def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -
                     call(WAIT_S)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site, committed: bool) -> None:
+    """Nobody prepared anything: the commit's connection died, and the next attempt is answered as fenced. Whether the first one was carried
+    out is in the log, and `resolve` finds it there; so does another commit."""
+    faults = site.stub.faults
+    lost = faults.on(Api.END_TXN)
+    (lost.after_append() if committed else lost.before()).times(1).disconnect()
+    faults.on(Api.END_TXN).before().on_call(2).error(ErrorCode.PRODUCER_FENCED)
+    with site.producer() as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(TOPIC, b"mine", partition=0)
+        with pytest.raises(CommitOutcomeUnknown) as unknown:
+            tx.commit(WAIT_S)
+        if not committed:
+            with pytest.raises(CommitOutcomeUnknown, match="has it open"):
+                unknown.value.resolve(WAIT_S)
+        site.another(b"newer")
+        if committed:
+            unknown.value.resolve(WAIT_S)
+            tx.commit(WAIT_S)
+        else:
+            for call in (unknown.value.resolve, tx.commit):
+                with pytest.raises(Fenced):
+                    call(WAIT_S)
+
+
 def test_a_log_that_lost_the_marker(site: Site) -> None:
     """Records and marker were deleted, and somebody else has the id: nobody can tell, and that is what is said."""
     token = site.prepare(b"one")
