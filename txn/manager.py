@@ -183,6 +183,8 @@ class Manager:
         match answer:
             case FindCoordinatorResponse():
                 row, code, commands = line.found(answer, now_ms)
+                if line is not self._line and not self._commits.wants(line):
+                    return commands  # Its transaction was given up meanwhile, and the next one may have no use for that group.
                 return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
                 if self._two_phase.steps_back(answer.error_code):
@@ -403,7 +405,7 @@ class Manager:
 
     def _heard_of_offsets(self, request: Request, answer: TxnOffsetCommitResponse, now_ms: float, line: Line) -> list[Command]:
         code, row, served = self._commits.heard(request, answer)
-        self._begun = self._begun or row.step is Step.DONE
+        self._begun = self._begun or any(each.error_code == ErrorCode.NONE for topic in answer.topics for each in topic.partitions)
         return [*self._waiting.finish(served), *self._heed(Api.TXN_OFFSET_COMMIT, code, row, now_ms, line)]
 
     def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:

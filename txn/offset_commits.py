@@ -83,6 +83,10 @@ class OffsetCommits:
         """A group that the transaction's coordinator has not heard of (transaction version 1)."""
         return next((order.group.group_id for order in self.orders if order.group.group_id not in self.added), None)
 
+    def wants(self, line: Line) -> bool:
+        """Whether anything is to go over that line."""
+        return any(order.line is line for order in self.orders)
+
     def line_of(self, request: Request) -> Line | None:
         """The line that a request is on, if it is one of these."""
         return next((line for line in self.lines if line.request is request), None)

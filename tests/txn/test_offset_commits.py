@@ -6,6 +6,8 @@ import pytest
 
 from producer.core.errors import Fenced
 from producer.wire import Api, ErrorCode
+from producer.wire.messages import FindCoordinatorResponse
+from producer.wire.messages.coordinator import Coordinator
 from tests.txn.counter import Counter
 from txn.errors import MustAbort, NotPermitted, TransactionTimeout
 from txn.machine import Event, IllegalCall, State
@@ -215,6 +217,34 @@ def test_a_group_that_cannot_be_added(code: ErrorCode) -> None:
     assert isinstance(call.outcome.exception(0), MustAbort)
     counter.call(Event.ABORT)
     assert not counter.asked(Api.END_TXN).message.committed
+
+
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE])
+def test_a_group_whose_coordinator_is_found_too_late(code: ErrorCode) -> None:
+    """What is said of a group after its transaction was given up harms neither the producer nor the next transaction."""
+    counter = Counter().begin()
+    counter.auto.discard(Api.FIND_COORDINATOR)
+    counter.send_offsets(5)
+    asked = counter.asked(Api.FIND_COORDINATOR)
+    counter.call(Event.ABORT)
+    counter.begin().send(b"row")
+    counter.reply(asked, FindCoordinatorResponse(coordinators=[Coordinator(key="g", error_code=int(code), node_id=1, host="b", port=1)]))
+    counter.ack(counter.produces()[0])
+    assert counter.state is State.OPEN
+    assert counter.silent()
+
+
+def test_a_group_whose_coordinator_may_not_be_known() -> None:
+    """While it is wanted, a group that this client may not even look for spoils the transaction, and nothing was written: no EndTxn."""
+    counter = Counter().begin()
+    counter.auto.discard(Api.FIND_COORDINATOR)
+    call = counter.send_offsets(5)
+    refused = Coordinator(key="g", error_code=int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    counter.reply(counter.asked(Api.FIND_COORDINATOR), FindCoordinatorResponse(coordinators=[refused]))
+    assert "READ on the consumer group" in str(call.outcome.exception(0))
+    counter.call(Event.ABORT)
+    assert counter.silent()
+    assert counter.state is State.READY
 
 
 def test_a_record_that_fails_takes_the_offsets_with_it() -> None:
