@@ -19,7 +19,7 @@ import kafka.errors
 import pytest
 
 import fencepost
-from fencepost import Api, AsyncProducer, BrokerStub, Producer
+from fencepost import Api, AsyncProducer, AsyncTransactionalProducer, BrokerStub, GroupMetadata, Producer, TransactionalProducer
 from producer.core.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -139,6 +139,52 @@ def test_the_calls_of_an_async_producer_run(column: str, messages: int) -> None:
         stub.create_topic("t")
         asyncio.run(asyncio.wait_for(story(stub.bootstrap), 60))
         assert len(stub.records("t", 0)) == messages
+
+
+@pytest.mark.parametrize("column", ["ours", "confluent-kafka", "kafka-python"])
+def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
+    """The same in transactions: a record and an offset are committed."""
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})
+        known: dict[str, Any] = {
+            "TransactionalProducer": TransactionalProducer,
+            "confluent_kafka": confluent_kafka,
+            "kafka": kafka,
+            "bootstrap": stub.bootstrap,
+            "metadata": consumer.consumer_group_metadata(),
+        }
+        for row in table("Calls of a `TransactionalProducer`"):
+            for code in CODE.findall(row[column]):
+                result = run(code, known)
+                if row[""] == "make":
+                    known["producer"] = result
+        assert [record.value for record in stub.records("t", 0)] == [b"v"]
+        assert consumer.committed([confluent_kafka.TopicPartition("t", 0)], timeout=30)[0].offset == 1
+        consumer.close()
+
+
+@pytest.mark.parametrize("column", ["ours", "aiokafka"])
+def test_the_calls_of_an_async_transactional_producer_run(column: str) -> None:
+    """The same on a loop."""
+
+    async def story(bootstrap: str) -> None:
+        known: dict[str, Any] = {
+            "AsyncTransactionalProducer": AsyncTransactionalProducer,
+            "GroupMetadata": GroupMetadata,
+            "aiokafka": aiokafka,
+            "bootstrap": bootstrap,
+        }
+        for row in table("Calls of an `AsyncTransactionalProducer`"):
+            for code in CODE.findall(row[column]):
+                result = await run_awaiting(code, known)
+                if row[""] == "make":
+                    known["producer"] = result
+
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        asyncio.run(asyncio.wait_for(story(stub.bootstrap), 60))
+        assert [record.value for record in stub.records("t", 0)] == [b"v"]
 
 
 def test_the_errors_exist() -> None:
