@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from producer.core.cluster import ClusterView
@@ -30,6 +29,7 @@ from producer.wire.messages.describe_transactions import DescribeTransactionsRes
 from producer.wire.messages.end_txn import EndTxnResponse
 from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from txn.calls import Call, Waiting
+from txn.contents import Contents, Question
 from txn.errors import (
     CommitOutcomeUnknown,
     DeliveryAborted,
@@ -42,23 +42,10 @@ from txn.errors import (
 from txn.kip_939 import TwoPhase
 from txn.line import Line
 from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
-from txn.offset_commits import GROUP, OffsetCommits, Order
-from txn.offsets import offsets_request
+from txn.offset_commits import GROUP
 from txn.outstanding import OUTSTANDING, Guard, kept
-from txn.partitions import Partitions
 from txn.preparation import STATE_VERSIONS, Preparation, state_request
-from txn.requests import (
-    ADD_OFFSETS_VERSIONS,
-    ADD_VERSIONS,
-    END_VERSIONS,
-    LEAVES,
-    add_offsets_request,
-    add_request,
-    end_request,
-    init_request,
-    init_versions,
-    offsets_versions,
-)
+from txn.requests import END_VERSIONS, LEAVES, end_request, init_request, init_versions
 from txn.token import PreparedTransaction
 from txn.verdict import Row, Step, judge, refusal
 
@@ -69,7 +56,6 @@ UNBEGUN: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorC
 """What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
 while the one before was being completed. InitProducerId then tells a producer that was fenced from one that may go on. Once anything of the
 transaction was acknowledged, only the first of them can mean that."""
-Ask = Callable[[Node, float], list[Command]]
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
@@ -96,12 +82,7 @@ class Manager:
         self._ended = (0, False)
         self._waiting = Waiting()
         self._out: list[Command] = []
-        self._partitions = Partitions()
-        self._wrote = False
-        self._begun = False
-        self._broken = False
         self._doubtful = False
-        self._adding = ""
         self._quiet = True
         self._look_again = False
         self._death: FencepostError | None = None
@@ -111,7 +92,7 @@ class Manager:
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
-        self._commits = OffsetCommits(lambda group: Line(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw))
+        self._contents = Contents(self._id, lambda group: Line(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw))
         self._nodes = nodes
         self._view = view
 
@@ -134,17 +115,18 @@ class Manager:
     def may_leave(self, topic: str, partition: int) -> bool:
         if self.machine.state not in SERVED:
             return False
-        return self.version2 or self._partitions.has(topic, partition)
+        return self.version2 or self._contents.partitions.has(topic, partition)
 
     def wrote(self, topic: str, partition: int) -> None:
-        self._wrote = True
+        self._contents.wrote = True
 
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         self._quiet = quiet
         self._look_again = False
         failures = [command.failure for command in commands if isinstance(command, Settle) and command.failure is not None]
-        self._broken = self._broken or any(failure.attempts for failure in failures)
-        self._begun = self._begun or any(isinstance(command, Settle) and command.failure is None for command in commands)
+        contents = self._contents
+        contents.broken = contents.broken or any(failure.attempts for failure in failures)
+        contents.begun = contents.begun or any(isinstance(command, Settle) and command.failure is None for command in commands)
         self.preparation.looked(commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
@@ -160,9 +142,9 @@ class Manager:
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
         commands += self._waiting.expire(now_ms, self._lateness)
-        if self._ends() and not self._wrote:
+        if self._ends() and not self._contents.wrote:
             self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
-        if self._confirms() and not self._wrote:
+        if self._confirms() and not self._contents.wrote:
             assert self.identity is not None
             self.preparation.nothing(self._id, self.identity, version2=self.version2, view=self._view)
             self._prepared(Event.EMPTY)
@@ -170,20 +152,20 @@ class Manager:
             node, more = line.ready(now_ms)
             commands += more
             if node is not None:
-                commands += ask(node, now_ms)
+                commands += self._ask(node, *ask(node), now_ms, line)
         commands += self._out
         self._out = []
         return commands
 
     def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
-        line = self._commits.line_of(request) or self._line
+        line = self._contents.commits.line_of(request) or self._line
         line.answered()
         if self._death is not None:
             return []
         match answer:
             case FindCoordinatorResponse():
                 row, code, commands = line.found(answer, now_ms)
-                if line is not self._line and not self._commits.wants(line):
+                if line is not self._line and not self._contents.commits.wants(line):
                     return commands  # Its transaction was given up meanwhile, and the next one may have no use for that group.
                 return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
@@ -191,12 +173,9 @@ class Manager:
                     return []
                 commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
-            case AddPartitionsToTxnResponse():
-                return self._heard_of_partitions(answer, now_ms)
-            case AddOffsetsToTxnResponse():
-                return self._heard_of_group(answer, now_ms)
-            case TxnOffsetCommitResponse():
-                return self._heard_of_offsets(request, answer, now_ms, line)
+            case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
+                code, row, served = self._contents.heard(line, answer)
+                return [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
             case EndTxnResponse():
                 return self._heard_of_the_end(answer, now_ms)
             case DescribeTransactionsResponse():
@@ -206,8 +185,8 @@ class Manager:
     def lost(self, request: Request, now_ms: float) -> None:
         self.trouble = "the connection to the coordinator was lost"
         self._doubtful = self._doubtful or request.api is Api.END_TXN
-        self._broken = self._broken or request.api in (Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
-        (self._commits.line_of(request) or self._line).lost(now_ms)
+        self._contents.lost(request)
+        (self._contents.commits.line_of(request) or self._line).lost(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
         if self._look_again:
@@ -240,7 +219,7 @@ class Manager:
                 return [Return(call, self._refusal())]
             case Action.DROP:
                 self.doom = (DeliveryAborted, "its transaction was aborted")
-                self._commits.drop()
+                self._contents.commits.drop()
                 late = self._waiting.answer(
                     MustAbort("the transaction was aborted by another call"), Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS
                 )
@@ -248,7 +227,7 @@ class Manager:
                 return late
             case Action.ADD:
                 assert call.offsets is not None
-                self._commits.want(call, *call.offsets)
+                self._contents.commits.want(call, *call.offsets)
         self._waiting.add(call)
         return []
 
@@ -268,9 +247,8 @@ class Manager:
     def _begin(self, call: Call) -> None:
         self._number += 1
         call.number = self._number
-        self._wrote = self._begun = self._broken = self._doubtful = False
-        self._partitions.clear()
-        self._commits.clear()
+        self._doubtful = False
+        self._contents.begin()
         self.preparation.begin()
 
     def _about_the_past(self, call: Call) -> IllegalCall | None:
@@ -294,27 +272,27 @@ class Manager:
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
-    def _errands(self) -> Iterator[tuple[Line, Ask]]:
+    def _errands(self) -> Iterator[tuple[Line, Question]]:
         """What the coordinators are to be asked now, and over which line."""
-        ask = self._errand()
-        if ask is not None:
-            yield self._line, ask
+        question = self._errand()
+        if question is not None:
+            yield self._line, question
         if self.machine.state in SERVED:
-            for order in self._commits.orders:
-                if self.version2 or order.group.group_id in self._commits.added:
-                    yield order.line, partial(self._commit_offsets, order)
+            assert self.identity is not None
+            yield from self._contents.questions(self.identity, version2=self.version2)
 
-    def _errand(self) -> Ask | None:
+    def _errand(self) -> Question | None:
         """The same of the transaction's own coordinator."""
         state = self.machine.state
         if state is State.REGISTERING and not self._passed and self._guard.looks:
             return self._ask_state
         if state in (State.REGISTERING, State.RENEWING):
             return self._ask_identity
-        if state in SERVED and self._partitions.wanted:
-            return self._add_partitions
-        if state in SERVED and not self.version2 and self._commits.to_be_added() is not None:
-            return self._add_group
+        if state in SERVED:
+            assert self.identity is not None
+            question = self._contents.question(self.identity, version2=self.version2)
+            if question is not None:
+                return question
         if state is State.COMMITTING:
             return self._end
         if self._confirms():
@@ -323,60 +301,40 @@ class Manager:
 
     def _confirms(self) -> bool:
         """Whether nothing stands between the transaction and its token."""
-        return self.machine.state is State.PREPARING and self._quiet and self._line.request is None and not self._commits.busy
+        return self.machine.state is State.PREPARING and self._settled()
 
     def _ends(self) -> bool:
         """Whether nothing stands between the transaction and its end."""
-        ending = self.machine.state in (State.FLUSHING, State.ABORTING)
-        return ending and self._quiet and self._line.request is None and not self._commits.busy
+        return self.machine.state in (State.FLUSHING, State.ABORTING) and self._settled()
 
-    def _ask_identity(self, node: Node, now_ms: float) -> list[Command]:
+    def _settled(self) -> bool:
+        """Whether nothing of it is on its way any more."""
+        return self._quiet and self._line.request is None and not self._contents.commits.busy
+
+    def _ask_identity(self, node: Node) -> tuple[Message, range]:
         renewing = self.machine.state is State.RENEWING
         two_phase, keep = self._two_phase.flags(node)
         message = init_request(
             self._id, self._timeout_ms, self.identity if renewing else None, two_phase=two_phase, keep=keep and not renewing
         )
-        return self._ask(node, message, init_versions(renewing=renewing, two_phase=two_phase), now_ms)
+        return message, init_versions(renewing=renewing, two_phase=two_phase)
 
-    def _ask_state(self, node: Node, now_ms: float) -> list[Command]:
-        return self._ask(node, state_request(self._id), STATE_VERSIONS, now_ms)
+    def _ask_state(self, node: Node) -> tuple[Message, range]:
+        return state_request(self._id), STATE_VERSIONS
 
-    def _add_partitions(self, node: Node, now_ms: float) -> list[Command]:
-        assert self.identity is not None
-        self._wrote = True
-        return self._ask(node, add_request(self._id, self.identity, self._partitions.wanted), ADD_VERSIONS, now_ms)
-
-    def _add_group(self, node: Node, now_ms: float) -> list[Command]:
-        group_id = self._commits.to_be_added()
-        assert self.identity is not None
-        assert group_id is not None
-        self._wrote = True
-        commands = self._ask(node, add_offsets_request(self._id, self.identity, group_id), ADD_OFFSETS_VERSIONS, now_ms)
-        self._adding = group_id
-        return commands
-
-    def _commit_offsets(self, order: Order, node: Node, now_ms: float) -> list[Command]:
-        assert self.identity is not None
-        self._wrote = True
-        message = offsets_request(self._id, self.identity, order.group, order.offsets)
-        versions = offsets_versions(version2=self.version2, named=order.group.named)
-        commands = self._ask(node, message, versions, now_ms, order.line)
-        order.sent, order.request = dict(order.offsets), order.line.request
-        return commands
-
-    def _end(self, node: Node, now_ms: float) -> list[Command]:
+    def _end(self, node: Node) -> tuple[Message, range]:
         assert self.identity is not None
         if self.machine.state is not State.COMMITTING:
             self.machine.step(Event.FLUSHED)
         committed = self.machine.state is State.COMMITTING
-        return self._ask(node, end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2], now_ms)
+        return end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2]
 
-    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, line: Line | None = None) -> list[Command]:
+    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, line: Line) -> list[Command]:
         version = node.version(message.api, versions[-1], least=versions[0])
         if version is None:
             wanted = f"{versions[0]} to {versions[-1]}"
             return [Die(NotPermitted(f"the broker at {node.address} offers none of the versions {wanted} of {api_name(message.api)}"))]
-        return (line or self._line).send(node, message, version, now_ms)
+        return line.send(node, message, version, now_ms)
 
     # -- what is answered --------------------------------------------------------------------------------------------
 
@@ -391,22 +349,6 @@ class Manager:
         for call in self._waiting.take():
             commands += self.called(call, now_ms)
         return commands
-
-    def _heard_of_partitions(self, answer: AddPartitionsToTxnResponse, now_ms: float) -> list[Command]:
-        code, row = self._partitions.heard(answer)
-        self._begun = self._begun or bool(self._partitions.added)
-        return self._heed(Api.ADD_PARTITIONS_TO_TXN, code, row, now_ms)
-
-    def _heard_of_group(self, answer: AddOffsetsToTxnResponse, now_ms: float) -> list[Command]:
-        if answer.error_code == ErrorCode.NONE:
-            self._begun = True
-            self._commits.added.add(self._adding)
-        return self._heed(Api.ADD_OFFSETS_TO_TXN, answer.error_code, None, now_ms)
-
-    def _heard_of_offsets(self, request: Request, answer: TxnOffsetCommitResponse, now_ms: float, line: Line) -> list[Command]:
-        code, row, served = self._commits.heard(request, answer)
-        self._begun = self._begun or any(each.error_code == ErrorCode.NONE for topic in answer.topics for each in topic.partitions)
-        return [*self._waiting.finish(served), *self._heed(Api.TXN_OFFSET_COMMIT, code, row, now_ms, line)]
 
     def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
         (said,) = answer.transaction_states
@@ -425,7 +367,7 @@ class Manager:
                 version2=self.version2,
                 view=self._view,
                 coordinator=self._line.node_id,
-                groups=self._commits.taken,
+                groups=self._contents.commits.taken,
             )
             if wrong is not None:
                 self._spoil(MustAbort(wrong))
@@ -461,7 +403,7 @@ class Manager:
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
-        if not committed and answer.error_code in (UNBEGUN if not self._begun else UNBEGUN[:1]):
+        if not committed and answer.error_code in (UNBEGUN if not self._contents.begun else UNBEGUN[:1]):
             # Of a prepared transaction the coordinator had said that it is open, so somebody else has committed it.
             elsewhere = self.preparation.token is not None
             late = TransactionCommitted("the prepared transaction has been committed by somebody with its token") if elsewhere else None
@@ -475,7 +417,8 @@ class Manager:
                 self.identity = (answer.producer_id, answer.producer_epoch)
             # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
             # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
-            before, worn = self.version2, not self.version2 and (self._broken or self._doubtful or self.preparation.token is not None)
+            spent = self._contents.broken or self._doubtful or self.preparation.token is not None
+            before, worn = self.version2, spent and not self.version2
             self._choose_version()
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
         return commands
@@ -514,7 +457,7 @@ class Manager:
         self.spoilt = error
         self._look_again = True
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
-        self._commits.drop()
+        self._contents.commits.drop()
         self._out += self._waiting.answer(error, Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS)
 
     def _choose_version(self) -> None:

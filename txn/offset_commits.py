@@ -25,7 +25,7 @@ PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
 
 
 class Order:
-    """What is wanted for one member of a group. `line`: to the group's coordinator. `sent`: what is in `request`, the one on its way."""
+    """What is wanted for one member of a group. `line`: to the group's coordinator. `sent`: what is in the request on its way."""
 
     def __init__(self, group: GroupMetadata, line: Line) -> None:
         self.group = group
@@ -33,7 +33,6 @@ class Order:
         self.offsets: Offsets = {}
         self.calls: list[Call] = []
         self.sent: Offsets = {}
-        self.request: Request | None = None
 
 
 class OffsetCommits:
@@ -45,6 +44,7 @@ class OffsetCommits:
         self._line_to = line_to
         self._lines: dict[str, Line] = {}
         self._orders: dict[GroupMetadata, Order] = {}
+        self._sent: dict[Line, Order] = {}
 
     @property
     def orders(self) -> list[Order]:
@@ -91,13 +91,18 @@ class OffsetCommits:
         """The line that a request is on, if it is one of these."""
         return next((line for line in self.lines if line.request is request), None)
 
-    def heard(self, request: Request, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
+    def sending(self, order: Order) -> None:
+        """What is wanted now is about to be sent."""
+        order.sent = dict(order.offsets)
+        self._sent[order.line] = order
+
+    def heard(self, line: Line, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
         """Take what a coordinator said of each partition: the code that decides, its row, and the calls that have what they wanted."""
-        order = next((order for order in self.orders if order.request is request), None)
+        order = self._sent.pop(line, None)
         codes = {(topic.name, partition.partition_index): partition.error_code for topic in answer.topics for partition in topic.partitions}
         code, row = worst(Api.TXN_OFFSET_COMMIT, codes.values())
-        if order is None:
-            return code, row, []
+        if order is None or self._orders.get(order.group) is not order:
+            return code, row, []  # It was given up meanwhile.
         taken = [tp for tp in order.sent if codes.get(tp) == ErrorCode.NONE]
         if taken:
             self.taken.add(order.group.group_id)
@@ -106,7 +111,6 @@ class OffsetCommits:
         for tp in taken:
             if order.offsets.get(tp) == order.sent[tp]:
                 del order.offsets[tp]
-        order.request = None
         if order.offsets:
             return code, row, []
         del self._orders[order.group]

@@ -467,7 +467,7 @@ def test_a_transaction_that_hangs(site: Site, upgradable: Upgradable) -> None:
         """The change of the config takes a moment to reach the broker's logs; a transaction that is refused until then is given up."""
         producer = site.producer(delivery_timeout_ms=5_000, request_timeout_ms=2_000)
         tx = producer.begin(WAIT_S)
-        producer._manager._partitions.added.add((site.topic, 0))  # a client that writes to a partition that it did not add
+        producer._manager._contents.partitions.added.add((site.topic, 0))  # a client that writes to a partition that it did not add
         failure = tx.send(site.topic, b"hanging", partition=0).exception(WAIT_S)
         producer._inner.close(WAIT_S) if failure is None else producer.close(WAIT_S)
         return failure is None

@@ -16,7 +16,8 @@ from txn.admission import NoTransaction
 from txn.errors import TransactionTimeout
 from txn.group_metadata import GroupMetadata
 from txn.machine import IllegalCall
-from txn.producer import Transaction, TransactionalProducer
+from txn.producer import TransactionalProducer
+from txn.transaction import Transaction
 
 GROUP = GroupMetadata("g")
 PARTITIONS = 8

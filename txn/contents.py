@@ -1,0 +1,99 @@
+"""What a transaction holds: the partitions and groups that are part of it or on their way to be, and what is known of how far that went.
+
+It makes the requests and reads the answers; what an answer's code comes to is `verdict`'s and `manager`'s. With transaction version 1 a
+partition, and a group's, is added before it is written; with version 2 (KIP-890) whoever is written to adds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from producer.core.nodes import Node, Request
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.message import Message
+from producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
+from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
+from txn.calls import Call
+from txn.line import Line
+from txn.offset_commits import OffsetCommits, Order
+from txn.offsets import offsets_request
+from txn.partitions import Partitions
+from txn.requests import ADD_OFFSETS_VERSIONS, ADD_VERSIONS, add_offsets_request, add_request, offsets_versions
+from txn.verdict import Row, judge
+
+Identity = tuple[int, int]
+Question = Callable[[Node], tuple[Message, range]]
+"""What this coordinator is to be asked, and in which versions: made when it can be."""
+
+
+class Contents:
+    """See the module. `wrote`: something was written to a socket that may have begun the transaction; `begun`: something of it was
+    acknowledged; `broken`: a request may still be under way somewhere, or the sequences have a gap."""
+
+    def __init__(self, transactional_id: str, line_to: Callable[[str], Line]) -> None:
+        self.wrote = False
+        self.begun = False
+        self.broken = False
+        self.partitions = Partitions()
+        self.commits = OffsetCommits(line_to)
+        self._id = transactional_id
+        self._adding = ""
+
+    def begin(self) -> None:
+        """Another transaction begins."""
+        self.wrote = self.begun = self.broken = False
+        self.partitions.clear()
+        self.commits.clear()
+
+    def question(self, identity: Identity, *, version2: bool) -> Question | None:
+        """What the transaction's coordinator is to be asked."""
+        if self.partitions.wanted:
+            return partial(self._add_partitions, identity)
+        if not version2 and self.commits.to_be_added() is not None:
+            return partial(self._add_group, identity)
+        return None
+
+    def questions(self, identity: Identity, *, version2: bool) -> Iterator[tuple[Line, Question]]:
+        """What the groups' coordinators are to be asked."""
+        for order in self.commits.orders:
+            if version2 or order.group.group_id in self.commits.added:
+                yield order.line, partial(self._commit_offsets, order, identity, version2)
+
+    def lost(self, request: Request) -> None:
+        """A request of the transaction has no answer. One about offsets may be carried out in the next transaction, if its epoch stays."""
+        self.broken = self.broken or request.api in (Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
+
+    def heard(
+        self, line: Line, answer: AddPartitionsToTxnResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse
+    ) -> tuple[int, Row, list[Call]]:
+        """Take an answer: the code that decides what is to be done, its row, and the calls that have what they wanted."""
+        match answer:
+            case AddPartitionsToTxnResponse():
+                code, row = self.partitions.heard(answer)
+                self.begun = self.begun or bool(self.partitions.added)
+                return code, row, []
+            case AddOffsetsToTxnResponse():
+                if answer.error_code == ErrorCode.NONE:
+                    self.begun = True
+                    self.commits.added.add(self._adding)
+                return answer.error_code, judge(Api.ADD_OFFSETS_TO_TXN, answer.error_code), []
+        codes = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+        self.begun = self.begun or ErrorCode.NONE in codes
+        return self.commits.heard(line, answer)
+
+    def _add_partitions(self, identity: Identity, node: Node) -> tuple[Message, range]:
+        self.wrote = True
+        return add_request(self._id, identity, self.partitions.wanted), ADD_VERSIONS
+
+    def _add_group(self, identity: Identity, node: Node) -> tuple[Message, range]:
+        group_id = self.commits.to_be_added()
+        assert group_id is not None
+        self.wrote = True
+        self._adding = group_id
+        return add_offsets_request(self._id, identity, group_id), ADD_OFFSETS_VERSIONS
+
+    def _commit_offsets(self, order: Order, identity: Identity, version2: bool, node: Node) -> tuple[Message, range]:
+        self.wrote = True
+        self.commits.sending(order)
+        return offsets_request(self._id, identity, order.group, order.offsets), offsets_versions(version2=version2, named=order.group.named)
