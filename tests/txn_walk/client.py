@@ -9,63 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from producer import wire
-from producer.wire import ErrorCode
-from producer.wire.messages import add_to_txn, end_txn, txn_offsets
+from producer.wire import ErrorCode, api_name, error_name
+from tests.txn_walk import speech as say
 from tests.txn_walk.model import Broken, Txn, Write
-from tests.txn_walk.site import TOPIC, Ask, batch
+from tests.txn_walk.site import Ask, batch
+from tests.txn_walk.speech import ADD_VERSION, AGAIN, OK, REFUSED, UNCERTAIN, Identity, Speech, code_of, written
 
 if TYPE_CHECKING:
     from tests.txn_walk.walk import Walk
 
-Identity = tuple[int, int]
-Asking = Generator[Ask, Any, "bool"]
-"""Whether it went well; what it gets for a request is the answer, or LOST."""
-
-LOST: Final = None
-OK: Final = ErrorCode.NONE
-AGAIN: Final = frozenset(
-    (
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    )
-)
-"""Sent again as it was."""
-
-REFUSED: Final = frozenset(
-    (
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.TRANSACTION_ABORTABLE,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    )
-)
-"""Whoever is told that is not, or no longer, who may do it."""
-
-UNCERTAIN: Final = AGAIN - {ErrorCode.CONCURRENT_TRANSACTIONS}
-"""What was asked for may be done all the same."""
+Asking = Generator[Ask, Any, bool]
+"""Whether it goes on; what it gets for a request is the answer, or LOST."""
 
 TIMEOUTS_MS: Final = (5_000, 20_000, 20_000, 60_000)
-
-
-class Speech(NamedTuple):
-    """The versions in which a client speaks; `adds` and `bumps` if they are those of transaction version 2."""
-
-    init: int
-    produce: int
-    end: int
-    offsets: int
-    bumps: bool
 
 
 class Client:
@@ -89,11 +47,6 @@ class Client:
         self._began_ms = self._known_ms = walk.site.now_ms
         self._timeout_ms = self._rng.choice(TIMEOUTS_MS)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has an identity and no transaction."""
-        return self.identity is not None and self.txn is None
-
     def _life(self) -> Generator[Ask, Any, None]:
         if not (yield from self._introduce(None)):
             return
@@ -112,8 +65,7 @@ class Client:
     # Transactions
 
     def _begun(self) -> Txn:
-        assert self.identity is not None
-        self.txn = self._walk.model.begin(self.transactional_id, self.identity)
+        self.txn = self._walk.model.begin(self.transactional_id, self._own())
         self._added.clear()
         self._began_ms = self._walk.site.now_ms
         return self.txn
@@ -139,59 +91,35 @@ class Client:
 
     def _write(self, txn: Txn, index: int) -> Generator[Ask, Any, bool | None]:
         """One batch, sent until it is acknowledged; False if the transaction is to be aborted, None if that is for nobody any more."""
-        site, rng = self._walk.site, self._rng
-        assert self.identity is not None
+        site, identity = self._walk.site, self._own()
         if not self.speech.bumps and not (yield from self._add(index)):
             return None
         sequence = self._sequences.get(index, 0)
-        write = txn.write(index, rng.choice((1, 1, 2)))
-        data = wire.PartitionProduceData(index=index, records=batch(write.values, site.now_ms, self.identity, sequence))
-        request = wire.ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=1_000,
-            topic_data=[wire.TopicProduceData(name=TOPIC, partition_data=[data])],
-        )
-        ask = Ask(site.data[index], request, self.speech.produce, partial(_acknowledged, write))
-        while True:
-            answer = yield ask
-            code = _only_produced(answer).error_code if answer is not LOST else ErrorCode.REQUEST_TIMED_OUT
-            if code == OK:
-                self._sequences[index] = sequence + len(write.values)
-                return True
-            if code not in AGAIN:
-                self.refused("Produce", code)
-            if code not in AGAIN or rng.random() < 0.1:
-                self._doubt = True
-                return False
+        write = txn.write(index, self._rng.choice((1, 1, 2)))
+        request = say.produce(self.transactional_id, index, batch(write.values, site.now_ms, identity, sequence))
+        done = yield from self._until_taken(Ask(site.data[index], request, self.speech.produce, partial(_acknowledged, write)))
+        if done:
+            self._sequences[index] = sequence + len(write.values)
+        return done
 
     def _commit_offset(self, txn: Txn) -> Generator[Ask, Any, bool | None]:
         """An offset of the group, sent until it is taken; as `_write`."""
-        site, group = self._walk.site, group_of(self.transactional_id)
-        assert self.identity is not None
-        pid, epoch = self.identity
+        site, name = self._walk.site, self.transactional_id
         if not self.speech.bumps:
-            add = add_to_txn.AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id, producer_id=pid, producer_epoch=epoch, group_id=group
-            )
-            if not (yield from self._until_done(Ask(site.state, add, 3, self._heard_add))):
+            add = Ask(site.state, say.add_group(name, self._own()), ADD_VERSION, self._heard_add)
+            if not (yield from self._until_added(add)):
                 return None
         txn.group_offset = txn.number
-        offset = txn_offsets.TxnOffsetCommitRequestPartition(committed_offset=txn.number)
-        request = txn_offsets.TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=pid,
-            producer_epoch=epoch,
-            topics=[txn_offsets.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[offset])],
-        )
+        return (yield from self._until_taken(Ask(site.offsets, say.commit_offset(name, self._own(), txn.number), self.speech.offsets)))
+
+    def _until_taken(self, ask: Ask) -> Asking:
+        """Sends it until it is taken, or gives up; then nobody knows which sequences are used."""
         while True:
-            answer = yield Ask(site.offsets, request, self.speech.offsets)
-            code = answer.topics[0].partitions[0].error_code if answer is not LOST else ErrorCode.REQUEST_TIMED_OUT
+            code = code_of((yield ask))
             if code == OK:
                 return True
             if code not in AGAIN:
-                self.refused("TxnOffsetCommit", code)
+                self.refused(ask, code)
             if code not in AGAIN or self._rng.random() < 0.1:
                 self._doubt = True
                 return False
@@ -200,32 +128,24 @@ class Client:
         """AddPartitionsToTxn, of a client before transaction version 2; now and then of what is there already."""
         if index in self._added and self._rng.random() < 0.8:
             return True
-        assert self.identity is not None
-        pid, epoch = self.identity
-        request = add_to_txn.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=pid,
-            v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=[add_to_txn.AddPartitionsToTxnTopic(name=TOPIC, partitions=[index])],
-        )
-        done = yield from self._until_done(Ask(self._walk.site.state, request, 3, self._heard_add))
+        request = say.add_partition(self.transactional_id, self._own(), index)
+        done = yield from self._until_added(Ask(self._walk.site.state, request, ADD_VERSION, self._heard_add))
         if done:
             self._added.add(index)
         return done
 
-    def _until_done(self, ask: Ask) -> Asking:
+    def _until_added(self, ask: Ask) -> Asking:
         """Adds to the transaction; False if somebody else has the id now."""
         while True:
-            answer = yield ask
-            code = _code(answer)
+            code = code_of((yield ask))
             if code == OK:
                 return True
             if code not in AGAIN:
-                self.refused(type(ask.request).__name__, code)
+                self.refused(ask, code)
                 return False
 
     def _heard_add(self, answer: Any) -> None:
-        if _code(answer) == OK:
+        if code_of(answer) == OK:
             self._added.add("something")
 
     # Ends
@@ -234,8 +154,9 @@ class Client:
         """EndTxn until it is answered. `careless`: nothing was written, and no client of Kafka would ask."""
         self.is_careless = careless
         while True:
-            answer = yield self.end_request(txn, commit=commit)
-            code = _code(answer)
+            ask = self.end_request(txn, commit=commit)
+            answer = yield ask
+            code = code_of(answer)
             if code == OK:
                 break
             if code not in AGAIN:
@@ -244,7 +165,7 @@ class Client:
                     self.txn = None
                     return True
                 if not crossed:
-                    self.refused("EndTxn", code)
+                    self.refused(ask, code)
                 return False
             if commit and self._rng.random() < 0.06:
                 commit = False  # as nobody should, while it is not known what became of the commit
@@ -256,12 +177,9 @@ class Client:
         return True
 
     def end_request(self, txn: Txn, *, commit: bool) -> Ask:
-        assert self.identity is not None
-        pid, epoch = self.identity
-        request = end_txn.EndTxnRequest(transactional_id=self.transactional_id, producer_id=pid, producer_epoch=epoch, committed=commit)
-        return Ask(
-            self._walk.site.state, request, self.speech.end, partial(self._heard_end, txn, commit), partial(self._seen_end, txn, commit)
-        )
+        request = say.end(self.transactional_id, self._own(), commit=commit)
+        heard, seen = partial(self._heard_end, txn, commit), partial(self._seen_end, txn, commit)
+        return Ask(self._walk.site.state, request, self.speech.end, heard, seen)
 
     def _seen_end(self, txn: Txn, commit: bool) -> None:
         txn.commits += commit
@@ -283,21 +201,18 @@ class Client:
         ask = self.init_request(expected)
         while True:
             answer = yield ask
-            code = _code(answer)
+            code = code_of(answer)
             if code == OK:
                 self._taken((answer.producer_id, answer.producer_epoch))
                 self._doubt = False
                 return True
             if code not in AGAIN:
                 if expected is None:
-                    raise Broken(f"InitProducerId was answered {wire.error_name(code)}")
+                    raise Broken(f"InitProducerId was answered {error_name(code)}")
                 return False
 
     def init_request(self, expected: Identity | None) -> Ask:
-        pid, epoch = expected or (-1, -1)
-        request = wire.InitProducerIdRequest(
-            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms, producer_id=pid, producer_epoch=epoch
-        )
+        request = say.init(self.transactional_id, expected, self._timeout_ms)
         return Ask(self._walk.site.state, request, self.speech.init, self._heard_init, partial(self._walk.seen_init, self))
 
     def _heard_init(self, answer: Any) -> None:
@@ -305,6 +220,10 @@ class Client:
             self.late = False
             self._known_ms = self._walk.site.now_ms
             self._walk.model.given(self.transactional_id, (answer.producer_id, answer.producer_epoch), self)
+
+    def _own(self) -> Identity:
+        assert self.identity is not None
+        return self.identity
 
     def _taken(self, identity: Identity) -> None:
         if identity != self.identity:
@@ -316,38 +235,19 @@ class Client:
         too_long = self.txn is not None and now_ms - self._began_ms >= self._timeout_ms
         self.late = self.late or too_long or now_ms - self._known_ms >= expires_after_ms
 
-    def refused(self, what: str, code: int) -> None:
+    def refused(self, ask: Ask, code: int) -> None:
         """It is not to be refused who is the only one, and in time."""
+        what, identity = api_name(ask.request.api), self._own()
         if code not in REFUSED:
-            raise Broken(f"{what} was answered {wire.error_name(code)}")
-        assert self.identity is not None
+            raise Broken(f"{what} was answered {error_name(code)}")
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.speech.bumps:
             return  # a late copy of a batch of the last transaction has made the partition wait for that sequence (D6)
-        if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, self.identity):
+        if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, identity):
             return  # a leader compares the epochs of two who ask at once, and not their producer ids, as Kafka's does
         if not self.late and self._walk.owner_of(self.transactional_id) is self:
-            raise Broken(f"{what} of {self.identity}, who alone has {self.transactional_id!r}, was answered {wire.error_name(code)}")
-
-
-def group_of(transactional_id: str) -> str:
-    """Each transactional id commits for a group of its own, so that its commits come one after the other."""
-    return f"group of {transactional_id}"
+            raise Broken(f"{what} of {identity}, who alone has {self.transactional_id!r}, was answered {error_name(code)}")
 
 
 def _acknowledged(write: Write, answer: Any) -> None:
-    partition = _only_produced(answer)
-    if partition.error_code == OK:
-        write.acknowledged(partition.base_offset)
-
-
-def _only_produced(answer: Any) -> Any:
-    return answer.responses[0].partition_responses[0]
-
-
-def _code(answer: Any) -> int:
-    """That of InitProducerId, EndTxn, AddOffsetsToTxn and AddPartitionsToTxn; a lost one may be anything that is sent again."""
-    if answer is LOST:
-        return ErrorCode.REQUEST_TIMED_OUT
-    code = getattr(answer, "error_code", OK)
-    topics = getattr(answer, "results_by_topic_v3_and_below", None)
-    return int(topics[0].results_by_partition[0].partition_error_code if topics else code)
+    if code_of(answer) == OK:
+        write.acknowledged(written(answer).base_offset)

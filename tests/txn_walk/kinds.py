@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.txn_walk.client import Speech
+from tests.txn_walk.speech import Speech
 from tests.txn_walk.walk import Kind
 
 NEW: Final = Speech(init=5, produce=12, end=5, offsets=5, bumps=True)

@@ -111,6 +111,10 @@ class Model:
         """Whether somebody has begun a transaction of that id, and nobody was told that it has ended."""
         return any(txn.transactional_id == transactional_id and txn.outcome is Outcome.OPEN for txn in self.txns)
 
+    def with_offsets(self) -> list[str]:
+        """The transactional ids in whose transactions somebody wanted to commit an offset."""
+        return sorted({txn.transactional_id for txn in self.txns if txn.group_offset is not None})
+
     def read(self, records: View) -> None:
         """A reader of committed records has seen these, while transactions go on."""
         for offset, value in records:

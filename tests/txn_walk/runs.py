@@ -6,7 +6,6 @@ CI takes the same ones each time, so that nobody's change fails by another's bad
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 from collections import Counter
@@ -50,7 +49,7 @@ def seeds() -> range:
 def walk(level: str, runs: range) -> Came:
     """Runs them all; the first that fails says how it can be had again."""
     rows: Counter[str] = Counter()
-    with _markers_counted(rows), _little_collected():
+    with _markers_counted(rows):
         for seed in runs:
             try:
                 Walk(seed, kind_of(level, seed), rows).run()
@@ -72,17 +71,3 @@ def _markers_counted(rows: Counter[str]) -> Iterator[None]:
 
     with patch.object(producer_state, "admit", counting):
         yield
-
-
-@contextmanager
-def _little_collected() -> Iterator[None]:
-    """What is there already is not looked at again and again while clusters come and go."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()

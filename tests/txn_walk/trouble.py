@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from broker_stub.partitions import NO_LEADER
 from producer.wire.messages import add_to_txn
 from producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from tests.txn_walk.client import OK, group_of
 from tests.txn_walk.model import Broken
 from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, ONE_BATCH_BYTES, TOPIC, WHOLE_BYTES, Ask
+from tests.txn_walk.speech import OK, group_of
 
 if TYPE_CHECKING:
     from tests.txn_walk.walk import Walk

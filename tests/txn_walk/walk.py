@@ -10,9 +10,10 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from producer.wire import Api
-from tests.txn_walk.client import LOST, OK, REFUSED, Client, Speech, group_of
-from tests.txn_walk.model import Broken, Model, Txn
+from tests.txn_walk.client import Client
+from tests.txn_walk.model import Broken, Model, Txn, View
 from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, Ask, Reader, Sent, Site
+from tests.txn_walk.speech import LOST, OK, REFUSED, Speech, group_of
 from tests.txn_walk.trouble import STEPS
 
 STEPS_MIN, STEPS_MAX = 6, 18
@@ -157,9 +158,10 @@ class Walk:
         """Ends a prepared transaction; who is the first to try, in time, is not to be refused."""
         client, txn, tried = token
         client.look_at_the_time(self.site.now_ms, EXPIRES_AFTER_MS)
-        sent = self.site.send(client.end_request(txn, commit=commit))
+        ask = client.end_request(txn, commit=commit)
+        sent = self.site.send(ask)
         if sent is not None and sent.answer is not None and sent.answer.error_code in REFUSED and not tried:
-            client.refused("EndTxn", sent.answer.error_code)
+            client.refused(ask, sent.answer.error_code)
         tried.append(commit)
 
     # The end
@@ -197,8 +199,11 @@ class Walk:
 
     def _check(self) -> None:
         site = self.site
-        views = {}
+        views: dict[int, View] = {}
         for index, reader in enumerate(self.readers):
+            if not site.data[index].log.log_end_offset:
+                views[index] = []  # nobody has ever written there
+                continue
             began = reader.position > 0
             reader.poll()
             fresh = Reader(site, index) if began else reader
@@ -212,7 +217,7 @@ class Walk:
         if site.offsets.log.last_stable_offset != site.offsets.log.high_watermark:
             raise Broken("the offsets are not stable")
         offsets = {}
-        for name in dict.fromkeys(self.names):
+        for name in self.model.with_offsets():
             found = site.group_offset(group_of(name))
             if found is None or found[0] != OK:
                 raise Broken(f"the group of {name!r} has no stable offset: {found}")
