@@ -11,7 +11,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from producer.wire import ErrorCode, api_name, error_name
+from producer.wire import Api, ErrorCode, api_name, error_name
 from tests.txn_walk import speech as say
 from tests.txn_walk.model import Broken, Txn, Write
 from tests.txn_walk.site import Ask, batch
@@ -237,13 +237,15 @@ class Client:
 
     def refused(self, ask: Ask, code: int) -> None:
         """It is not to be refused who is the only one, and in time."""
-        what, identity = api_name(ask.request.api), self._own()
+        api, what, identity = ask.request.api, api_name(ask.request.api), self._own()
         if code not in REFUSED:
             raise Broken(f"{what} was answered {error_name(code)}")
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.speech.bumps:
             return  # a late copy of a batch of the last transaction has made the partition wait for that sequence (D6)
         if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, identity):
             return  # a leader compares the epochs of two who ask at once, and not their producer ids, as Kafka's does
+        if code == ErrorCode.INVALID_TXN_STATE and api == Api.PRODUCE and identity[0] in self._walk.marked_again:
+            return  # a copy of an older marker has come while the coordinator was asked, and the partition has forgotten that it asked
         if not self.late and self._walk.owner_of(self.transactional_id) is self:
             raise Broken(f"{what} of {identity}, who alone has {self.transactional_id!r}, was answered {error_name(code)}")
 

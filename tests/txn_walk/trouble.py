@@ -181,6 +181,7 @@ def repeat_marker(walk: Walk) -> None:
         coordinator_epoch=coordinator_epoch,
         transaction_version=2 if bumps else 0,
     )
+    walk.marked_again.add(pid)
     walk.site.send(Ask(partition, WriteTxnMarkersRequest(markers=[marker]), 2))
 
 

@@ -91,6 +91,8 @@ class Walk:
         self.tokens: list[Prepared] = []
         self.held: list[Ask] = []
         """On their way for too long."""
+        self.marked_again: set[int] = set()
+        """Producer ids that got a marker once more."""
         self._owners: dict[str, Client | None] = {}
 
     def run(self) -> None:
