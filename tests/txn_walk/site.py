@@ -24,10 +24,12 @@ from producer.wire.records import ControlType, encode_batch, iter_batches, read_
 START_MS: Final = 1_700_000_000_000
 BROKERS: Final = (1, 2, 3)
 REPLICAS: Final = ((1, 2, 3), (2,), (3,))
-"""Of the topic's partitions. Those without a follower are without a leader while their broker is down."""
+"""Of the topic's partitions. Those without a follower cannot be written where their broker is not reached."""
 
 EXPIRES_AFTER_MS: Final = 3_600_000
+LAG_MAX_MS: Final = 200
 CONFIG: Final = {
+    "replica.lag.time.max.ms": str(LAG_MAX_MS),
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
     "transactional.id.expiration.ms": str(EXPIRES_AFTER_MS),

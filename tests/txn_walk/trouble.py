@@ -13,7 +13,7 @@ from broker_stub.partitions import NO_LEADER
 from producer.wire.messages import add_to_txn
 from producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.txn_walk.model import Broken
-from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, ONE_BATCH_BYTES, TOPIC, WHOLE_BYTES, Ask
+from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, LAG_MAX_MS, ONE_BATCH_BYTES, TOPIC, WHOLE_BYTES, Ask
 from tests.txn_walk.speech import OK, group_of
 
 if TYPE_CHECKING:
@@ -104,12 +104,13 @@ def move(walk: Walk) -> None:
 
 
 def hand_over(walk: Walk) -> None:
-    """The coordinator moves while a partition has no leader: some transaction has markers here and not yet there, and what the old
-    coordinator had sent comes when the new one has been there."""
+    """The coordinator moves while nobody reaches a partition's leader: some transaction has markers here and not yet there, and what the
+    old coordinator had sent comes when the new one has been there."""
     site = walk.site
     away = [partition.leader for partition in site.data[1:] if partition.leader not in (NO_LEADER, site.state.leader)]
     if away:
-        site.cluster.stop_broker(walk.rng.choice(away))
+        cut_off(walk, walk.rng.choice(away))
+        site.pass_time(LAG_MAX_MS)
         for _ in range(4):
             go_on(walk)
         verify(walk)
@@ -120,9 +121,24 @@ def hand_over(walk: Walk) -> None:
 
 
 def stop(walk: Walk) -> None:
+    """A broker goes; one that alone has what a transaction wrote is cut off instead: where there is no leader Kafka writes no marker, and
+    what is there stays undecided for good."""
     live = walk.site.cluster.live
     if len(live) > 1:
-        walk.site.cluster.stop_broker(walk.rng.choice(live), clean=walk.rng.random() < 0.5)
+        node = walk.rng.choice(live)
+        clean = walk.rng.random() < 0.5
+        alone = [partition for partition in (*walk.site.data, walk.site.offsets) if set(partition.isr) == {node}]
+        if any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone):
+            cut_off(walk, node)
+        else:
+            walk.site.cluster.stop_broker(node, clean=clean)
+
+
+def cut_off(walk: Walk, node: int) -> None:
+    """No other broker reaches it."""
+    for other in BROKERS:
+        if other != node:
+            walk.site.cluster.between.sever(node, other)
 
 
 def start(walk: Walk) -> None:
