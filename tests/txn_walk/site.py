@@ -144,6 +144,19 @@ class Site:
         record = encode_batch([(now_ms, txn_key(transactional_id), txn_value(txn, flexible=flexible))])
         self.state.log.append(record, origin=Origin.COORDINATOR, leader_epoch=self.state.leader_epoch)
 
+    def is_alone(self, node: int) -> bool:
+        """Whether that broker alone has something undecided: without it there would be no leader, and Kafka writes no marker there."""
+        alone = [partition for partition in (*self.data, self.offsets) if set(partition.isr) == {node}]
+        return any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone)
+
+    def may_go(self, node: int) -> bool:
+        """Whether that broker may go without undoing what it has done. A coordinator, Kafka's as well, acts on all that it finds in its
+        log, also on what its followers do not have yet; whoever follows it without having that may end a transaction the other way."""
+        return all(
+            partition.leader != node or partition.log.high_watermark >= partition.log.epochs[-1][1]
+            for partition in (self.state, self.offsets)
+        )
+
     def heal(self) -> None:
         """Every broker is up, and all reach each other."""
         for one, other in self.cluster.between.down:

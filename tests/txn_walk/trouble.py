@@ -99,8 +99,10 @@ def wait(walk: Walk) -> None:
 def move(walk: Walk) -> None:
     """A leader, often the coordinator."""
     site = walk.site
-    with suppress(ValueError):
-        site.cluster.move_leader(walk.rng.choice((site.state, site.state, *site.partitions)))
+    partition = walk.rng.choice((site.state, site.state, *site.partitions))
+    if site.may_go(partition.leader):
+        with suppress(ValueError):
+            site.cluster.move_leader(partition)
 
 
 def hand_over(walk: Walk) -> None:
@@ -108,14 +110,16 @@ def hand_over(walk: Walk) -> None:
     old coordinator had sent comes when the new one has been there."""
     site = walk.site
     away = [partition.leader for partition in site.data[1:] if partition.leader not in (NO_LEADER, site.state.leader)]
-    if away:
-        cut_off(walk, walk.rng.choice(away))
+    gone = walk.rng.choice(away) if away else NO_LEADER
+    if gone != NO_LEADER and site.may_go(gone) and site.may_go(site.state.leader):
+        cut_off(walk, gone)
         site.pass_time(LAG_MAX_MS)
         for _ in range(4):
             go_on(walk)
         verify(walk)
-        with suppress(ValueError):
-            site.cluster.move_leader(site.state)
+        if site.may_go(site.state.leader):
+            with suppress(ValueError):
+                site.cluster.move_leader(site.state)
         site.cluster.tick()
         repeat_marker(walk)
 
@@ -124,11 +128,10 @@ def stop(walk: Walk) -> None:
     """A broker goes; one that alone has what a transaction wrote is cut off instead: where there is no leader Kafka writes no marker, and
     what is there stays undecided for good."""
     live = walk.site.cluster.live
-    if len(live) > 1:
-        node = walk.rng.choice(live)
+    node = walk.rng.choice(live)
+    if len(live) > 1 and walk.site.may_go(node):
         clean = walk.rng.random() < 0.5
-        alone = [partition for partition in (*walk.site.data, walk.site.offsets) if set(partition.isr) == {node}]
-        if any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone):
+        if walk.site.is_alone(node):
             cut_off(walk, node)
         else:
             walk.site.cluster.stop_broker(node, clean=clean)
