@@ -55,7 +55,7 @@ class Outstanding:
 
 
 OUTSTANDING: Final = Outstanding()
-"""This process's. A token stays for as long as nobody says here what became of it; one that is over at its coordinator spares nothing."""
+"""This process's. A token stays until it is known here that it is over: from its producer, from `resume`, or because a producer looked."""
 
 
 class Guard:
@@ -73,12 +73,14 @@ class Guard:
 
     def refusal(self, state: TransactionState, cluster_id: str | None) -> TransactionOpen | None:
         """Why registering would be wrong now, if it would."""
-        if state.transaction_state != ONGOING:
+        open_one = (state.producer_id, state.producer_epoch) if state.transaction_state == ONGOING else None
+        here = [token for token in self._tokens() if cluster_id in (None, token.cluster_id)]
+        for token in here:
+            if token.identity != open_one:
+                OUTSTANDING.discard(token)  # somebody else has ended it
+        if open_one is None:
             return None
-        prepared = any(
-            token.identity == (state.producer_id, state.producer_epoch) and cluster_id in (None, token.cluster_id)
-            for token in self._tokens()
-        )
+        prepared = any(token.identity == open_one for token in here)
         if not prepared and self._policy is not OnOpen.REFUSE:
             return None
         kind = "a prepared transaction" if prepared else "a transaction"

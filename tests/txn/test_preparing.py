@@ -295,6 +295,15 @@ def test_a_prepared_transaction_is_not_aborted_by_registering(known: str) -> Non
     again.outcome.result(0)
 
 
+def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
+    """What a process has handed out and other processes end does not pile up: the next look at the id clears it away."""
+    OUTSTANDING.add(a_token())
+    counter = Guarded(OnOpen.ABORT_UNPREPARED)
+    describe(counter, "CompleteCommit", epoch=1)
+    counter.identify(epoch=2)
+    assert OUTSTANDING.of("tx") == ()
+
+
 @pytest.mark.parametrize(("epoch", "policy", "spared"), [(3, OnOpen.ABORT_UNPREPARED, False), (3, OnOpen.REFUSE, True)])
 def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: bool) -> None:
     """It is what a crash left behind: aborted, unless the program wants to look at it first."""
