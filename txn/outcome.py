@@ -16,7 +16,18 @@ from producer.wire.messages.describe_transactions import TransactionState
 from txn.preparation import ONGOING
 from txn.token import PreparedTransaction
 
-__all__ = ["ENDED", "Evidence", "Marker", "Outcome", "PreparedStatus", "Reading", "conclude", "read_coordinator", "read_marker_of"]
+__all__ = [
+    "ENDED",
+    "Evidence",
+    "Marker",
+    "Outcome",
+    "PreparedStatus",
+    "Reading",
+    "conclude",
+    "is_open",
+    "read_coordinator",
+    "read_marker_of",
+]
 
 
 class Outcome(enum.Enum):
@@ -82,13 +93,22 @@ def read_coordinator(token: PreparedTransaction, state: TransactionState) -> Out
     """What the coordinator's present state says about the token's transaction; None for nothing, as it is about a later one."""
     if state.producer_id != token.producer_id:
         return None
+    if state.transaction_state == ONGOING:
+        return Outcome.OPEN if is_open(token, state) else None
     if state.producer_epoch == token.producer_epoch:
         # When it was prepared, the coordinator said that it is open under this identity, so any end under it is this one's.
-        return Outcome.OPEN if state.transaction_state == ONGOING else ENDED.get(state.transaction_state)
+        return ENDED.get(state.transaction_state)
     if token.transaction_version >= 2 and state.producer_epoch == token.producer_epoch + 1:
         # Its own end brought this epoch, and the next one's will bring the next. With version 1 the epoch may be a later producer's.
         return ENDED.get(state.transaction_state)
     return None
+
+
+def is_open(token: PreparedTransaction, state: TransactionState) -> bool:
+    """Whether this very transaction is open: its identity, and its beginning, which the coordinator keeps to the millisecond, so that not
+    even a client that goes on under the same identity (transaction version 1) can be taken for it."""
+    ours = (state.producer_id, state.producer_epoch) == token.identity and token.started_ms in (None, state.transaction_start_time_ms)
+    return ours and state.transaction_state == ONGOING
 
 
 def read_marker_of(token: PreparedTransaction, *, epoch: int, committed: bool, intact: bool) -> Reading:

@@ -15,6 +15,7 @@ from typing import Final
 
 from producer.wire.messages.describe_transactions import TransactionState
 from txn.errors import TransactionOpen
+from txn.outcome import is_open
 from txn.preparation import ONGOING
 from txn.token import PreparedTransaction
 
@@ -73,14 +74,13 @@ class Guard:
 
     def refusal(self, state: TransactionState, cluster_id: str | None) -> TransactionOpen | None:
         """Why registering would be wrong now, if it would."""
-        open_one = (state.producer_id, state.producer_epoch) if state.transaction_state == ONGOING else None
         here = [token for token in self._tokens() if cluster_id in (None, token.cluster_id)]
         for token in here:
-            if token.identity != open_one:
+            if not is_open(token, state):
                 OUTSTANDING.discard(token)  # somebody else has ended it
-        if open_one is None:
+        if state.transaction_state != ONGOING:
             return None
-        prepared = any(token.identity == open_one for token in here)
+        prepared = any(is_open(token, state) for token in here)
         if not prepared and self._policy is not OnOpen.REFUSE:
             return None
         kind = "a prepared transaction" if prepared else "a transaction"

@@ -15,7 +15,14 @@ NOW_MS = 1_700_000_010_000
 
 
 def state(name: str, epoch: int, pid: int = PID) -> TransactionState:
-    return TransactionState(transactional_id=TOKEN.transactional_id, transaction_state=name, producer_id=pid, producer_epoch=epoch)
+    assert TOKEN.started_ms is not None
+    return TransactionState(
+        transactional_id=TOKEN.transactional_id,
+        transaction_state=name,
+        transaction_start_time_ms=TOKEN.started_ms,
+        producer_id=pid,
+        producer_epoch=epoch,
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,6 +48,13 @@ def test_what_the_coordinators_present_says(name: str, ahead: int, expected: dic
     """It decides for the token's own identity, and for the one that a transaction of version 2 ends with; nothing later does."""
     assert read_coordinator(TV[version], state(name, EPOCH + ahead)) is expected[version]
     assert read_coordinator(TV[version], state(name, EPOCH + ahead, pid=PID + 1)) is None
+
+
+def test_a_later_transaction_of_the_same_identity() -> None:
+    """A client of another make may go on under it, with transaction version 1: that one began at another time, and is not the token's."""
+    later = replace(state("Ongoing", EPOCH), transaction_start_time_ms=NOW_MS)
+    assert read_coordinator(TV[1], later) is None
+    assert read_coordinator(replace(TV[1], started_ms=None), later) is Outcome.OPEN
 
 
 @pytest.mark.parametrize(

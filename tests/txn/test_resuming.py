@@ -322,6 +322,15 @@ def test_an_id_that_expired(site: Site) -> None:
         assert (status.outcome, status.already) == (Outcome.COMMITTED, True)
 
 
+def test_a_coordinator_that_restarts(site: Site) -> None:
+    """What it has of the transaction is in its log, to the millisecond: the token is of this very transaction afterwards, too."""
+    token = site.prepare(b"one")
+    site.stub.restart_broker(1, clean=False)
+    assert site.resume(token).status(WAIT_S).outcome is Outcome.OPEN
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+    assert [marker.offset for marker in site.resume(token).status(WAIT_S).markers] == [1]
+
+
 def test_another_cluster(site: Site) -> None:
     """A token is of one cluster, and says so where another one is asked."""
     token = site.prepare(b"one")
