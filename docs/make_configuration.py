@@ -120,8 +120,8 @@ MISSING: Final[dict[str, tuple[str, ...]]] = {
     "they are `TransactionalProducer`'s, which takes these beside all others ([transactions.md](transactions.md))": (
         "transactional.id",
         "transaction.timeout.ms",
+        "transaction.two.phase.commit.enable",
     ),
-    "a transaction that another process can finish is not there yet": ("transaction.two.phase.commit.enable",),
     "keys count unless `partitioner` is round_robin; without a key, partitions without a leader are left out and slow ones get less": (
         "partitioner.ignore.keys",
         "partitioner.adaptive.partitioning.enable",
