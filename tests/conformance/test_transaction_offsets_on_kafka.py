@@ -10,7 +10,6 @@ from typing import Any
 import confluent_kafka
 import kafka as kafka_python
 import pytest
-from confluent_kafka import TopicPartition
 
 from broker_stub import FaultProxy
 from producer.wire.codes import Api, ErrorCode
@@ -56,12 +55,7 @@ def join(consumer: confluent_kafka.Consumer) -> bool:
 
 def group_at(site: Site) -> list[int]:
     """How far the group has read the topic's partitions; -1001 where no offset is committed."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": site.bootstrap, "group.id": f"group-{site.name}"})
-    try:
-        asked = [TopicPartition(site.topic, partition) for partition in range(PARTITIONS)]
-        return [partition.offset for partition in consumer.committed(asked, timeout=WAIT_S)]
-    finally:
-        consumer.close()
+    return site.group(f"group-{site.name}")
 
 
 NOWHERE = -1001

@@ -313,12 +313,14 @@ def test_a_send_that_goes_on_while_its_transaction_ends(site: Site) -> None:
 @pytest.mark.parametrize("seed", [int(seed) for seed in os.environ.get("FENCEPOST_TXN_SEEDS", "2").split(",")])
 def test_connections_that_break_all_the_time(site: Site, seed: int) -> None:
     """Every request of a transaction loses its connection now and then, before it is carried out or after, and some records are refused:
-    readers find exactly what was said to be committed. FENCEPOST_TXN_SEEDS=0,1,2 runs others."""
+    readers find exactly what was said to be committed, and a group is where the last commit put it. FENCEPOST_TXN_SEEDS=0,1,2 runs
+    others."""
     rng = random.Random(seed)
     said: list[bytes] = []
+    group, read = GroupMetadata(f"group-{site.name}"), -1001
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap, batch_size=0) as producer:
         asked = (Api.PRODUCE, Api.END_TXN, Api.ADD_PARTITIONS_TO_TXN, Api.INIT_PRODUCER_ID, Api.FIND_COORDINATOR)
-        for number, api in enumerate(asked):
+        for number, api in enumerate((*asked, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)):
             proxy.faults.on(api).after_append().probability(0.1, seed + number).disconnect()
             proxy.faults.on(api).before().probability(0.05, seed + number).disconnect()
         proxy.faults.on(Api.PRODUCE).before().probability(0.03, seed).error(ErrorCode.INVALID_RECORD)
@@ -328,15 +330,20 @@ def test_connections_that_break_all_the_time(site: Site, seed: int) -> None:
             try:
                 for row in rows:
                     tx.send(site.topic, row, partition=rng.randrange(PARTITIONS))
+                moves = rng.random() < 0.7
+                if moves:
+                    tx.send_offsets({(site.topic, 0): turn}, group, WAIT_S)
                 if rng.random() < 0.7:
                     tx.commit(WAIT_S)
                     said += rows
+                    read = turn if moves else read
                 else:
                     tx.abort(WAIT_S)
             except MustAbort:
                 tx.abort(WAIT_S)
     assert site.committed() == sorted(said)
     assert said
+    assert site.group(group.group_id)[0] == read
 
 
 def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:

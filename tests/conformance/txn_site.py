@@ -42,6 +42,15 @@ class Site(NamedTuple):
         assert marks is not None
         return int(marks[1])
 
+    def group(self, group_id: str) -> list[int]:
+        """How far the group has read the topic's partitions; -1001 where no offset is committed."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group_id})
+        try:
+            asked = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+            return [partition.offset for partition in consumer.committed(asked, timeout=WAIT_S)]
+        finally:
+            consumer.close()
+
     def committed(self) -> list[bytes]:
         """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
         consumer = Consumer(
