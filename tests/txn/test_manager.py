@@ -151,6 +151,23 @@ def test_version_1_takes_a_new_epoch_after_a_broken_sequence() -> None:
     assert counter.produces()[0].stamp == (PID, 1, 0)
 
 
+def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
+    """The reply to InitProducerId is lost, and the next coordinator does not know the epoch before (as on Kafka, which does not write it
+    down): nobody can tell that from a newer producer, so the producer is at its end; the transaction before it is not touched by that."""
+    counter = Counter(version=1).begin()
+    counter.send(b"bad")
+    counter.add()
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    abort = counter.call(Event.ABORT)
+    counter.end()
+    assert abort.outcome.result(0) == 0
+    begin = counter.call(Event.BEGIN)
+    counter.lose(1)
+    counter.advance(200)
+    counter.identify(code=ErrorCode.PRODUCER_FENCED)
+    assert isinstance(begin.outcome.exception(0), Fenced)
+
+
 def test_a_version_1_commit_that_was_sent_twice_cannot_end_the_next_transaction() -> None:
     """An EndTxn whose reply was lost may still be under way when the retry is answered: the epoch is replaced before anything new begins,
     so that it is refused then."""
