@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from producer.core.cluster import ClusterView
 from producer.core.errors import DeliveryError, Fatal, FencepostError, again
-from producer.core.events import Command, Die, Return, Settle
+from producer.core.events import NEVER, Command, Die, Return, Settle
 from producer.core.nodes import PRODUCE_VERSIONS, Node, Nodes, Request
 from producer.core.settings import Settings
 from producer.wire.codes import Api, ErrorCode, api_name
@@ -25,7 +25,7 @@ from producer.wire.messages import (
     InitProducerIdResponse,
 )
 from producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
-from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from producer.wire.messages.describe_transactions import DescribeTransactionsResponse
 from producer.wire.messages.end_txn import EndTxnResponse
 from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from txn.calls import Call, Waiting
@@ -43,9 +43,10 @@ from txn.kip_939 import TwoPhase
 from txn.line import Line
 from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
 from txn.offset_commits import GROUP
-from txn.outstanding import OUTSTANDING, Guard, kept
-from txn.preparation import STATE_VERSIONS, Preparation, state_request
-from txn.requests import END_VERSIONS, LEAVES, end_request, init_request, init_versions
+from txn.outstanding import OUTSTANDING, Guard
+from txn.preparation import Preparation, state_question
+from txn.registration import Registration
+from txn.requests import END_VERSIONS, LEAVES, end_request
 from txn.token import PreparedTransaction
 from txn.verdict import Row, Step, judge, refusal
 
@@ -77,7 +78,6 @@ class Manager:
         self.version2 = False
         self.spoilt: MustAbort | None = None
         self._id: Final = transactional_id
-        self._timeout_ms = timeout_ms
         self._number = 0
         self._ended = (0, False)
         self._waiting = Waiting()
@@ -86,9 +86,7 @@ class Manager:
         self._quiet = True
         self._look_again = False
         self._death: FencepostError | None = None
-        self._guard = guard or Guard(transactional_id)
-        self._passed = False
-        self._two_phase = two_phase or TwoPhase()
+        self._registration = Registration(transactional_id, timeout_ms=timeout_ms, guard=guard, two_phase=two_phase)
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
@@ -169,7 +167,7 @@ class Manager:
                     return commands  # Its transaction was given up meanwhile, and the next one may have no use for that group.
                 return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
-                if self._two_phase.steps_back(answer.error_code):
+                if self._registration.two_phase.steps_back(answer.error_code):
                     return []
                 commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
@@ -193,7 +191,7 @@ class Manager:
             return now_ms
         times = self._waiting.deadlines_ms()
         times += [line.not_before_ms for line, _ in self._errands() if line.not_before_ms > now_ms]
-        return min(times, default=float("inf"))
+        return min(times, default=NEVER)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -284,10 +282,8 @@ class Manager:
     def _errand(self) -> Question | None:
         """The same of the transaction's own coordinator."""
         state = self.machine.state
-        if state is State.REGISTERING and not self._passed and self._guard.looks:
-            return self._ask_state
         if state in (State.REGISTERING, State.RENEWING):
-            return self._ask_identity
+            return self._registration.question(self.identity if state is State.RENEWING else None)
         if state in SERVED:
             assert self.identity is not None
             question = self._contents.question(self.identity, version2=self.version2)
@@ -296,7 +292,7 @@ class Manager:
         if state is State.COMMITTING:
             return self._end
         if self._confirms():
-            return self._ask_state
+            return state_question(self._id)
         return self._end if self._ends() else None
 
     def _confirms(self) -> bool:
@@ -310,17 +306,6 @@ class Manager:
     def _settled(self) -> bool:
         """Whether nothing of it is on its way any more."""
         return self._quiet and self._line.request is None and not self._contents.commits.busy
-
-    def _ask_identity(self, node: Node) -> tuple[Message, range]:
-        renewing = self.machine.state is State.RENEWING
-        two_phase, keep = self._two_phase.flags(node)
-        message = init_request(
-            self._id, self._timeout_ms, self.identity if renewing else None, two_phase=two_phase, keep=keep and not renewing
-        )
-        return message, init_versions(renewing=renewing, two_phase=two_phase)
-
-    def _ask_state(self, node: Node) -> tuple[Message, range]:
-        return state_request(self._id), STATE_VERSIONS
 
     def _end(self, node: Node) -> tuple[Message, range]:
         assert self.identity is not None
@@ -341,9 +326,9 @@ class Manager:
     def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
         self.identity = (answer.producer_id, answer.producer_epoch)
         self._choose_version()
-        self._passed = False
-        if answer.ongoing_txn_producer_id >= 0:
-            return self._held(kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id))
+        held = self._registration.heard(answer)
+        if held is not None:
+            return self._held(held)
         self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
         commands = self._waiting.answer(None, Event.INIT)
         for call in self._waiting.take():
@@ -352,14 +337,16 @@ class Manager:
 
     def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
         (said,) = answer.transaction_states
-        if self.machine.state is State.REGISTERING:
-            return self._heard_of_a_predecessor(said, now_ms)
-        if self.machine.state is not State.PREPARING:
+        row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
+        if self.machine.state is State.REGISTERING and row.step in (Step.DONE, Step.SPOIL):
+            self._line.went_well()
+            held = self._registration.heard_of_a_predecessor(said, row, self._view.cluster_id)
+            return self._held(held) if held is not None else []
+        if self.machine.state not in (State.REGISTERING, State.PREPARING):
             self._line.went_well()
             return []
-        row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
         commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
-        if row.step is Step.DONE:
+        if row.step is Step.DONE:  # so it is preparing
             assert self.identity is not None
             wrong = self.preparation.confirm(
                 said,
@@ -374,21 +361,6 @@ class Manager:
             else:
                 self._prepared(Event.CONFIRMED)
         return commands
-
-    def _heard_of_a_predecessor(self, said: TransactionState, now_ms: float) -> list[Command]:
-        """Whether what is open under the id may be aborted by registering."""
-        code = said.error_code
-        row = judge(Api.DESCRIBE_TRANSACTIONS, code)
-        if row.step not in (Step.DONE, Step.SPOIL):
-            return self._heed(Api.DESCRIBE_TRANSACTIONS, code, row, now_ms)
-        self._line.went_well()
-        if row.step is Step.DONE:
-            held = self._guard.refusal(said, self._view.cluster_id)
-        else:
-            unknown = code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-            held = None if unknown else TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row))
-        self._passed = held is None
-        return self._held(held) if held is not None else []
 
     def _held(self, held: TransactionOpen) -> list[Command]:
         """There is a transaction open that is to stay so."""
@@ -434,7 +406,7 @@ class Manager:
                 self._spoil(MustAbort(refusal(api, code, row), code=code))
                 return []
             case Step.FATAL | Step.SPOIL:
-                return [Die(row.kind(refusal(api, code, row) + self._two_phase.hint(code)))]
+                return [Die(row.kind(refusal(api, code, row) + self._registration.two_phase.hint(code)))]
         self.trouble = refusal(api, code, row)
         line.again(row.step, now_ms)
         return []

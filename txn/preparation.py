@@ -12,6 +12,7 @@ from typing import Final
 from producer.core.cluster import ClusterView
 from producer.core.events import Command, Settle
 from producer.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from txn.contents import Question
 from txn.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 
 ONGOING: Final = "Ongoing"
@@ -114,6 +115,11 @@ def _places(first: dict[tuple[str, int], int]) -> tuple[WrittenPartition, ...]:
 def state_request(transactional_id: str) -> DescribeTransactionsRequest:
     """Asks the coordinator what it has of a transactional id."""
     return DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+
+def state_question(transactional_id: str) -> Question:
+    """The same for whichever coordinator there is."""
+    return lambda _: (state_request(transactional_id), STATE_VERSIONS)
 
 
 def _hint(node: int | None, view: ClusterView) -> CoordinatorHint | None:

@@ -27,9 +27,11 @@ from producer.wire.messages.txn_offsets import (
 from tests.producer.desk import PID, Desk, Flight
 from txn.calls import Call
 from txn.group_metadata import GroupMetadata
+from txn.kip_939 import TwoPhase
 from txn.machine import Event, State
 from txn.manager import FEATURE, Manager
 from txn.offsets import OffsetAndMetadata
+from txn.outstanding import Guard
 
 CALL_MS = 10_000.0
 
@@ -37,8 +39,16 @@ CALL_MS = 10_000.0
 class Counter(Desk):
     """See the module. `version`: the cluster's transaction.version."""
 
-    def __init__(self, *, version: int = 2, partitions: int = 1, **settings: Any) -> None:
-        self.manager = Manager("tx", timeout_ms=60_000)
+    def __init__(
+        self,
+        *,
+        version: int = 2,
+        partitions: int = 1,
+        guard: Guard | None = None,
+        two_phase: TwoPhase | None = None,
+        **settings: Any,
+    ) -> None:
+        self.manager = Manager("tx", timeout_ms=60_000, guard=guard, two_phase=two_phase)
         super().__init__(partitions=partitions, transactions=self.manager, **settings)
         self.features = Features(1, {FEATURE: version})
         self.auto = {Api.METADATA, Api.FIND_COORDINATOR}

@@ -260,8 +260,7 @@ class Guarded(Counter):
     """A producer that looks before it registers."""
 
     def __init__(self, policy: OnOpen, *given: PreparedTransaction) -> None:
-        super().__init__()
-        self.manager._guard = Guard("tx", policy, given)
+        super().__init__(guard=Guard("tx", policy, given))
         self.begun = self.call(Event.BEGIN)
 
 
@@ -340,9 +339,8 @@ class Native(Counter):
     """A producer that asks for two-phase commit, and has begun to register."""
 
     def __init__(self, *, keep: bool = False, newest: int = 6) -> None:
-        super().__init__()
+        super().__init__(two_phase=TwoPhase(wanted=True, keep=keep))
         self.newest = newest
-        self.manager._two_phase = TwoPhase(wanted=True, keep=keep)
         self.begun = self.call(Event.BEGIN)
 
     def _do(self, command: Command) -> list[Happened]:

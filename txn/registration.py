@@ -1,0 +1,62 @@
+"""How a transactional id is registered: whether what is open under it may be aborted by that, and what InitProducerId says.
+
+The manager asks and is answered; this makes the questions and judges what was said. What an error code comes to is `verdict`'s.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from producer.core.nodes import Node
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.message import Message
+from producer.wire.messages import InitProducerIdResponse
+from producer.wire.messages.describe_transactions import TransactionState
+from txn.contents import Identity, Question
+from txn.errors import TransactionOpen
+from txn.kip_939 import TwoPhase
+from txn.outstanding import Guard, kept
+from txn.preparation import state_question
+from txn.requests import init_request, init_versions
+from txn.verdict import Row, Step, refusal
+
+
+class Registration:
+    """See the module. `guard`: asked before the first one. `two_phase`: what else is wanted beside an identity."""
+
+    def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None, two_phase: TwoPhase | None) -> None:
+        self.two_phase: Final = two_phase or TwoPhase()
+        self._id: Final = transactional_id
+        self._timeout_ms: Final = timeout_ms
+        self._guard: Final = guard or Guard(transactional_id)
+        self._passed = False
+
+    def question(self, renewed: Identity | None) -> Question:
+        """What the coordinator is to be asked. `renewed`: the identity that is to be raised, None for the first one."""
+        if renewed is None and not self._passed and self._guard.looks:
+            return state_question(self._id)
+        return partial(self._ask_identity, renewed)
+
+    def heard_of_a_predecessor(self, said: TransactionState, row: Row, cluster_id: str | None) -> TransactionOpen | None:
+        """Why what is open under the id may not be aborted by registering, if it may not."""
+        code = said.error_code
+        held: TransactionOpen | None = None
+        if row.step is Step.DONE:
+            held = self._guard.refusal(said, cluster_id)
+        elif code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            held = TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row))
+        self._passed = held is None
+        return held
+
+    def heard(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
+        """Why the identity is of no use, if a transaction was kept open under it."""
+        self._passed = False
+        if answer.ongoing_txn_producer_id < 0:
+            return None
+        return kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id)
+
+    def _ask_identity(self, renewed: Identity | None, node: Node) -> tuple[Message, range]:
+        two_phase, keep = self.two_phase.flags(node)
+        message = init_request(self._id, self._timeout_ms, renewed, two_phase=two_phase, keep=keep and renewed is None)
+        return message, init_versions(renewing=renewed is not None, two_phase=two_phase)
