@@ -129,7 +129,7 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
     "a coordinator that moves ends nothing": ("TV2", (TxnShard, "load", _load_and_leave)),
     "a coordinator that moves aborts what it was committing": ("TV1", (txn_shard, "_read", _read_and_abort)),
     "a transaction may take for ever": ("TV2", (transactions, "is_timed_out", lambda known, now_ms: False)),
-    "a partition without a leader gets no marker": ("TV1", (markers, "_AGAIN", frozenset())),
+    "a marker that cannot be written is not tried again": ("TV1", (markers, "_AGAIN", frozenset())),
     "one partition gets the marker": ("TV2", (Markers, "send", _send_one)),
     "a repeated marker ends the next transaction": ("TV2", (producers, "_MARKER_ROWS", _without(producers._MARKER_ROWS, "M3"))),
     "records are written without asking the coordinator": ("TV2", (Vouching, "ask", _not_asked)),

@@ -73,10 +73,11 @@ def crash(walk: Walk) -> None:
 
 def claim(walk: Walk) -> None:
     """Somebody who was thought to be gone asks for the identity after the one that it had."""
-    clients = [client for client in (*walk.gone, *(each.client for each in walk.frozen)) if client.identity is not None]
-    if clients:
-        strangers = [each for each in clients if each.identity and each.identity[0] != walk.model.identities[each.transactional_id][0]]
-        client = walk.rng.choice(strangers or clients)
+    gone = [client for client in (*walk.gone, *(each.client for each in walk.frozen)) if client.identity is not None]
+    others = [each.client for each in (*walk.running, *walk.zombies) if each.client.identity is not None]
+    outlived = [each for each in (*gone, *others) if each.identity and each.identity[0] != walk.model.identities[each.transactional_id][0]]
+    if outlived or gone:
+        client = walk.rng.choice(outlived or gone)
         walk.deliver(client.init_request(client.identity))
 
 

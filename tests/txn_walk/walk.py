@@ -80,7 +80,7 @@ class Walk:
         if rows is not None:
             self.site.count_rows(rows)
         self.names = rng.choice(NAMES)
-        if rng.random() < 0.3:
+        if rng.random() < 0.4:
             self.site.remember(rng.choice(self.names), rng.choice(EPOCHS_USED_UP))
         self.readers = [Reader(self.site, index) for index in range(len(self.site.data))]
         self.running = [self.newcomer(name) for name in self.names]
