@@ -18,6 +18,7 @@ from tests.conformance.answers import load_cases
 from tests.conformance.targets import stub_for
 from tests.conformance.transaction_levels import cases
 from tests.conformance.world import Case, play
+from tests.once import once_is_enough
 
 TABLES: Final = {"I": 9, "A": 6, "E": 7, "F": 8, "M": 8}
 """InitProducerId, AddPartitionsToTxn, EndTxn before transaction version 2 and from it on, markers: by the number of their rows."""
@@ -58,6 +59,7 @@ def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str
     return found
 
 
+@once_is_enough("says which questions there are")
 @pytest.mark.timeout(300)
 def test_every_row_has_a_case(record_property: Callable[[str, object], None]) -> None:
     """At transaction.version 2 and 0; a row that no case comes by has a reason, and what a case says to come by it does."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them, and its types do not say so
     AdminClient,
     AlterConfigOpType,
@@ -28,6 +28,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
 from tests.fencepost.shell import run
+from tests.reading import read_values
 from tests.waiting import until
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
 from txn.group_metadata import GroupMetadata
@@ -113,32 +114,7 @@ class Site(NamedTuple):
 
     def read(self, isolation: str = "read_committed") -> list[bytes]:
         """What a reader finds up to the ends as they are now, and that nothing is between where it may read and the end of the log."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "isolation.level": isolation,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 50,
-            }
-        )
-        found: list[bytes] = []
-        try:
-            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
-            left = set(range(PARTITIONS))
-            while left:
-                message = consumer.poll(WAIT_S)
-                assert message is not None, f"nothing came from partitions {left}"
-                error = message.error()
-                if error is None:
-                    found.append(message.value() or b"")
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    left.discard(message.partition())
-        finally:
-            consumer.close()
-        return sorted(found)
+        return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS), isolation=isolation))
 
     def offset(self, group: str, partition: int) -> int:
         """What the group has committed, 0 where it has nothing; what is pending does not count, and is not waited for."""

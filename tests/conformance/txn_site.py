@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.reading import read_values
 from txn.producer import TransactionalProducer
 
 WAIT_S = 60.0
@@ -53,32 +54,7 @@ class Site(NamedTuple):
 
     def committed(self) -> list[bytes]:
         """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 50,
-            }
-        )
-        found: list[bytes] = []
-        try:
-            consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
-            left = set(range(PARTITIONS))
-            while left:
-                message = consumer.poll(WAIT_S)
-                assert message is not None, f"nothing came from partitions {left}"
-                error = message.error()
-                if error is None:
-                    found.append(message.value() or b"")
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    left.discard(message.partition())
-        finally:
-            consumer.close()
-        return sorted(found)
+        return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS)))
 
 
 @pytest.fixture(scope="module")

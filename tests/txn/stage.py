@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-
 from broker_stub import BrokerStub
 from producer.wire import Api
 from producer.wire.messages.end_txn import EndTxnRequest
 from tests.producer.stage import QUICK
+from tests.reading import read_values
 
 LIMIT_S = 60.0
 SETTINGS: dict[str, Any] = {**QUICK, "transactional_id": "a"}
@@ -23,26 +22,4 @@ def ends(stub: BrokerStub) -> list[bool]:
 
 def committed(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
     """What a reader with read_committed finds in a partition now; one that is held up finds nothing more."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": stub.bootstrap,
-            "group.id": "reader",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 20,
-        }
-    )
-    found: list[bytes] = []
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        while True:
-            message = consumer.poll(LIMIT_S)
-            assert message is not None, "nothing came, not even the end"
-            error = message.error()
-            if error is None:
-                found.append(message.value() or b"")
-                continue
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            return found
-    finally:
-        consumer.close()
+    return read_values(stub.bootstrap, topic, [partition])

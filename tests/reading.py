@@ -1,0 +1,39 @@
+"""What a consumer that nobody here wrote finds in a topic: confluent-kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+WAIT_S = 60.0
+
+
+def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[bytes]:
+    """Every value up to the ends as they are now; one partition's in its order. With read_committed that ends where something is open."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    found: list[bytes] = []
+    left = set(partitions)
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
+        while left:
+            message = consumer.poll(WAIT_S)
+            assert message is not None, f"nothing came from partitions {left}, not even the end"
+            error = message.error()
+            if error is None:
+                found.append(message.value() or b"")
+                continue
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            left.discard(message.partition())
+    finally:
+        consumer.close()
+    return found
