@@ -14,10 +14,10 @@ import typer
 from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.tables import show
 from fencepost.cli.txn_ends import abort, commit, status
-from fencepost.cli.txn_hanging import abort_hanging, find_hanging
+from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
 from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
 
-txn = typer.Typer(help="Look at transactions, end prepared ones by their tokens, find and abort those that hang.", no_args_is_help=True)
+txn = typer.Typer(help="Look at transactions, end prepared ones by their tokens, find and end those that hang.", no_args_is_help=True)
 
 
 @txn.command("list")
@@ -91,3 +91,4 @@ txn.command()(abort)
 txn.command()(status)
 txn.command("find-hanging")(find_hanging)
 txn.command("abort-hanging")(abort_hanging)
+txn.command("commit-hanging")(commit_hanging)

@@ -24,10 +24,13 @@ from producer.wire.messages.list_transactions import ListTransactionsRequest, Li
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Envoy, refuse
 from txn.errors import NotPermitted
+from txn.outcome import Outcome
 from txn.preparation import state_request
 
 AT_ONCE: Final = 500
 """Partitions, or producer ids, in one request."""
+
+ENDED: Final = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 TopicPartition = tuple[str, int]
 
@@ -51,6 +54,15 @@ class OpenTransaction(Struct, frozen=True):
     coordinator_epoch: int
     start_offset: int
     last_timestamp_ms: int
+
+
+class Owner(Struct, frozen=True):
+    """A transactional id that has the producer id of an open transaction. `has_it`: its coordinator will end the transaction by itself.
+    `outcome`: how the coordinator ended it everywhere else, where that can be told."""
+
+    transactional_id: str
+    has_it: bool
+    outcome: Outcome | None
 
 
 class UnknownStates(NotPermitted):
@@ -104,28 +116,33 @@ async def open_transactions(
     return found, left_out
 
 
-async def owned(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, str]:
-    """Those of them that a coordinator has, or has not finished yet, by the transactional id that has them. The others hang."""
+async def owners(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, Owner]:
+    """What the coordinators have of those whose producer ids they know."""
     wanted = list(several)
     ids: dict[int, str] = {}
     pids = sorted({each.producer_id for each in wanted})
     for begin in range(0, len(pids), AT_ONCE):
         listed = await list_transactions(envoy, producer_ids=pids[begin : begin + AT_ONCE])
         ids.update({each.producer_id: each.transactional_id for each in listed})
-    states: dict[str, set[TopicPartition]] = {}
-    for name in sorted(set(ids.values())):
-        described = await describe_transaction(envoy, name)
-        states[name] = (
-            {(topic.topic, index) for topic in described[0].topics for index in topic.partitions} if described is not None else set()
-        )
-    return {
-        each: ids[each.producer_id]
-        for each in wanted
-        if each.producer_id in ids and (each.topic, each.partition) in states[ids[each.producer_id]]
-    }
+    described = {name: await describe_transaction(envoy, name) for name in sorted(set(ids.values()))}
+    found: dict[OpenTransaction, Owner] = {}
+    for each in wanted:
+        name = ids.get(each.producer_id)
+        said = described[name] if name is not None else None
+        if name is not None and said is not None:
+            found[each] = _owner(each, name, said[0])
+    return found
 
 
-async def write_abort_marker(envoy: Envoy, each: OpenTransaction) -> None:
+def _owner(each: OpenTransaction, name: str, said: TransactionState) -> Owner:
+    # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it,
+    # and with version 1 of any, nobody can tell.
+    ended = ENDED.get(said.transaction_state) if said.producer_epoch == each.producer_epoch + 1 else None
+    partitions = {(topic.topic, index) for topic in said.topics for index in topic.partitions}
+    return Owner(name, has_it=(each.topic, each.partition) in partitions, outcome=ended)
+
+
+async def write_marker(envoy: Envoy, each: OpenTransaction, *, commit: bool) -> None:
     """End the transaction in this one partition, without asking its coordinator."""
     metadata = await envoy.metadata([each.topic])
     by_leader, left_out = _partitions(metadata, partition=each.partition, broker=None)
@@ -135,7 +152,7 @@ async def write_abort_marker(envoy: Envoy, each: OpenTransaction) -> None:
     marker = WritableTxnMarker(
         producer_id=each.producer_id,
         producer_epoch=each.producer_epoch,
-        transaction_result=False,
+        transaction_result=commit,
         topics=[WritableTxnMarkerTopic(name=each.topic, partition_indexes=[each.partition])],
         coordinator_epoch=max(0, each.coordinator_epoch),
     )

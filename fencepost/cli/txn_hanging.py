@@ -1,7 +1,7 @@
-"""`fencepost txn find-hanging` and `abort-hanging`: transactions that are open in a partition and that no coordinator will end.
+"""`fencepost txn find-hanging`, `abort-hanging`, `commit-hanging`: transactions that are open in a partition and that nobody will end.
 
 As Kafka's own tool finds them: nothing has come for longer than any transaction may be open, and the coordinator does not have the
-partition among those that it is still to mark. Unlike that tool, it refuses to abort what a coordinator still has.
+partition among those that it is still to mark. Unlike that tool, it refuses to abort what a coordinator still has or has committed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fencepost.cli.tables import show
 from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
 
 if TYPE_CHECKING:
+    from fencepost.cli.txn_asking import OpenTransaction, Owner
     from txn.envoy import Envoy
 
 MINUTE_MS: Final = 60_000
@@ -37,17 +38,18 @@ def find_hanging(
 ) -> None:
     """Transactions that are open in a partition and that no coordinator will end. Exit code 1 if there are any."""
     with complaining("txn find-hanging"):
-        from fencepost.cli.txn_asking import OpenTransaction, open_transactions, owned
+        from fencepost.cli.txn_asking import open_transactions, owners
 
         if partition is not None and topic is None:
             raise Complaint("--partition needs --topic")
 
-        async def look(envoy: Envoy) -> tuple[list[OpenTransaction], dict[str, str]]:
+        async def look(envoy: Envoy) -> tuple[list[tuple[OpenTransaction, Owner | None]], dict[str, str]]:
             found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=broker_id)
             newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
             old = [each for each in found if each.last_timestamp_ms <= newest_ms]
-            theirs = await owned(envoy, old)
-            return [each for each in old if each not in theirs], left_out
+            theirs = await owners(envoy, old)
+            known = [(each, theirs.get(each)) for each in old]
+            return [(each, owner) for each, owner in known if owner is None or not owner.has_it], left_out
 
         hanging, left_out = ask_within(look, settings_from(bootstrap, config), timeout)
         for reason in left_out.values():
@@ -63,21 +65,28 @@ def find_hanging(
                 "epoch": each.producer_epoch,
                 "coordinator_epoch": each.coordinator_epoch,
                 "last_record": moment(each.last_timestamp_ms) if each.last_timestamp_ms >= 0 else None,
+                "outcome": owner.outcome.name if owner is not None and owner.outcome is not None else None,
             }
-            for each in hanging
+            for each, owner in hanging
         ]
         show(rows, json=json, columns=tuple(rows[0]) if rows else ())
         raise typer.Exit(OTHER_WAY if hanging else 0)
 
 
+Topic = Annotated[str, typer.Option(help="The topic.")]
+Partition = Annotated[int, typer.Option(min=0, help="The partition.")]
+
+
 def abort_hanging(
-    topic: Annotated[str, typer.Option(help="The topic.")],
-    partition: Annotated[int, typer.Option(min=0, help="The partition.")],
+    topic: Topic,
+    partition: Partition,
     start_offset: Annotated[int | None, typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it.")] = None,
     producer_id: Annotated[int | None, typer.Option(min=0, help="Instead of --start-offset: whose it is,")] = None,
     producer_epoch: Annotated[int | None, typer.Option(min=0, max=32_767, help="of which epoch,")] = None,
     coordinator_epoch: Annotated[int | None, typer.Option(min=0, help="and the epoch of its newest coordinator.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where a coordinator still has it, and would end it by itself.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where a coordinator still has it and would end it, and where it was committed elsewhere.")
+    ] = False,
     bootstrap: Bootstrap = None,
     config: Config = None,
     timeout: Timeout = ASK_S,
@@ -86,34 +95,87 @@ def abort_hanging(
     with complaining("txn abort-hanging"):
         from msgspec.structs import replace
 
-        from fencepost.cli.txn_asking import OpenTransaction, open_transactions, owned, write_abort_marker
+        from fencepost.cli.txn_asking import write_marker
 
         by_identity = (producer_id, producer_epoch, coordinator_epoch)
         if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
             raise Complaint("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
-        place = f"{topic}-{partition}"
 
         async def end(envoy: Envoy) -> OpenTransaction:
-            found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=None)
-            if topic in left_out:
-                raise Complaint(left_out[topic])
-            chosen = [each for each in found if start_offset in (None, each.start_offset) and producer_id in (None, each.producer_id)]
-            if not chosen:
-                raise Complaint(
-                    f"no transaction {f'begins at {start_offset}' if producer_id is None else f'of {producer_id}'} is open in {place}"
-                )
-            hanging = chosen[0]
+            hanging = await _chosen(envoy, topic, partition, start_offset=start_offset, producer_id=producer_id)
             if producer_epoch is not None and coordinator_epoch is not None:
                 hanging = replace(hanging, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch)
-            owner = {} if force else await owned(envoy, [hanging])
-            if hanging in owner:
-                raise Complaint(
-                    f"the transaction at {place}:{hanging.start_offset} does not hang: transactional id {owner[hanging]!r} has it, and its "
-                    "coordinator will end it; an abort marker now could contradict that (--force writes it all the same)"
-                )
-            await write_abort_marker(envoy, hanging)
+            if not force:
+                await _refuse_what_is_committed(envoy, hanging)
+            await write_marker(envoy, hanging, commit=False)
             return hanging
 
-        done = ask_within(end, settings_from(bootstrap, config), timeout)
-        who = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
-        print(f"{place}: the transaction of {who}, from offset {done.start_offset} on, is aborted")
+        _said(ask_within(end, settings_from(bootstrap, config), timeout), "aborted")
+
+
+def commit_hanging(
+    topic: Topic,
+    partition: Partition,
+    start_offset: Annotated[int, typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it.")],
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    timeout: Timeout = ASK_S,
+) -> None:
+    """Write the commit marker that is missing in one partition (ALTER on the cluster), where the coordinator says that the transaction was
+    committed everywhere else. Exit code 2 where it was not written."""
+    with complaining("txn commit-hanging"):
+        from fencepost.cli.txn_asking import write_marker
+        from txn.outcome import Outcome
+
+        async def end(envoy: Envoy) -> OpenTransaction:
+            hanging = await _chosen(envoy, topic, partition, start_offset=start_offset)
+            owner = await _owner(envoy, hanging)
+            if owner is None or owner.outcome is not Outcome.COMMITTED:
+                raise Complaint(f"nobody says that the transaction at {topic}-{partition}:{start_offset} was committed")
+            await write_marker(envoy, hanging, commit=True)
+            return hanging
+
+        _said(ask_within(end, settings_from(bootstrap, config), timeout), "committed")
+
+
+async def _chosen(envoy: Envoy, topic: str, partition: int, *, start_offset: int | None, producer_id: int | None = None) -> OpenTransaction:
+    """The transaction that is meant."""
+    from fencepost.cli.txn_asking import open_transactions
+
+    found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=None)
+    if topic in left_out:
+        raise Complaint(left_out[topic])
+    for each in found:
+        if start_offset in (None, each.start_offset) and producer_id in (None, each.producer_id):
+            return each
+    which = f"begins at {start_offset}" if producer_id is None else f"of {producer_id}"
+    raise Complaint(f"no transaction {which} is open in {topic}-{partition}")
+
+
+async def _owner(envoy: Envoy, hanging: OpenTransaction) -> Owner | None:
+    from fencepost.cli.txn_asking import owners
+
+    return (await owners(envoy, [hanging])).get(hanging)
+
+
+async def _refuse_what_is_committed(envoy: Envoy, hanging: OpenTransaction) -> None:
+    """And what may be, as its coordinator still has it."""
+    from txn.outcome import Outcome
+
+    owner = await _owner(envoy, hanging)
+    place = f"{hanging.topic}-{hanging.partition}:{hanging.start_offset}"
+    if owner is not None and owner.has_it:
+        raise Complaint(
+            f"the transaction at {place} does not hang: transactional id {owner.transactional_id!r} has it, and its "
+            "coordinator will end it; an abort marker now could contradict that (--force writes it all the same)"
+        )
+    if owner is not None and owner.outcome is Outcome.COMMITTED:
+        raise Complaint(
+            f"the transaction at {place} was committed, as the coordinator of transactional id {owner.transactional_id!r} says: an abort "
+            "marker would take its records from readers; `fencepost txn commit-hanging` writes the marker that is missing (--force aborts)"
+        )
+
+
+def _said(done: OpenTransaction, what: str) -> None:
+    who = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
+    print(f"{done.topic}-{done.partition}: the transaction of {who}, from offset {done.start_offset} on, is {what}")

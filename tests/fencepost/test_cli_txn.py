@@ -14,6 +14,7 @@ from broker_stub import BrokerStub, VirtualClock
 from fencepost.cli.app import app
 from producer.wire import Api
 from tests.fencepost.shell import run
+from tests.reading import read_values
 from txn.producer import TransactionalProducer
 from txn.token import PreparedTransaction
 
@@ -185,6 +186,46 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
     assert stub.end_offset(TOPIC, 0) == 2
     gone = txn("abort-hanging", *place, *at)
     assert (gone.code, gone.err) == (2, "fencepost txn abort-hanging: no transaction begins at 0 is open in t-0\n")
+
+
+def test_a_commit_that_did_not_reach_a_partition() -> None:
+    """The partition had no leader then, so Kafka has no marker there: abort-hanging would take what was committed from readers, and
+    refuses; commit-hanging gives it to them."""
+    with BrokerStub(brokers=3) as stub:
+        stub.create_topic(TOPIC, partitions=3, replication_factor=1)
+        with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+            tx = producer.begin(WAIT_S)
+            for partition in range(3):
+                tx.send(TOPIC, b"row", partition=partition).result(WAIT_S)
+            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.cluster.transactions.leader_of("a"))
+            node = stub.leader(TOPIC, gone)
+            stub.stop_broker(node)
+            tx.commit(WAIT_S)
+            stub.start_broker(node)
+        at = ("--bootstrap", stub.bootstrap)
+        place = ("--topic", TOPIC, "--partition", gone, "--start-offset", 0)
+        ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
+        assert [(found["partition"], found["outcome"]) for found in ran.objects] == [(gone, "COMMITTED")]
+        refused = txn("abort-hanging", *place, *at)
+        assert refused.code == 2
+        assert f"the transaction at t-{gone}:0 was committed, as the coordinator of transactional id 'a' says" in refused.err
+        assert read_values(stub.bootstrap, TOPIC, [gone]) == []
+        done = txn("commit-hanging", *place, *at)
+        assert (done.code, done.out) == (0, f"t-{gone}: the transaction of producer id 0, epoch 0, from offset 0 on, is committed\n")
+        assert read_values(stub.bootstrap, TOPIC, range(3)) == [b"row"] * 3
+        again = txn("commit-hanging", *place, *at)
+        assert (again.code, again.err) == (2, f"fencepost txn commit-hanging: no transaction begins at 0 is open in t-{gone}\n")
+
+
+def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
+    """Neither of a transaction that is open, nor of one that its coordinator has forgotten."""
+    prepare(stub)
+    place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0, "--bootstrap", stub.bootstrap)
+    for _ in range(2):
+        ran = txn("commit-hanging", *place)
+        assert (ran.code, ran.err) == (2, "fencepost txn commit-hanging: nobody says that the transaction at t-0:0 was committed\n")
+        forget(stub, "a")
+    assert stub.end_offset(TOPIC, 0) == 1
 
 
 def test_a_transaction_that_hangs_by_its_identity(stub: BrokerStub) -> None:
