@@ -26,6 +26,7 @@ from tests.waiting import until
 CONFIG = {"replica.lag.time.max.ms": "3000", "auto.create.topics.enable": "false", "offsets.commit.timeout.ms": "500"}
 BRIEF_MS, PATIENT_MS = 300, 30_000
 WAIT_S = 60.0
+BEGINNINGS = 4
 
 
 class Place(NamedTuple):
@@ -127,15 +128,26 @@ class Story:
             return link.ask(request, version)
 
 
-def play(place: Place) -> list[str]:
-    """The story."""
-    told: list[str] = []
-    for min_isr in (1, 3):
+def begun(place: Place, min_isr: int) -> tuple[Story, int]:
+    """A follower is kept away, and a record waits for it in vain. On a machine so slow that the follower has left the ISR by itself before
+    that, the story begins anew."""
+    for _ in range(BEGINNINGS):
         story = Story(place, min_isr=min_isr)
         follower = next(node for node in place.addresses if node != story.leader)
         story.write("with all", acks=-1, timeout_ms=PATIENT_MS)
         story.keep_away(follower)
         story.write("in vain", acks=-1, timeout_ms=BRIEF_MS)
+        if "in vain: NONE @1" not in story.told:
+            break
+        story.let_go(follower)
+    return story, follower
+
+
+def play(place: Place) -> list[str]:
+    """The story."""
+    told: list[str] = []
+    for min_isr in (1, 3):
+        story, follower = begun(place, min_isr)
         story.read("what one has not")
         story.write("the leader's own", acks=1, timeout_ms=PATIENT_MS)
         story.read("what one has not, still")
