@@ -24,6 +24,7 @@ from broker_stub.timers import Timer
 ACCEPT_BACKLOG = 128
 DOWN_TURNS_MAX = 100
 ACCEPT_AGAIN_S = 1.0  # after the system has refused to give a socket
+COMPLAIN_AGAIN_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Server:
         self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
         self._looks: dict[int, Timer] = {}  # when each node's connections are looked at for idle ones
         self._waiting: set[int] = set()  # nodes that accept nobody for now
+        self._silent_until = 0.0
         self._accepting: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms: int | None = None
@@ -162,7 +164,10 @@ class Server:
         except BlockingIOError:
             return  # that was all
         except OSError as error:
-            _log.warning("broker %d cannot accept a connection: %s", node_id, error)
+            now = self.loop.time()
+            if now >= self._silent_until:  # not for each connection that ends and makes room for one
+                self._silent_until = now + COMPLAIN_AGAIN_S
+                _log.warning("broker %d cannot accept a connection: %s", node_id, error)
             self._wait(node_id)
             self.loop.call_later(ACCEPT_AGAIN_S, self._go_on_accepting, node_id)  # one may end, and not of this broker
 
