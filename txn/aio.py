@@ -22,11 +22,9 @@ from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner_aio import AsyncInner
-from txn.kip_939 import TwoPhase
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
-from txn.outstanding import Guard, OnOpen
 from txn.repeating import worth_another
 from txn.settings import read_transaction_settings
 from txn.token import PreparedTransaction
@@ -50,9 +48,7 @@ class AsyncTransactionalProducer:
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
-        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
-        two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
-        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard, two_phase=two_phase)
+        self._manager = Manager.of(ours)
         self._inner = AsyncInner(self._manager, rest)
         self._closed = False
         self._writing = Writing(asyncio.current_task)
@@ -118,7 +114,7 @@ class AsyncTransactionalProducer:
     ) -> RecordFuture:
         """`AsyncProducer.send`, into the transaction that is open. What it returns need not be awaited: the commit waits for it."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return await self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
             )
@@ -126,13 +122,13 @@ class AsyncTransactionalProducer:
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`AsyncProducer.send_many`, into the transaction that is open."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return await self._inner.send_many(topic, records, partition=partition)
 
     async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`AsyncProducer.send_arrow`, into the transaction that is open."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return await self._inner.send_arrow(topic, data, **columns)
 
     async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
@@ -186,7 +182,7 @@ class AsyncTransactionalProducer:
 
     async def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
         given, member = read_offsets(offsets), read_group(group)
-        self._refuse_spoilt()
+        self._manager.refuse_spoilt()
         if given:
             await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
@@ -221,8 +217,8 @@ class AsyncTransactionalProducer:
 
     async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self._manager.preparation
-        prepared = preparation.token is not None and preparation.token.wrote
         token = preparation.token
+        prepared = token is not None and token.wrote
         began = time.monotonic()
         try:
             await self._call(event, limit_s, number)
@@ -247,12 +243,6 @@ class AsyncTransactionalProducer:
     def _is_handed_out(self, number: int) -> bool:
         """Whether somebody has the token of that transaction."""
         return number == self._writing.current and self._manager.preparation.handed_out
-
-    def _refuse_spoilt(self) -> None:
-        """A record would only be lost with the others."""
-        spoilt = self._manager.spoilt
-        if spoilt is not None:
-            raise spoilt.again()
 
 
 class AsyncTransaction:
@@ -354,4 +344,4 @@ class AsyncTransaction:
         producer = self._producer
         if self.over or self._number != producer._writing.current:
             raise NoTransaction("this transaction is not open (any more): nothing was accepted")
-        producer._refuse_spoilt()
+        producer._manager.refuse_spoilt()

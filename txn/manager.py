@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from producer.core.cluster import ClusterView
 from producer.core.errors import DeliveryError, Fatal, FencepostError, again
@@ -43,10 +43,11 @@ from txn.kip_939 import TwoPhase
 from txn.line import Line
 from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
 from txn.offset_commits import GROUP
-from txn.outstanding import OUTSTANDING, Guard
+from txn.outstanding import OUTSTANDING, Guard, OnOpen
 from txn.preparation import Preparation, state_question
 from txn.registration import Registration
 from txn.requests import END_VERSIONS, LEAVES, end_request
+from txn.settings import TransactionSettings
 from txn.token import PreparedTransaction
 from txn.verdict import Row, Step, judge, refusal
 
@@ -88,6 +89,13 @@ class Manager:
         self._death: FencepostError | None = None
         self._registration = Registration(transactional_id, timeout_ms=timeout_ms, guard=guard, two_phase=two_phase)
 
+    @classmethod
+    def of(cls, ours: TransactionSettings) -> Self:
+        """For a producer with these settings."""
+        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
+        two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
+        return cls(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard, two_phase=two_phase)
+
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
         self._contents = Contents(self._id, lambda group: Line(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw))
@@ -98,6 +106,11 @@ class Manager:
         """What a producer that is closed has to call first. A token that was handed out is not taken back. Any thread may look."""
         state = self.machine.state
         return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
+
+    def refuse_spoilt(self) -> None:
+        """Raise what spoilt the transaction: a record, or an offset, would only be lost with the others. Any thread may look."""
+        if self.spoilt is not None:
+            raise self.spoilt.again()
 
     def hand_out(self) -> PreparedTransaction:
         """The token; from now on only who has it decides. Any thread may ask, after `prepare` was answered."""

@@ -7,7 +7,7 @@ transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from producer.core.cluster import ClusterView
 from producer.core.events import Command, Settle
@@ -50,26 +50,11 @@ class Preparation:
 
     def nothing(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
         """Nothing was written, so nobody is asked."""
-        self.token = PreparedTransaction(
-            transactional_id=transactional_id,
-            producer_id=identity[0],
-            producer_epoch=identity[1],
-            transaction_version=2 if version2 else 1,
-            cluster_id=view.cluster_id,
-            wrote=False,
-        )
+        self.token = _token(transactional_id, identity, version2=version2, view=view, wrote=False)
 
     def doubt(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
         """It had everything acknowledged, and the answer to its commit never came."""
-        self.in_question = PreparedTransaction(
-            transactional_id=transactional_id,
-            producer_id=identity[0],
-            producer_epoch=identity[1],
-            transaction_version=2 if version2 else 1,
-            cluster_id=view.cluster_id,
-            wrote=True,
-            partitions=_places(self._first),
-        )
+        self.in_question = _token(transactional_id, identity, version2=version2, view=view, wrote=True, partitions=_places(self._first))
 
     def confirm(
         self,
@@ -92,12 +77,11 @@ class Preparation:
             for partition in topic.partitions:
                 places.setdefault((topic.topic, partition), -1)
         timeless = state.transaction_timeout_ms == NO_DEADLINE_MS
-        self.token = PreparedTransaction(
-            transactional_id=state.transactional_id,
-            producer_id=identity[0],
-            producer_epoch=identity[1],
-            transaction_version=2 if version2 else 1,
-            cluster_id=view.cluster_id,
+        self.token = _token(
+            state.transactional_id,
+            identity,
+            version2=version2,
+            view=view,
             wrote=True,
             started_ms=state.transaction_start_time_ms,
             deadline_ms=None if timeless else state.transaction_start_time_ms + state.transaction_timeout_ms,
@@ -106,6 +90,20 @@ class Preparation:
             groups=tuple(sorted(groups)),
         )
         return None
+
+
+def _token(
+    transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView, wrote: bool, **known: Any
+) -> PreparedTransaction:
+    return PreparedTransaction(
+        transactional_id=transactional_id,
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        transaction_version=2 if version2 else 1,
+        cluster_id=view.cluster_id,
+        wrote=wrote,
+        **known,
+    )
 
 
 def _places(first: dict[tuple[str, int], int]) -> tuple[WrittenPartition, ...]:

@@ -22,11 +22,9 @@ from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import Inner
-from txn.kip_939 import TwoPhase
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
-from txn.outstanding import Guard, OnOpen
 from txn.repeating import worth_another
 from txn.resumed import ask_now
 from txn.settings import read_transaction_settings
@@ -55,9 +53,7 @@ class TransactionalProducer:
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
-        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
-        two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
-        self._manager = Manager(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard, two_phase=two_phase)
+        self._manager = Manager.of(ours)
         self._inner = Inner(self._manager, rest)
         self._closed = False
         self._writing = Writing()
@@ -135,7 +131,7 @@ class TransactionalProducer:
     ) -> RecordFuture:
         """`Producer.send`, into the transaction that is open. A delivery that fails need not be looked at: the commit will."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
             )
@@ -143,13 +139,13 @@ class TransactionalProducer:
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`, into the transaction that is open."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`Producer.send_arrow`, into the transaction that is open."""
         with self._writing:
-            self._refuse_spoilt()
+            self._manager.refuse_spoilt()
             return self._inner.send_arrow(topic, data, **columns)
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
@@ -208,7 +204,7 @@ class TransactionalProducer:
 
     def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
         given, member = read_offsets(offsets), read_group(group)
-        self._refuse_spoilt()
+        self._manager.refuse_spoilt()
         if given:
             self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
@@ -252,8 +248,8 @@ class TransactionalProducer:
 
     def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self._manager.preparation
-        prepared = preparation.token is not None and preparation.token.wrote
         token = preparation.token
+        prepared = token is not None and token.wrote
         began = time.monotonic()
         try:
             self._call(event, limit_s, number)
@@ -278,9 +274,3 @@ class TransactionalProducer:
     def _is_handed_out(self, number: int) -> bool:
         """Whether somebody has the token of that transaction."""
         return number == self._writing.current and self._manager.preparation.handed_out
-
-    def _refuse_spoilt(self) -> None:
-        """A record would only be lost with the others."""
-        spoilt = self._manager.spoilt
-        if spoilt is not None:
-            raise spoilt.again()

@@ -127,7 +127,6 @@ def end_offsets(bootstrap: str, topic: str, isolation: str) -> list[int]:
     settings = {"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": LOG_ERRORS, "isolation.level": isolation}
     consumer = Consumer(settings)
     try:
-        # The markers of the last transaction are written after its commit has been answered.
         return [consumer.get_watermark_offsets(TopicPartition(topic, each), ADMIN_TIMEOUT_S)[1] for each in range(PARTITIONS)]
     finally:
         consumer.close()

@@ -6,18 +6,17 @@ The stub tells the rows: each of its decisions names the one that it comes from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
-from unittest.mock import patch
 
 import pytest
 
-from broker_stub.log import producer_state
-from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
 from tests.conformance.answers import load_cases
 from tests.conformance.targets import stub_for
 from tests.conformance.transaction_levels import cases
 from tests.conformance.world import Case, play
+from tests.marker_rows import markers_counted
 from tests.once import once_is_enough
 
 TABLES: Final = {"I": 9, "A": 6, "E": 7, "F": 8, "M": 8}
@@ -33,18 +32,11 @@ NOT_ON_ONE_BROKER: Final = {**dict.fromkeys(("I1", "A1", "E3", "F1"), _PENDING),
 
 def rows_of(case: Case, *, level: int | None) -> set[str]:
     """Plays the case on the stub: the rows that decide anything in it."""
-    hit: set[str] = set()
-
-    def admitting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
-        verdict = admit(entry, batch, origin=origin)
-        if batch.marker is not None:
-            hit.update((verdict.row, getattr(verdict, "through", "")))
-        return verdict
-
-    with patch.object(producer_state, "admit", admitting), stub_for(case, transaction_version=level) as target:
-        target.stub.cluster.transactions.decided = lambda decision: hit.add(decision.row)
+    hit: Counter[str] = Counter()
+    with markers_counted(hit), stub_for(case, transaction_version=level) as target:
+        target.stub.cluster.transactions.decided = lambda decision: hit.update((decision.row,))
         play(case, target)
-    return hit.intersection(ROWS)
+    return set(hit).intersection(ROWS)
 
 
 def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str]]:

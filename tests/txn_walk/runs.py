@@ -9,13 +9,9 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
-from unittest.mock import patch
 
-from broker_stub.log import producer_state
-from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+from tests.marker_rows import markers_counted
 from tests.txn_walk.kinds import kind_of
 from tests.txn_walk.walk import Walk
 
@@ -49,7 +45,7 @@ def seeds() -> range:
 def walk(level: str, runs: range) -> Came:
     """Runs them all; the first that fails says how it can be had again."""
     rows: Counter[str] = Counter()
-    with _markers_counted(rows):
+    with markers_counted(rows):
         for seed in runs:
             try:
                 Walk(seed, kind_of(level, seed), rows).run()
@@ -57,17 +53,3 @@ def walk(level: str, runs: range) -> Came:
                 error.add_note(f"FENCEPOST_SEED={seed} replays it ({level})")
                 raise
     return Came(runs.start, len(runs), rows)
-
-
-@contextmanager
-def _markers_counted(rows: Counter[str]) -> Iterator[None]:
-    """Counts the rows that decide about markers: of one that is written two speak."""
-
-    def counting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
-        verdict = admit(entry, batch, origin=origin)
-        if batch.marker is not None and origin is Origin.COORDINATOR:
-            rows.update(filter(None, (verdict.row, getattr(verdict, "through", ""))))
-        return verdict
-
-    with patch.object(producer_state, "admit", counting):
-        yield

@@ -1,0 +1,25 @@
+"""Which rows of the stub's table decide about the markers that coordinators write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from broker_stub.log import producer_state
+from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+
+
+@contextmanager
+def markers_counted(rows: Counter[str]) -> Iterator[None]:
+    """Counts the rows that decide about markers: of one that is written two speak."""
+
+    def counting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
+        verdict = admit(entry, batch, origin=origin)
+        if batch.marker is not None and origin is Origin.COORDINATOR:
+            rows.update(filter(None, (verdict.row, getattr(verdict, "through", ""))))
+        return verdict
+
+    with patch.object(producer_state, "admit", counting):
+        yield
