@@ -131,6 +131,12 @@ class Manager:
     def wrote(self, topic: str, partition: int) -> None:
         self._contents.wrote = True
 
+    def takes_over(self, topic: str, partition: int) -> int | None:
+        return None
+
+    def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
+        return None
+
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         self._quiet = quiet
         self._look_again = False

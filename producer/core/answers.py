@@ -12,6 +12,7 @@ from producer.core.agenda import Agenda
 from producer.core.cluster import NO_TOPIC_ID, Address, ClusterView, Leader
 from producer.core.errors import Fatal, Fenced
 from producer.core.events import Command, Die
+from producer.core.gate import Gate
 from producer.core.lane import Lane
 from producer.core.meter import Meter
 from producer.core.nodes import Nodes, Request, backoff_ms
@@ -46,6 +47,7 @@ class Answers:
         nodes: Nodes,
         view: ClusterView,
         scout: Scout,
+        gate: Gate,
         draw: Callable[[], float],
         meter: Meter,
     ) -> None:
@@ -55,6 +57,7 @@ class Answers:
         self._nodes = nodes
         self._view = view
         self._scout = scout
+        self._gate = gate
         self._draw = draw
         self._meter = meter
 
@@ -97,7 +100,7 @@ class Answers:
         if row.verdict is Verdict.REFRESH:
             self._scout.refresh()
         message = record_errors(part)
-        window.refused(slot, row, part.error_code, now_ms, self._backoff(slot.attempts - 1), message)
+        window.refused(slot, row, part.error_code, now_ms, self._pause(slot, part.error_code, introduced=window.introduced), message)
         if row.verdict is Verdict.FATAL:
             kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
             return [Die(kind(f"Produce was refused with {error_name(part.error_code)}: {row.why}"))]
@@ -147,6 +150,13 @@ class Answers:
         lane = self._lanes[tp]
         self._agenda.mark(lane)
         return lane
+
+    def _pause(self, slot: Slot, code: int, *, introduced: bool) -> float:
+        """How long to wait before the slot is sent again, if it is."""
+        bounds = self._gate.pause_ms(code, introduced=introduced, attempts=slot.attempts)
+        if bounds is None:
+            return self._backoff(slot.attempts - 1)
+        return bounds[0] + (bounds[1] - bounds[0]) * self._draw()
 
     def _backoff(self, attempt: int) -> float:
         return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())

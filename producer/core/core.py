@@ -66,6 +66,7 @@ class Core:
         if transactions is not None:
             transactions.attach(settings, nodes=self.nodes, view=self.view, draw=draw)
         self.registrar: Office = transactions or Registrar(settings, self.nodes, draw)
+        gate = transactions or gate or OpenGate()
         self.delivery = Delivery(
             settings,
             accumulator,
@@ -73,7 +74,7 @@ class Core:
             view=self.view,
             scout=self.scout,
             registrar=self.registrar,
-            gate=transactions or gate or OpenGate(),
+            gate=gate,
             meter=self.meter,
             pack_aside_bytes=pack_aside_bytes,
         )
@@ -84,6 +85,7 @@ class Core:
             nodes=self.nodes,
             view=self.view,
             scout=self.scout,
+            gate=gate,
             draw=draw,
             meter=self.meter,
         )

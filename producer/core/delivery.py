@@ -19,7 +19,6 @@ from producer.core.nodes import LinkState, Node, Nodes
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.core.slot import Slot
-from producer.core.window import Window
 from producer.wire.codes import Api
 from producer.wire.fields import gathered
 from producer.wire.messages import DescribeProducersRequest, ProduceRequest
@@ -181,7 +180,7 @@ class Delivery:
         if not self._settings.enable_idempotence:
             return
         if self._gate.transactional_id is not None:
-            self._follow(window)
+            self._follow(lane)
             return
         if window.wants_bump():
             window.bump()
@@ -190,14 +189,18 @@ class Delivery:
             if identity is not None:
                 window.adopt(identity)
 
-    def _follow(self, window: Window) -> None:
+    def _follow(self, lane: Lane) -> None:
         """In transactions the identity is the same for all partitions: none of them bumps it, and all take the next one between two
         transactions, when nothing is queued or on its way."""
+        window = lane.window
         if window.wants_bump():
             window.spoil()
         identity = self._registrar.identity_after(None)
-        if identity is not None and identity != window.identity and not window.slots:
-            window.begin(identity)
+        if identity is None or window.slots:
+            return
+        first = self._gate.takes_over(lane.topic, lane.partition)
+        if first is not None or identity != window.identity:
+            window.begin(identity, first)
 
     def _leader_node(self, lane: Lane, now_ms: float, commands: list[Command]) -> Node | None:
         """The lane's leader, with a link begun where there is none; asks who leads where that is not known."""
@@ -267,7 +270,7 @@ class Delivery:
         request.slots = slots
         version = node.produce_version(self._gate.produce_versions)
         if version is None:
-            return [Die(node.unusable())]
+            return [Die(node.unusable(self._gate.produce_versions))]
         self._meter.produced(node.node_id, slots, now_ms)
         topics: dict[str, list[PartitionProduceData]] = {}
         for slot in slots:

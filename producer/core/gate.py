@@ -32,6 +32,14 @@ class Gate(Protocol):
     def wrote(self, topic: str, partition: int) -> None:
         """A batch of this partition is about to be written to a socket for the first time."""
 
+    def takes_over(self, topic: str, partition: int) -> int | None:
+        """With which sequence the partition begins anew, where somebody else wrote it under the same identity; None: it goes on. Asked
+        only while nothing of it is on its way, and only where there is a transactional id; the answer is heeded."""
+
+    def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
+        """Between which times to wait, drawn evenly, before a batch that was refused with this code is sent again; None: as long as usual.
+        `introduced`: the partition has acknowledged something already; `attempts`: how often the batch was sent."""
+
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         """A round is over, and this came of it; `quiet`: nothing is queued or on its way. Only where there is a transactional id."""
 
@@ -47,6 +55,12 @@ class OpenGate:
         return True
 
     def wrote(self, topic: str, partition: int) -> None:
+        return None
+
+    def takes_over(self, topic: str, partition: int) -> int | None:
+        return None
+
+    def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
         return None
 
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:

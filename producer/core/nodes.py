@@ -91,13 +91,15 @@ class Node(Struct):
         span = self.versions.get(Api.PRODUCE)
         return span is not None and span[1] < self.produce_least
 
-    def unusable(self) -> Fatal:
-        """Why nothing can be written to this broker."""
+    def unusable(self, allowed: range = PRODUCE_VERSIONS) -> Fatal:
+        """Why nothing can be written to this broker. `allowed`: which versions of Produce would do."""
         span = self.versions.get(Api.PRODUCE)
         offered = f"versions {span[0]} to {span[1]}" if span is not None else "no version"
         lacks_zstd = span is not None and PRODUCE_VERSIONS[0] <= span[1] < self.produce_least
         who, least, since = ("compression_type=zstd takes", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
-        needed = f"{who} {least} to {PRODUCE_VERSIONS[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
+        if allowed != PRODUCE_VERSIONS and not self.too_old():
+            who, least = "the transaction's version takes", max(allowed[0], self.produce_least)
+        needed = f"{who} {least} to {allowed[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
         return Fatal(f"the broker at {self.address} offers {offered} of Produce, and {needed}")
 
     def ready(self, now_ms: float) -> bool:

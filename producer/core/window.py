@@ -274,10 +274,14 @@ class Window:
                 slot.state = State.FAILED
                 self.healing = True
 
-    def begin(self, identity: tuple[int, int]) -> None:
-        """Take the identity of the next transaction; nothing is left of the one before."""
+    def begin(self, identity: tuple[int, int], first: int | None = None) -> None:
+        """Take the identity of the next transaction; nothing is left of the one before. `first`: the next sequence, where somebody else
+        wrote here: the partition is as good as unknown then."""
         assert not self.slots, "an identity never changes under a batch"
         self._hole = self.recovering = False
+        if first is not None:
+            self.first_sequence = first
+            self.introduced = False
         self.adopt(identity)
 
     def emigrate(self) -> None:
