@@ -70,16 +70,23 @@ if TYPE_CHECKING:
     from txn import AsyncResumed as AsyncResumed
     from txn import AsyncTransaction as AsyncTransaction
     from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from txn import BadLoan as BadLoan
     from txn import BadToken as BadToken
+    from txn import Borrower as Borrower
     from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn import DeliveryAborted as DeliveryAborted
     from txn import GroupMetadata as GroupMetadata
     from txn import IdentityLost as IdentityLost
     from txn import IllegalCall as IllegalCall
+    from txn import Loan as Loan
+    from txn import LoanOver as LoanOver
     from txn import Marker as Marker
     from txn import MustAbort as MustAbort
+    from txn import NoLoan as NoLoan
+    from txn import NotLent as NotLent
     from txn import NotPermitted as NotPermitted
     from txn import NoTransaction as NoTransaction
+    from txn import NotToBeLent as NotToBeLent
     from txn import OffsetAndMetadata as OffsetAndMetadata
     from txn import Outcome as Outcome
     from txn import PreparedStatus as PreparedStatus
@@ -91,6 +98,7 @@ if TYPE_CHECKING:
     from txn import TransactionCommitted as TransactionCommitted
     from txn import TransactionOpen as TransactionOpen
     from txn import TransactionTimeout as TransactionTimeout
+    from txn import Written as Written
     from txn import resume as resume
     from txn import resume_async as resume_async
 
@@ -154,16 +162,23 @@ _HOMES = {
         "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
+        "BadLoan",
         "BadToken",
+        "Borrower",
         "CommitOutcomeUnknown",
         "DeliveryAborted",
         "GroupMetadata",
         "IdentityLost",
         "IllegalCall",
+        "Loan",
+        "LoanOver",
         "Marker",
         "MustAbort",
+        "NoLoan",
         "NoTransaction",
+        "NotLent",
         "NotPermitted",
+        "NotToBeLent",
         "OffsetAndMetadata",
         "Outcome",
         "PreparedStatus",
@@ -175,6 +190,7 @@ _HOMES = {
         "TransactionOpen",
         "TransactionTimeout",
         "TransactionalProducer",
+        "Written",
         "resume",
         "resume_async",
     ),

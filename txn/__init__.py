@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
-`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, and what they raise are
-exported here, and loaded when first asked for.
+`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, `Borrower` for those that
+another process lends, and what they raise are exported here, and loaded when first asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from txn.admission import NoTransaction as NoTransaction
     from txn.aio import AsyncTransaction as AsyncTransaction
     from txn.aio import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from txn.borrowed import NotLent as NotLent
+    from txn.borrower import Borrower as Borrower
+    from txn.borrower import LoanOver as LoanOver
+    from txn.borrower import NoLoan as NoLoan
     from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn.errors import DeliveryAborted as DeliveryAborted
     from txn.errors import IdentityLost as IdentityLost
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
     from txn.errors import TransactionOpen as TransactionOpen
     from txn.errors import TransactionTimeout as TransactionTimeout
     from txn.group_metadata import GroupMetadata as GroupMetadata
+    from txn.lending import NotToBeLent as NotToBeLent
+    from txn.loan import BadLoan as BadLoan
+    from txn.loan import Loan as Loan
+    from txn.loan import Written as Written
     from txn.machine import IllegalCall as IllegalCall
     from txn.offsets import OffsetAndMetadata as OffsetAndMetadata
     from txn.outcome import Marker as Marker
@@ -53,7 +61,11 @@ _HOMES = {
     ),
     "txn.admission": ("NoTransaction",),
     "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
+    "txn.borrowed": ("NotLent",),
+    "txn.borrower": ("Borrower", "LoanOver", "NoLoan"),
     "txn.group_metadata": ("GroupMetadata",),
+    "txn.lending": ("NotToBeLent",),
+    "txn.loan": ("BadLoan", "Loan", "Written"),
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),
     "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),

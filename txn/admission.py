@@ -16,6 +16,7 @@ from producer.engine import now_ms
 from txn import machine
 from txn.calls import Call
 from txn.group_metadata import GroupMetadata
+from txn.lending import Wish
 from txn.offsets import Offsets
 
 ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
@@ -41,11 +42,18 @@ class Admission:
         """A call's time: what was given, or max_block_ms."""
         return self._max_block_ms / 1000.0 if timeout is None else timeout
 
-    def call(self, event: machine.Event, timeout_s: float, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> Call:
+    def call(
+        self,
+        event: machine.Event,
+        timeout_s: float,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
+    ) -> Call:
         """Begin a call; it ends by itself within the time. An end takes no more records from here on."""
         self.refuse_after_fork()
         then = self._open if event is machine.Event.BEGIN else None
-        call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, then=then)
+        call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
         if event in ENDS:
             self.stop()
         self._post(Called(call))

@@ -11,13 +11,15 @@ from concurrent.futures import Future
 from producer.core.errors import FencepostError, again
 from producer.core.events import Command, Return
 from txn.group_metadata import GroupMetadata
+from txn.lending import Wish
 from txn.machine import Event
 from txn.offsets import Offsets
 
 
 class Call:
     """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `offsets`:
-    of a send_offsets. `then` runs on the sender's thread right before the caller hears of the outcome."""
+    of a send_offsets. `wish`: of a lend, or of what is returned. `then` runs on the sender's thread right before the caller hears of the
+    outcome."""
 
     def __init__(
         self,
@@ -26,12 +28,14 @@ class Call:
         deadline_ms: float,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
         then: Callable[[Call, Exception | None], None] | None = None,
     ) -> None:
         self.event = event
         self.deadline_ms = deadline_ms
         self.number = number
         self.offsets = offsets
+        self.wish = wish
         self.outcome: Future[int] = Future()
         self._then = then
 
@@ -71,6 +75,10 @@ class Waiting:
         told = [call for call in self._calls if call.event in events]
         self._calls = [call for call in self._calls if call.event not in events]
         return [Return(call, again(error) if error is not None else None) for call in told]
+
+    def of(self, event: Event) -> list[Call]:
+        """Those of this kind."""
+        return [call for call in self._calls if call.event is event]
 
     def finish(self, calls: list[Call]) -> list[Command]:
         """Tell these that they have what they wanted."""

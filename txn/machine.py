@@ -35,7 +35,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happened. The first five are calls of the user's."""
+    """What happened. The first eight are calls of the user's."""
 
     INIT = "init"
     BEGIN = "begin"
@@ -43,6 +43,8 @@ class Event(enum.Enum):
     ABORT = "abort"
     SEND_OFFSETS = "send_offsets"
     PREPARE = "prepare"
+    LEND = "lend"
+    RETURNED = "returned"
     HELD = "a transaction is open that is not to be aborted by registering"
     REGISTERED = "the coordinator gave an identity"
     SPOILED = "something of the transaction failed"
@@ -65,13 +67,24 @@ class Action(enum.Enum):
     REFUSE = "the call is told what failed"
     DROP = "what was not sent fails"
     ADD = "AddOffsetsToTxn in transaction version 1, then TxnOffsetCommit; the call waits for the outcome"
+    LEND = "AddPartitionsToTxn in transaction version 1; the call waits for the outcome"
+    TAKE_BACK = "what a borrower wrote is noted, and the call is answered at once"
     END = "EndTxn"
     FINISH = "calls that wait are told that it ended"
     FINISH_AND_ASK = "the same, and InitProducerId with the identity so far (KIP-360)"
     FAIL = "calls that wait are told what failed"
 
 
-CALLS: Final = (Event.INIT, Event.BEGIN, Event.COMMIT, Event.ABORT, Event.SEND_OFFSETS, Event.PREPARE)
+CALLS: Final = (
+    Event.INIT,
+    Event.BEGIN,
+    Event.COMMIT,
+    Event.ABORT,
+    Event.SEND_OFFSETS,
+    Event.PREPARE,
+    Event.LEND,
+    Event.RETURNED,
+)
 
 TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.NEW, Event.INIT): (State.REGISTERING, Action.ASK_IDENTITY),
@@ -86,9 +99,13 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.OPEN, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.OPEN, Event.SEND_OFFSETS): (State.OPEN, Action.ADD),
     (State.OPEN, Event.PREPARE): (State.PREPARING, Action.WAIT),
+    (State.OPEN, Event.LEND): (State.OPEN, Action.LEND),
+    (State.OPEN, Event.RETURNED): (State.OPEN, Action.TAKE_BACK),
     (State.OPEN, Event.SPOILED): (State.SPOILED, Action.FAIL),
     (State.SPOILED, Event.COMMIT): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.PREPARE): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.LEND): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.RETURNED): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.SPOILED, Event.SEND_OFFSETS): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.SPOILED): (State.SPOILED, Action.NOTHING),

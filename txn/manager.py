@@ -40,6 +40,7 @@ from txn.errors import (
     TransactionTimeout,
 )
 from txn.kip_939 import TwoPhase
+from txn.lending import Lending
 from txn.line import Line
 from txn.machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
 from txn.offset_commits import GROUP
@@ -62,6 +63,8 @@ SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
 ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
+ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.LEND)
+"""The calls that can come to nothing else once the transaction has to be aborted."""
 
 
 class Manager:
@@ -86,6 +89,7 @@ class Manager:
         self._doubtful = False
         self._quiet = True
         self._look_again = False
+        self._lending = Lending(transactional_id)
         self._death: FencepostError | None = None
         self._registration = Registration(transactional_id, timeout_ms=timeout_ms, guard=guard, two_phase=two_phase)
 
@@ -124,12 +128,13 @@ class Manager:
     # -- the gate ----------------------------------------------------------------------------------------------------
 
     def may_leave(self, topic: str, partition: int) -> bool:
-        if self.machine.state not in SERVED:
+        if self.machine.state not in SERVED or not self._lending.admits((topic, partition)):
             return False
         return self.version2 or self._contents.partitions.has(topic, partition)
 
     def wrote(self, topic: str, partition: int) -> None:
         self._contents.wrote = True
+        self._lending.wrote((topic, partition))
 
     def takes_over(self, topic: str, partition: int) -> int | None:
         return None
@@ -147,6 +152,9 @@ class Manager:
         self.preparation.looked(commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
+        trespass = self._lending.trespass()
+        if trespass is not None and self.machine.state in SERVED:
+            self._spoil(trespass)
 
     # -- the office --------------------------------------------------------------------------------------------------
 
@@ -192,7 +200,8 @@ class Manager:
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
                 code, row, served = self._contents.heard(line, answer)
-                return [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
+                commands = [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
+                return [*commands, *self._lend()]
             case EndTxnResponse():
                 return self._heard_of_the_end(answer, now_ms)
             case DescribeTransactionsResponse():
@@ -237,14 +246,18 @@ class Manager:
             case Action.DROP:
                 self.doom = (DeliveryAborted, "its transaction was aborted")
                 self._contents.commits.drop()
-                late = self._waiting.answer(
-                    MustAbort("the transaction was aborted by another call"), Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS
-                )
+                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), *ANSWERED_BY_AN_ABORT)
                 self._waiting.add(call)
                 return late
             case Action.ADD:
                 assert call.offsets is not None
                 self._contents.commits.want(call, *call.offsets)
+            case Action.LEND:
+                self._contents.wrote = True  # from here on somebody else may write
+                self._waiting.add(call)
+                return self._lend()
+            case Action.TAKE_BACK:
+                return [self._take_back(call)]
         self._waiting.add(call)
         return []
 
@@ -266,7 +279,39 @@ class Manager:
         call.number = self._number
         self._doubtful = False
         self._contents.begin()
+        self._lending.begin()
         self.preparation.begin()
+
+    def _lend(self) -> list[Command]:
+        """Hand out what the coordinator has, or what needs not be asked for, to the calls that wait for it."""
+        if self.machine.state is not State.OPEN:
+            return []
+        assert self.identity is not None
+        commands: list[Command] = []
+        partitions = self._contents.partitions
+        for call in self._waiting.of(Event.LEND):
+            assert call.wish is not None
+            if call.left:
+                self._waiting.finish([call])
+                continue
+            refusal = self._lending.refusal(call.wish.partitions)
+            if refusal is None:
+                # Every one is asked after, so that one request names them all.
+                missing = [tp for tp in call.wish.partitions if not self.version2 and not partitions.has(*tp)]
+                if missing:
+                    continue
+                self._lending.lend(call.wish, self.identity, version2=self.version2)
+            self._waiting.finish([call])
+            commands.append(Return(call, refusal))
+        return commands
+
+    def _take_back(self, call: Call) -> Return:
+        assert call.wish is not None
+        refusal = self._lending.take_back(call.wish.written)
+        if refusal is None:
+            self.preparation.told(call.wish.written)
+            self._contents.begun = self._contents.begun or self._lending.filled
+        return Return(call, refusal)
 
     def _about_the_past(self, call: Call) -> IllegalCall | None:
         """What is said of a transaction that ended while nobody waited."""
@@ -394,6 +439,10 @@ class Manager:
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
+        if committed and answer.error_code == UNBEGUN[0] and self._lending.nothing_came and not self._contents.begun:
+            # Version 2: nobody wrote anything, so there is nothing to commit. The epoch is given up with it all the same.
+            self._over(committed=True, event=Event.ENDED_WORN)
+            return []
         if not committed and answer.error_code in (UNBEGUN if not self._contents.begun else UNBEGUN[:1]):
             # Of a prepared transaction the coordinator had said that it is open, so somebody else has committed it.
             elsewhere = self.preparation.token is not None
@@ -408,7 +457,8 @@ class Manager:
                 self.identity = (answer.producer_id, answer.producer_epoch)
             # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
             # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
-            spent = self._contents.broken or self._doubtful or self.preparation.token is not None
+            # And so that whoever still has a loan of this transaction has none of the next.
+            spent = self._contents.broken or self._doubtful or self.preparation.token is not None or self._lending.used
             before, worn = self.version2, spent and not self.version2
             self._choose_version()
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
@@ -449,7 +499,7 @@ class Manager:
         self._look_again = True
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
         self._contents.commits.drop()
-        self._out += self._waiting.answer(error, Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS)
+        self._out += self._waiting.answer(error, *ANSWERED_BY_AN_ABORT)
 
     def _choose_version(self) -> None:
         """By what the cluster has finalized (KIP-584)."""

@@ -13,6 +13,7 @@ from producer.core.cluster import ClusterView
 from producer.core.events import Command, Settle
 from producer.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 from txn.contents import Question
+from txn.loan import Written
 from txn.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 
 ONGOING: Final = "Ongoing"
@@ -42,11 +43,13 @@ class Preparation:
         and not where."""
         for command in commands:
             if isinstance(command, Settle) and command.failure is None:
-                tp = (command.batch.topic, int(command.batch.partition))
-                known = self._first.get(tp, -1)
-                self._first[tp] = (
-                    command.base_offset if known < 0 else min(known, command.base_offset) if command.base_offset >= 0 else known
-                )
+                self._note((command.batch.topic, int(command.batch.partition)), command.base_offset)
+
+    def told(self, written: Iterable[Written]) -> None:
+        """The same of what a borrower wrote."""
+        for each in written:
+            if each.records:
+                self._note((each.topic, each.partition), each.first_offset)
 
     def nothing(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
         """Nothing was written, so nobody is asked."""
@@ -90,6 +93,10 @@ class Preparation:
             groups=tuple(sorted(groups)),
         )
         return None
+
+    def _note(self, tp: tuple[str, int], offset: int) -> None:
+        known = self._first.get(tp, -1)
+        self._first[tp] = offset if known < 0 else min(known, offset) if offset >= 0 else known
 
 
 def _token(

@@ -22,6 +22,8 @@ from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner import Inner
+from txn.lending import Wish, read_written
+from txn.loan import TP, Loan, Written, check_partitions
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
@@ -208,14 +210,34 @@ class TransactionalProducer:
         if given:
             self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
-    def _call(self, event: Event, timeout: float | None, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None) -> int:
+    def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
+        wish = Wish(partitions=check_partitions(partitions))
+        self._manager.refuse_spoilt()
+        self._call(Event.LEND, timeout, number, wish=wish)
+        assert wish.loan is not None
+        return wish.loan
+
+    def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+        wish = Wish(written=read_written(written))
+        self._manager.refuse_spoilt()
+        if wish.written:
+            self._call(Event.RETURNED, timeout, number, wish=wish)
+
+    def _call(
+        self,
+        event: Event,
+        timeout: float | None,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
+    ) -> int:
         """Make a call and wait for its outcome."""
         if self._inner.on_sender():
             raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
         if self._closed:
             raise ProducerClosed("the producer is closed")
         limit_s = self._inner.admission.patience_s(timeout)
-        call = self._inner.admission.call(event, limit_s, number, offsets)
+        call = self._inner.admission.call(event, limit_s, number, offsets, wish)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.

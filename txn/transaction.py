@@ -17,6 +17,7 @@ from producer.core.errors import FencepostError
 from txn.admission import NoTransaction
 from txn.errors import CommitOutcomeUnknown
 from txn.inner import Inner
+from txn.loan import TP, Loan, Written
 from txn.machine import Event
 from txn.manager import Manager
 from txn.token import PreparedTransaction
@@ -75,6 +76,24 @@ class Transaction:
         """`TransactionalProducer.send_offsets`, while this transaction is open."""
         self._refuse_past()
         self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+
+    def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
+        """Lend the transaction to other processes, for these (topic, partition) pairs: a `Borrower` writes there with what this returns,
+        and only this producer ends the transaction. It itself cannot write there until the next one.
+
+        With transaction version 1 the coordinator is asked to add the partitions, all at once, and waited for up to `timeout`
+        (TransactionTimeout: nothing is decided, call again). Raises NotToBeLent for a partition that has a writer already, MustAbort where
+        the transaction must be aborted. What a borrower wrote is part of the transaction once it was acknowledged, whether or not anybody
+        tells: abort where a borrower failed, or did not answer.
+        """
+        self._refuse_past()
+        return self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
+
+    def returned(self, written: Iterable[Written]) -> None:
+        """What borrowers wrote, as `Borrower.finish` returned it, so that these partitions can be lent again in this transaction, and where
+        its records are is known if the outcome of its commit is not. Raises BadLoan for an account that does not fit what was lent."""
+        self._refuse_past()
+        self._producer._returned(written, self._timeout, self._number)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """`TransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
