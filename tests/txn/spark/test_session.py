@@ -1,0 +1,63 @@
+"""What Spark needs beside Python: what is missing is named, with what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from txn.spark.session import JavaMissing, find_java
+
+
+def test_no_java_says_which_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without JAVA_HOME and a java on the path the error names packages to install."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaMissing, match="apt-get install openjdk-17-jre-headless"):
+        find_java()
+
+
+def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """pyspark believes JAVA_HOME more than the path, and so it has to be right."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match=f"JAVA_HOME='{tmp_path}'"):
+        find_java()
+
+
+def test_java_home_goes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As pyspark has it."""
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert find_java() == str(java)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(java.parent))
+    assert find_java() == str(java)
+
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "pyspark" else real(name, package)
+sys.meta_path.insert(0, Absent())
+import txn
+import fencepost
+try:
+    import txn.spark
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    """Everything else can be imported without it, and `txn.spark` says what to install."""
+    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "txn.spark needs pyspark: pip install 'fencepost[spark]'"
