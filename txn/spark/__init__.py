@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txn.spark.columns import BadColumns as BadColumns
     from txn.spark.session import JavaMissing as JavaMissing
     from txn.spark.session import find_java as find_java
 
@@ -19,6 +20,7 @@ if _MISSING:
     raise ImportError(f"txn.spark needs {' and '.join(_MISSING)}: pip install 'fencepost[spark]'", name=_MISSING[0])
 
 _HOMES: dict[str, tuple[str, ...]] = {
+    "txn.spark.columns": ("BadColumns",),
     "txn.spark.session": ("JavaMissing", "find_java"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
