@@ -24,6 +24,7 @@ HOT: Final = (
     "producer.core.bulk",
     "producer.core.bulk_append",
     "producer.core.bulk_plan",
+    "producer.core.placement",
     "producer.front",
     "producer.producer",
     "txn.writing",

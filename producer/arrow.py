@@ -82,7 +82,11 @@ def column(batch: pa.RecordBatch, name: str, role: str) -> Any:
 
 def binary_column(batch: pa.RecordBatch, name: str, role: str) -> Any:
     """Strings and binaries of every kind as a binary array."""
-    found = column(batch, name, role)
+    return binary_array(column(batch, name, role), name, role)
+
+
+def binary_array(found: Any, name: str, role: str) -> Any:
+    """The same of an array that has been found already; its name and role are for the error."""
     if found.type == BINARY:
         return found
     kinds = (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txn.spark.columns import BadColumns as BadColumns
+    from txn.spark.routing import route as route
     from txn.spark.session import JavaMissing as JavaMissing
     from txn.spark.session import find_java as find_java
 
@@ -21,6 +22,7 @@ if _MISSING:
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "txn.spark.columns": ("BadColumns",),
+    "txn.spark.routing": ("route",),
     "txn.spark.session": ("JavaMissing", "find_java"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
