@@ -1,0 +1,102 @@
+"""An entry of the ledger as the record that it is: what is written is read again, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producer.version import VERSION
+from txn.ledger_entry import FORMAT, LedgerEntry, LedgerPartition, ledger_key
+from txn.ledger_errors import BadLedgerEntry
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=20)
+counts = st.integers(min_value=0, max_value=(1 << 63) - 1)
+partitions = st.builds(LedgerPartition, names, st.integers(min_value=0, max_value=(1 << 31) - 1), counts, st.none() | counts)
+
+FIELDS: dict[str, Any] = {
+    "format": FORMAT,
+    "sink": "s",
+    "query": "q",
+    "batch": 7,
+    "fingerprint": "f",
+    "rows": 2,
+    "partitions": [["t", 0, 2, 41]],
+    "job": None,
+    "at_ms": 1_700_000_000_000,
+    "library": VERSION,
+}
+
+
+@given(
+    entry=st.builds(
+        LedgerEntry,
+        sink=names,
+        query=st.none() | names,
+        batch=counts,
+        fingerprint=st.none() | names,
+        rows=counts,
+        partitions=st.lists(partitions, max_size=3).map(tuple),
+        job=st.none() | names,
+        at_ms=st.integers(min_value=0, max_value=253_402_300_799_999),
+    )
+)
+def test_written_and_read(entry: LedgerEntry) -> None:
+    """Whatever can be written is read as it was, under a key that tells a sink from a job of it."""
+    assert LedgerEntry.loads(entry.dumps()) == entry
+    assert entry.key.split("#", 1) == [entry.sink, *([entry.job] if entry.job is not None else [])]
+
+
+def test_its_text() -> None:
+    """The format that other programs may read, field by field."""
+    entry = LedgerEntry(
+        sink="s", query="q", batch=7, fingerprint="f", rows=2, partitions=(LedgerPartition("t", 0, 2, 41),), at_ms=1_700_000_000_000
+    )
+    assert msgspec.json.decode(entry.dumps()) == FIELDS
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"\xff", "not JSON"),
+        (b"[]", 'no JSON object with a field "format"'),
+        (b"{}", 'no JSON object with a field "format"'),
+        (msgspec.json.encode({**FIELDS, "format": 2}), "its format is 2; this version of fencepost"),
+        (msgspec.json.encode({**FIELDS, "format": True}), "its format is True"),
+        (msgspec.json.encode({**FIELDS, "batch": -1}), r"damaged: Expected `int` >= 0 - at `\$.batch`"),
+        (msgspec.json.encode({**FIELDS, "more": 1}), "damaged: Object contains unknown field `more`"),
+        (msgspec.json.encode({**FIELDS, "partitions": [["t", 0]]}), "damaged"),
+        (msgspec.json.encode({**FIELDS, "sink": "a#b"}), "sink='a#b'"),
+    ],
+)
+def test_what_is_no_entry(value: bytes, words: str) -> None:
+    """Damaged values, and those of another format, are refused with what is wrong."""
+    with pytest.raises(BadLedgerEntry, match=words):
+        LedgerEntry.loads(value)
+
+
+def test_what_could_not_be_read_again_is_not_written() -> None:
+    """An entry that no reader would take is refused before it is sent."""
+    with pytest.raises(BadLedgerEntry, match=r"at `\$.rows`"):
+        LedgerEntry(sink="s", query="q", batch=0, fingerprint=None, rows=-1, at_ms=0).dumps()
+
+
+@pytest.mark.parametrize(
+    ("sink", "job", "words"),
+    [
+        ("", None, "sink=''"),
+        ("a#b", None, "sink='a#b': a text that is not empty and has no '#'"),
+        ("a", "", "job=''"),
+        ("a" * 999, "bc", "with its job 1002 characters, at most 1000"),
+        ("\ud800", None, "a text that UTF-8 can hold"),
+        (7, None, "sink=7"),
+    ],
+)
+def test_names_that_are_none(sink: Any, job: str | None, words: str) -> None:
+    """A name that could be mistaken for another, or that no record can hold, is refused by its value."""
+    with pytest.raises(BadLedgerEntry, match=re.escape(words)):
+        ledger_key(sink, job)

@@ -1,0 +1,89 @@
+"""What a user of the ledger of micro-batches can be told: that it cannot be read, or that a batch does not follow what it says.
+
+`LedgerRefusal` and what is below it are decided by `txn.ledger_rules`; each says what the ledger has, what was to be written, and the ways
+out. Nothing was written where one of these is raised.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from producer.core.errors import FencepostError, Misuse, Retriable
+
+if TYPE_CHECKING:
+    from txn.ledger_entry import LedgerEntry
+
+__all__ = [
+    "BadLedgerEntry",
+    "CheckpointReplaced",
+    "CheckpointRolledBack",
+    "FingerprintMissing",
+    "LedgerDamaged",
+    "LedgerError",
+    "LedgerMissing",
+    "LedgerRefusal",
+    "LedgerUnavailable",
+    "LedgerUnusable",
+    "OlderVersion",
+]
+
+
+class LedgerError(FencepostError):
+    """The ledger, or what it says, keeps a batch from being written."""
+
+
+class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
+    """The time passed before the brokers told what the ledger has. The same call may be made again."""
+
+
+class LedgerUnusable(LedgerError):
+    """The ledger's topic cannot be a ledger as it is: it deletes, is not there and cannot be created, or may not be read."""
+
+
+class LedgerDamaged(LedgerError):
+    """What the ledger has cannot be read here: damaged bytes, or the format of another version of fencepost."""
+
+
+class BadLedgerEntry(Misuse, ValueError):
+    """This is no entry of a ledger, or no name of a sink."""
+
+
+class LedgerRefusal(LedgerError):
+    """The batch may not be written, and may not be skipped either. `entry`: what the ledger has, None where it has nothing."""
+
+    def __init__(self, reason: str, *, sink: str, query: str | None, batch: int, entry: LedgerEntry | None) -> None:
+        self.reason: Final = reason
+        self.sink: Final = sink
+        self.query: Final = query
+        self.batch: Final = batch
+        self.entry: Final = entry
+        super().__init__(reason)
+
+    def again(self) -> LedgerRefusal:
+        """A fresh instance with the same content."""
+        return type(self)(self.reason, sink=self.sink, query=self.query, batch=self.batch, entry=self.entry)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), sink=self.sink, query=self.query, batch=self.batch, entry=self.entry), (self.reason,)
+
+
+class CheckpointReplaced(LedgerRefusal):
+    """The sink's newest batch is of another query, or of another content under the same number: the checkpoint is not the one with which
+    that batch was written."""
+
+
+class CheckpointRolledBack(LedgerRefusal):
+    """The batch is older than the sink's newest one: the checkpoint has been restored from a backup."""
+
+
+class LedgerMissing(LedgerRefusal):
+    """The query has written batches before, and the ledger knows of none."""
+
+
+class FingerprintMissing(LedgerRefusal):
+    """The sink's batches are told apart by fingerprints, and this one has none."""
+
+
+class OlderVersion(LedgerRefusal):
+    """`write_once`: a newer version of the job has been written already."""
