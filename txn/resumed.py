@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from producer.config import read_settings
 from producer.core.cluster import Address
@@ -21,6 +21,8 @@ from txn.resumption import run
 from txn.token import BadToken, PreparedTransaction, read_token
 
 __all__ = ["AsyncResumed", "Resumed", "ask_now", "resume", "resume_async"]
+
+T = TypeVar("T")
 
 
 def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any) -> Resumed:
@@ -100,7 +102,7 @@ class AsyncResumed:
             raise
 
 
-def ask_now(ask: Callable[[], Coroutine[Any, Any, PreparedStatus]]) -> PreparedStatus:
+def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run it on a loop of its own, in this thread, or in another one where this has a loop that runs."""
     try:
         asyncio.get_running_loop()

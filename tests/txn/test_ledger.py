@@ -1,0 +1,219 @@
+"""The ledger on the stub: what is read of committed, aborted and open transactions, and what a topic must be to be a ledger."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer import Producer
+from producer.config import read_settings
+from producer.wire import Api, ErrorCode
+from txn.ledger import TOPIC, Ledger
+from txn.ledger_entry import LedgerEntry, LedgerPartition
+from txn.ledger_errors import LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
+from txn.ledger_rules import Decision, decide
+from txn.producer import TransactionalProducer
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=2) as stub:
+        yield stub
+
+
+def ledger_of(stub: BrokerStub, topic: str = TOPIC, **settings: Any) -> Ledger:
+    return Ledger(read_settings({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, **settings}), topic)
+
+
+def entry_of(sink: str, batch: int, job: str | None = None) -> LedgerEntry:
+    written = (LedgerPartition("t", 0, 5, 7 * batch),)
+    return LedgerEntry(
+        sink=sink, query="q", batch=batch, fingerprint=f"f{batch}", rows=5, partitions=written, job=job, at_ms=1_700_000_000_000
+    )
+
+
+def producer_of(stub: BrokerStub, name: str) -> TransactionalProducer:
+    return TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0)
+
+
+def neighbours(ledger: Ledger) -> tuple[str, str]:
+    """Two sinks of one partition."""
+    names = [f"sink-{number}" for number in range(20)]
+    first = names[0]
+    return first, next(name for name in names[1:] if ledger.partition_of(name) == ledger.partition_of(first))
+
+
+def write(stub: BrokerStub, ledger: Ledger, *entries: LedgerEntry, commit: bool = True) -> None:
+    """Each in a transaction of its own, all of them of one id."""
+    with producer_of(stub, f"fencepost.{entries[0].sink}") as producer:
+        for entry in entries:
+            tx = producer.begin(WAIT_S)
+            key, value = ledger.record(entry)
+            tx.send(ledger.topic, value, key=key, partition=ledger.partition_of(entry.key)).result(WAIT_S)
+            tx.commit(WAIT_S) if commit else tx.abort(WAIT_S)
+
+
+def test_made_when_it_is_first_needed(stub: BrokerStub) -> None:
+    """Reading makes the topic: compacted, with 8 partitions, bounded segments and the cluster's replication; then nothing is made again."""
+    ledger = ledger_of(stub)
+    assert ledger.list(WAIT_S) == []
+    assert stub.journal.requests(Api.CREATE_TOPICS) == []
+    assert ledger.read("s", WAIT_S) is None
+    assert ledger.ensure(WAIT_S) == 8
+    assert len(stub.journal.requests(Api.CREATE_TOPICS)) == 1
+    topic = stub.cluster.topics.named(TOPIC)
+    assert topic is not None
+    assert {name: topic.config[name] for name in ("cleanup.policy", "segment.ms", "segment.bytes")} == {
+        "cleanup.policy": "compact",
+        "segment.ms": "14400000",
+        "segment.bytes": "52428800",
+    }
+
+
+def test_the_newest_committed(stub: BrokerStub) -> None:
+    """Of many entries the newest one whose transaction was committed; sinks and their jobs do not mix."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, *(entry_of("a", batch) for batch in range(5)))
+    write(stub, ledger, entry_of("a", 5), commit=False)
+    write(stub, ledger, entry_of("a", 3, job="daily"))
+    write(stub, ledger, entry_of("b", 0))
+    assert ledger.read("a", WAIT_S) == entry_of("a", 4)
+    assert ledger.read("a#daily", WAIT_S) == entry_of("a", 3, job="daily")
+    assert ledger.read("c", WAIT_S) is None
+    assert ledger.list(WAIT_S) == [entry_of("a", 4), entry_of("a", 3, job="daily"), entry_of("b", 0)]
+
+
+def test_another_sinks_open_transaction(stub: BrokerStub) -> None:
+    """It stands before everything else in the same partition, and holds back the last stable offset: nothing waits for it, nothing
+    is hidden by it, and it does not count."""
+    ledger = ledger_of(stub)
+    mine, other = neighbours(ledger)
+    write(stub, ledger, entry_of(other, 1))
+    with producer_of(stub, "other") as producer:
+        tx = producer.begin(WAIT_S)
+        key, value = ledger.record(entry_of(other, 2))
+        tx.send(TOPIC, value, key=key, partition=ledger.partition_of(other)).result(WAIT_S)
+        write(stub, ledger, entry_of(mine, 7), entry_of(mine, 8))
+        assert ledger.read(mine, WAIT_S) == entry_of(mine, 8)
+        assert ledger.read(other, WAIT_S) == entry_of(other, 1)
+        assert {key: found.is_open for key, found in ledger.look(WAIT_S).items()} == {mine: False, other: True}
+        tx.commit(WAIT_S)
+    assert ledger.read(other, WAIT_S) == entry_of(other, 2)
+
+
+def test_a_topic_that_was_deleted(stub: BrokerStub) -> None:
+    """It is made anew and empty, and the query that has written batches is told so instead of writing on."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, entry_of("a", 4))
+    stub.delete_topic(TOPIC)
+    entry = ledger.read("a", WAIT_S)
+    with pytest.raises(LedgerMissing, match=r"batch 5 .* the ledger has no entry"):
+        decide(entry, "a", query="q", batch=5, fingerprint="f5")
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_deletes(stub: BrokerStub, policy: str) -> None:
+    """It would forget: refused, naming the setting."""
+    stub.create_topic(TOPIC, partitions=1, config={"cleanup.policy": policy})
+    with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' has cleanup.policy={policy}, which deletes .* Set cleanup.policy=compact"):
+        ledger_of(stub).read("a", WAIT_S)
+
+
+def test_more_partitions(stub: BrokerStub) -> None:
+    """Where the topic has been given more, an entry is found in its old place, and a newer one in its new place counts."""
+    stub.create_topic("small", partitions=1, config={"cleanup.policy": "compact"})
+    ledger = ledger_of(stub, "small")
+    write(stub, ledger, entry_of("a", 4), entry_of("b", 1))
+    stub.add_partitions("small", 8)
+    assert ledger.ensure(WAIT_S) == 8
+    assert ledger.partition_of("a") > 0
+    found = ledger.read("a", WAIT_S)
+    assert found == entry_of("a", 4)
+    assert decide(found, "a", query="q", batch=4, fingerprint="f4") is Decision.SKIP
+    write(stub, ledger, entry_of("a", 5))
+    assert ledger.read("a", WAIT_S) == entry_of("a", 5)
+    assert ledger.list(WAIT_S) == [entry_of("a", 5), entry_of("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"{", "its value is not JSON"),
+        (b'{"format":2}', "its format is 2; this version of fencepost"),
+        (entry_of("b", 1).dumps(), "its value is of 'b'"),
+    ],
+)
+def test_an_entry_that_cannot_be_read(stub: BrokerStub, value: bytes, words: str) -> None:
+    """Sink and offset are named, and no older entry is taken instead; other sinks are read as ever."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, entry_of("a", 1))
+    write(stub, ledger, entry_of("b", 2))
+    place = ledger.partition_of("a")
+    with producer_of(stub, "x") as producer, producer.transaction(WAIT_S) as tx:
+        offset = tx.send(TOPIC, value, key=b"a", partition=place).result(WAIT_S).offset
+    with pytest.raises(LedgerDamaged, match=re.escape(f"sink 'a' at offset {offset} of {TOPIC}-{place} cannot be used: {words}")):
+        ledger.read("a", WAIT_S)
+    assert ledger.read("b", WAIT_S) == entry_of("b", 2)
+
+
+def test_leaders_that_move_and_answers_that_are_lost(stub: BrokerStub) -> None:
+    """What disturbs the reading begins it anew."""
+    ledger = ledger_of(stub, request_timeout_ms=500)
+    write(stub, ledger, *(entry_of("a", batch) for batch in range(3)))
+    stub.faults.on(Api.FETCH).drop_reply().times(1)
+    stub.faults.on(Api.LIST_OFFSETS).error(ErrorCode.NOT_LEADER_OR_FOLLOWER).times(1)
+    stub.faults.on(Api.DESCRIBE_CONFIGS).error(ErrorCode.REQUEST_TIMED_OUT).times(1)
+    assert ledger.read("a", WAIT_S) == entry_of("a", 2)
+
+
+def test_nobody_answers(stub: BrokerStub) -> None:
+    """The deadline is kept, and the last reason told."""
+    ledger = ledger_of(stub)
+    ledger.ensure(WAIT_S)
+    stub.faults.on(Api.LIST_OFFSETS).error(ErrorCode.NOT_LEADER_OR_FOLLOWER).forever()
+    with pytest.raises(LedgerUnavailable, match=r"no answer within 0.3 s: .*NOT_LEADER_OR_FOLLOWER"):
+        ledger.read("a", 0.3)
+
+
+@pytest.fixture
+def guarded() -> Iterator[BrokerStub]:
+    """A stub where only root may do everything, and the anonymous user nothing but what a test grants."""
+    with BrokerStub(acls=[]) as stub:
+        yield stub
+
+
+def test_what_may_not_be_looked_at(guarded: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """Without DESCRIBE_CONFIGS the ledger is taken for what it should be, and the log warns."""
+    guarded.create_topic(TOPIC, partitions=2, config={"cleanup.policy": "compact"})
+    guarded.allow("ANONYMOUS", "READ", topic=TOPIC)
+    with caplog.at_level(logging.WARNING, "fencepost.ledger"):
+        assert ledger_of(guarded).read("a", WAIT_S) is None
+    (said,) = caplog.messages
+    assert "TOPIC_AUTHORIZATION_FAILED" in said
+    assert "it must have cleanup.policy=compact" in said
+
+
+def test_what_may_not_be_made_or_read(guarded: BrokerStub) -> None:
+    """What has to be granted, or done by somebody else, is said; at once, as waiting would not help."""
+    with pytest.raises(LedgerUnusable, match=f"'{TOPIC}': TOPIC_AUTHORIZATION_FAILED: the ledger needs DESCRIBE, READ and WRITE"):
+        ledger_of(guarded).read("a", WAIT_S)
+    guarded.allow("ANONYMOUS", "DESCRIBE", topic=TOPIC)
+    with pytest.raises(
+        LedgerUnusable, match=r"cannot be created: .*TOPIC_AUTHORIZATION_FAILED.* with cleanup.policy=compact .*grant CREATE"
+    ):
+        ledger_of(guarded).read("a", WAIT_S)
+    guarded.create_topic(TOPIC, partitions=1, config={"cleanup.policy": "compact"})
+    guarded.allow("ANONYMOUS", "WRITE", topic=TOPIC)
+    with Producer(bootstrap_servers=guarded.bootstrap, linger_ms=0) as producer:
+        producer.send(TOPIC, b"{}", key=b"a").result(WAIT_S)
+    with pytest.raises(
+        LedgerUnusable, match=r"FETCH was refused with TOPIC_AUTHORIZATION_FAILED: the ledger needs DESCRIBE, READ and WRITE"
+    ):
+        ledger_of(guarded).read("a", WAIT_S)

@@ -1,0 +1,160 @@
+"""The ledger: which batch each sink has, in a compacted topic, written in the transactions that the batches are written in.
+
+An entry is committed with its rows or not at all, so that whoever reads it after taking over the transactional id knows whether the
+batch was written. It writes no entries, and decides nothing: `ledger_rules` does. Every call opens its own connections and closes them,
+has a deadline, and works in any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from producer.core.partition import partition_for_key
+from producer.core.settings import Settings
+from txn.envoy import Deadline, Envoy, Unanswered
+from txn.errors import NotPermitted
+from txn.ledger_entry import LedgerEntry
+from txn.ledger_errors import BadLedgerEntry, LedgerDamaged, LedgerUnavailable, LedgerUnusable
+from txn.ledger_reading import scan_partition
+from txn.ledger_scan import Scan, Stored
+from txn.ledger_topic import Leaders, ensure_topic, find_topic
+from txn.resumed import ask_now
+
+__all__ = ["TOPIC", "Found", "Ledger"]
+
+log = logging.getLogger("fencepost.ledger")
+
+TOPIC: Final = "__fencepost_ledger"
+
+T = TypeVar("T")
+
+
+class Found(Struct, frozen=True):
+    """What the logs have of a key: the newest value that counts, and whether a transaction that is open has written another one."""
+
+    stored: Stored | None
+    is_open: bool
+
+
+class Ledger:
+    """The ledger of one cluster. A sink goes by its key here: the sink's id, and `sink#job` for a job of `write_once` (`ledger_key`).
+
+    Seconds everywhere; where a `timeout` is left out it is `max_block_ms`. Raises LedgerUnavailable where the time passed, LedgerUnusable
+    where the topic cannot be a ledger.
+    """
+
+    def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
+        self.topic: Final = topic
+        self._settings: Final = settings
+        self._partitions: int | None = None
+
+    def ensure(self, timeout: float | None = None) -> int:
+        """Have the topic there, created where it is not, and fit to be a ledger. Returns the number of its partitions."""
+        return len(self._run(timeout, self._ensure))
+
+    def partition_of(self, sink: str) -> int:
+        """The partition that the sink's entries go to: Kafka's own (murmur2), over the partitions that the topic had when it was last
+        looked at."""
+        return partition_for_key(sink.encode(), self._partitions or self.ensure())
+
+    def read(self, sink: str, timeout: float | None = None) -> LedgerEntry | None:
+        """The sink's newest entry whose transaction was committed, None where there is none. The topic is created where it is not there.
+
+        What is committed is what the markers in the log say, up to the end that it has now. Take over the sink's transactional id before:
+        then none of its transactions is open, and the answer stays true. Raises LedgerDamaged for an entry that cannot be read.
+        """
+        stored = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
+        return self.entry_of(sink, stored)
+
+    def record(self, entry: LedgerEntry) -> tuple[bytes, bytes]:
+        """Key and value of the record that says so; to be sent to `partition_of(entry.key)` within the batch's transaction."""
+        return entry.key.encode(), entry.dumps()
+
+    def list(self, timeout: float | None = None) -> list[LedgerEntry]:
+        """The newest committed entry of every sink and job, by their keys."""
+        return [entry for key, found in self.look(timeout).items() if (entry := self.entry_of(key, found.stored)) is not None]
+
+    def look(self, timeout: float | None = None) -> dict[str, Found]:
+        """What the logs have of every key, unread, in their order; nothing where there is no topic. It creates none."""
+        return self._run(timeout, self._look)
+
+    def entry_of(self, sink: str, stored: Stored | None) -> LedgerEntry | None:
+        """What is stored under a sink's key, read; None where that is a tombstone or nothing. Raises LedgerDamaged."""
+        if stored is None or stored.value is None:
+            return None
+        try:
+            entry = LedgerEntry.loads(stored.value)
+            if entry.key != sink:
+                raise BadLedgerEntry(f"its value is of {entry.key!r}")
+        except BadLedgerEntry as error:
+            raise LedgerDamaged(
+                f"the ledger's entry of sink {sink!r} at offset {stored.offset} of {self.topic}-{stored.partition} cannot be used: {error}"
+            ) from None
+        return entry
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    async def _ensure(self, envoy: Envoy, deadline: Deadline) -> Leaders:
+        leaders = await ensure_topic(envoy, self.topic, deadline)
+        self._partitions = len(leaders)
+        return leaders
+
+    async def _read(self, envoy: Envoy, deadline: Deadline, sink: str) -> Stored | None:
+        """Its own partition's; where that has nothing, what the others have from times when there were fewer of them."""
+        key = sink.encode()
+        leaders = await self._ensure(envoy, deadline)
+        home = partition_for_key(key, len(leaders))
+        scans: dict[int, Scan] = {}
+        for partition in (home, *(each for each in sorted(leaders) if each != home)):
+            scans[partition] = await scan_partition(envoy, self.topic, partition, deadline, wanted={key})
+            if partition == home and key in scans[home].committed:
+                break
+        found = _newest(scans, key, home)
+        if found is not None and found.partition != home:
+            log.warning(
+                "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"
+                " taken from there",
+                sink,
+                found.partition,
+                home,
+            )
+        return found
+
+    async def _look(self, envoy: Envoy, deadline: Deadline) -> dict[str, Found]:
+        leaders = await envoy.again(lambda: find_topic(envoy, self.topic), deadline)
+        if leaders is None:
+            return {}
+        self._partitions = len(leaders)
+        scans = {partition: await scan_partition(envoy, self.topic, partition, deadline) for partition in sorted(leaders)}
+        keys = {key for scan in scans.values() for key in (*scan.committed, *scan.open)}
+        return {
+            key.decode(errors="replace"): Found(
+                _newest(scans, key, partition_for_key(key, len(leaders))), is_open=any(key in scan.open for scan in scans.values())
+            )
+            for key in sorted(keys)
+        }
+
+    def _run(self, timeout: float | None, ask: Callable[[Envoy, Deadline], Awaitable[T]]) -> T:
+        limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
+
+        async def run() -> T:
+            async with Envoy(self._settings) as envoy:
+                deadline = Deadline(limit_s)
+                try:
+                    return await ask(envoy, deadline)
+                except Unanswered as error:
+                    raise LedgerUnavailable(f"topic {self.topic!r}: no answer within {limit_s:g} s: {error}") from None
+                except NotPermitted as error:
+                    raise LedgerUnusable(f"{error}: the ledger needs DESCRIBE, READ and WRITE on topic {self.topic!r}") from None
+
+        return ask_now(run)
+
+
+def _newest(scans: dict[int, Scan], key: bytes, home: int) -> Stored | None:
+    """Whatever its own partition has came after what the others have: the number of partitions only grows."""
+    several = {partition: scan.committed[key] for partition, scan in scans.items() if key in scan.committed}
+    return several.get(home) or max(several.values(), key=lambda stored: stored.timestamp, default=None)

@@ -1,0 +1,129 @@
+"""The ledger's topic: found, created where it is not there, and looked at whether it keeps what is written to it.
+
+Nothing of a topic that is there is changed. One that deletes by time or size is refused; what may not be looked at is taken as it is, with
+a warning in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from producer.wire.codes import Api, ErrorCode, error_name
+from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from producer.wire.messages.metadata import MetadataResponse
+from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse
+from txn.errors import NotPermitted
+from txn.ledger_errors import LedgerUnusable
+
+log = logging.getLogger("fencepost.ledger")
+
+PARTITIONS: Final = 8
+CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "14400000",
+    "segment.bytes": "52428800",
+}
+"""Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it, and are as
+low as hosted clusters allow."""
+
+CREATE_VERSIONS: Final = range(4, 8)
+"""Those with the cluster's default replication."""
+CREATE_TIMEOUT_MS: Final = 15_000
+TOPIC: Final = 2
+POLICY: Final = "cleanup.policy"
+
+Leaders = dict[int, int]
+"""The partitions of the topic and their leaders, -1 where there is none at the moment."""
+
+
+async def ensure_topic(envoy: Envoy, topic: str, deadline: Deadline) -> Leaders:
+    """The topic's partitions, all of them led; it is created where it is not there. Raises LedgerUnusable."""
+    leaders = await envoy.again(lambda: find_topic(envoy, topic), deadline)
+    if leaders is None:
+        await envoy.again(lambda: _create(envoy, topic), deadline)
+        leaders = await envoy.again(lambda: _find_created(envoy, topic), deadline)
+    await envoy.again(lambda: _check_policy(envoy, topic), deadline)
+    return leaders
+
+
+async def find_topic(envoy: Envoy, topic: str) -> Leaders | None:
+    """The topic's partitions and their leaders, None where there is no such topic. Raises LedgerUnusable where it may not be seen."""
+    return _leaders(await envoy.metadata([topic]), topic)
+
+
+async def _find_created(envoy: Envoy, topic: str) -> Leaders:
+    leaders = await find_topic(envoy, topic)
+    if leaders is None or min(leaders.values(), default=-1) < 0:
+        raise Unanswered(f"topic {topic!r} has been created, and does not have all its leaders yet")
+    return leaders
+
+
+def _leaders(metadata: MetadataResponse, topic: str) -> Leaders | None:
+    for each in metadata.topics:
+        if each.name != topic:
+            continue
+        if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        if each.error_code in DENIED:
+            raise LedgerUnusable(f"topic {topic!r}: {error_name(each.error_code)}: the ledger needs DESCRIBE, READ and WRITE on it")
+        refuse(Api.METADATA, each.error_code, f"topic {topic!r}")
+        return {partition.partition_index: partition.leader_id for partition in each.partitions}
+    return None
+
+
+async def _create(envoy: Envoy, topic: str) -> None:
+    new = CreatableTopic(
+        name=topic,
+        num_partitions=PARTITIONS,
+        replication_factor=-1,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in CONFIGS.items()],
+    )
+    request = CreateTopicsRequest(topics=[new], timeout_ms=CREATE_TIMEOUT_MS)
+    metadata = await envoy.metadata()
+    if metadata.controller_id in envoy.brokers:
+        answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
+    else:
+        answer = await envoy.ask_any(request, CREATE_VERSIONS)
+    said = answer.topics[0]
+    if said.error_code == ErrorCode.NONE:
+        log.info("the ledger's topic %r has been created, with %s", topic, CONFIGS)
+        return
+    if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+        return
+    if said.error_code == ErrorCode.NOT_CONTROLLER:
+        raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
+    try:
+        refuse(Api.CREATE_TOPICS, said.error_code, f"topic {topic!r}")
+    except NotPermitted as error:
+        told = f" ({said.error_message})" if said.error_message else ""
+        settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
+        raise LedgerUnusable(
+            f"the ledger's topic is not there, and cannot be created: {error}{told}. Have somebody create it, with cleanup.policy=compact"
+            f" ({PARTITIONS} partitions and {settings} would be asked for), or grant CREATE on it"
+        ) from None
+
+
+async def _check_policy(envoy: Envoy, topic: str) -> None:
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[POLICY])
+    try:
+        answer: DescribeConfigsResponse = await envoy.ask_any(DescribeConfigsRequest(resources=[resource]))
+        said = answer.results[0]
+        if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise Unanswered(f"topic {topic!r} is not known to every broker yet")
+        refuse(Api.DESCRIBE_CONFIGS, said.error_code, f"topic {topic!r}")
+    except NotPermitted as error:
+        log.warning("whether the ledger's topic keeps what is written to it, nobody may tell: %s; it must have %s=compact", error, POLICY)
+        return
+    policy = next((config.value or "" for config in said.configs if config.name == POLICY), "")
+    kept = {each.strip() for each in policy.split(",")}
+    if "delete" in kept:
+        raise LedgerUnusable(
+            f"topic {topic!r} has {POLICY}={policy}, which deletes entries after a time: batches would be written twice. Set"
+            f" {POLICY}=compact for it"
+        )
+    if "compact" not in kept:
+        log.warning(
+            "topic %r has %s=%s: the ledger grows without end, and is read whole at each start; set it to compact", topic, POLICY, policy
+        )
