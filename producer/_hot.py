@@ -17,6 +17,7 @@ HOT: Final = (
     "producer.wire.batch_builder",
     "producer.wire.record_lead",
     "producer.wire.record_reader",
+    "producer.wire.record_columns",
     "producer.core.partition",
     "producer.core.batch",
     "producer.core.accumulator",
