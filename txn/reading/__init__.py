@@ -1,0 +1,25 @@
+"""Reading the log as a consumer without a group does: where partitions begin and end, and the records between two offsets as Arrow columns.
+
+It keeps no position and commits none, and it decides nothing about data that is gone: whoever reads is told. pyarrow is needed
+(`fencepost[arrow]`).
+"""
+
+from __future__ import annotations
+
+from txn.reading.errors import OffsetsGone, PartitionGone, ReadTimeout, Unreadable
+from txn.reading.limits import Isolation, Limits
+from txn.reading.reader import LogReader
+from txn.reading.rows import HEADERS, SCHEMA, SCHEMA_WITH_HEADERS
+
+__all__ = [
+    "HEADERS",
+    "SCHEMA",
+    "SCHEMA_WITH_HEADERS",
+    "Isolation",
+    "Limits",
+    "LogReader",
+    "OffsetsGone",
+    "PartitionGone",
+    "ReadTimeout",
+    "Unreadable",
+]

@@ -1,0 +1,33 @@
+"""Which batches of one answer to Fetch a consumer sees: never control batches, and with read_committed none of an aborted transaction.
+
+As Kafka's consumers do it (`CompletedFetch`), with the list of aborted transactions that came with the answer. What is open does not occur
+with read_committed: the broker sends nothing from the last stable offset on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from producer.wire.batch_header import BatchHeader, iter_batches
+from producer.wire.markers import ControlType, read_marker
+from producer.wire.messages.fetch import PartitionData
+from txn.reading.limits import Isolation
+
+
+def seen_batches(data: PartitionData, isolation: Isolation) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Raises CorruptBatch."""
+    filtering = isolation is Isolation.READ_COMMITTED
+    ahead = deque(sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)) if filtering else deque()
+    aborted: set[int] = set()
+    for header, batch in iter_batches(data.records or b""):
+        if filtering and header.producer_id >= 0:
+            while ahead and ahead[0].first_offset <= header.last_offset:
+                aborted.add(ahead.popleft().producer_id)
+        if header.is_control:
+            if header.producer_id in aborted and header.records_count and read_marker(batch)[0] == ControlType.ABORT:
+                aborted.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in aborted:
+            continue
+        yield header, batch

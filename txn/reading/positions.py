@@ -1,0 +1,123 @@
+"""Which topics and partitions there are, who leads them, and which offsets belong to times: asked of the brokers until a deadline.
+
+A topic that is asked for by name and not known is asked for a few times more, because a broker may hear of it late, and then is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final, TypeVar
+
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages.metadata import MetadataResponse
+from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.reading.errors import PartitionGone, ReadTimeout
+from txn.reading.limits import Isolation
+
+T = TypeVar("T")
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+LIST_VERSIONS: Final = range(1, 8)
+COMMITTED_LIST_VERSIONS: Final = range(2, 8)
+CONSUMER: Final = -1
+ATTEMPTS_OF_THE_UNKNOWN: Final = 3
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class Unheard(Unanswered):
+    """The brokers know no such topic or partition, or not yet."""
+
+
+async def patiently(envoy: Envoy, ask: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
+    """The first answer within so many seconds. Raises ReadTimeout with the last reason, PartitionGone for what nobody knows."""
+    unheard = 0
+
+    async def attempt() -> T:
+        nonlocal unheard
+        try:
+            return await ask()
+        except Unheard as error:
+            unheard += 1
+            if unheard >= ATTEMPTS_OF_THE_UNKNOWN:
+                raise PartitionGone(str(error)) from None
+            raise
+
+    try:
+        return await envoy.again(attempt, Deadline(timeout_s))
+    except Unanswered as error:
+        raise ReadTimeout(f"{what}: nothing usable within {timeout_s:g} s: {error}") from None
+
+
+async def all_topics(envoy: Envoy) -> list[str]:
+    """Every topic that may be seen, internal ones too."""
+    answer = await envoy.metadata(None)
+    return sorted(topic.name for topic in answer.topics if topic.name is not None and topic.error_code == ErrorCode.NONE)
+
+
+async def partition_counts(envoy: Envoy, topics: Collection[str]) -> dict[str, int]:
+    """How many partitions each has. Raises Unheard for one that is not known."""
+    answer = await envoy.metadata(sorted(topics))
+    counts: dict[str, int] = {}
+    for topic in answer.topics:
+        _refuse(Api.METADATA, topic.error_code, f"topic {topic.name!r}")
+        counts[topic.name or ""] = len(topic.partitions)
+    return counts
+
+
+async def leaders(envoy: Envoy, places: Iterable[Place]) -> dict[Place, int]:
+    """Who leads each. Raises Unheard for one that is not known, Unanswered for one without a leader."""
+    wanted = set(places)
+    answer: MetadataResponse = await envoy.metadata(sorted({topic for topic, _ in wanted}))
+    found: dict[Place, int] = {}
+    for topic in answer.topics:
+        _refuse(Api.METADATA, topic.error_code, f"topic {topic.name!r}")
+        found.update({(topic.name or "", each.partition_index): each.leader_id for each in topic.partitions})
+    for topic_name, partition in sorted(wanted):
+        leader = found.get((topic_name, partition))
+        if leader is None:
+            raise Unheard(f"topic {topic_name!r} has no partition {partition}")
+        if leader < 0:
+            raise Unanswered(f"{topic_name}-{partition} has no leader at the moment")
+    return {place: found[place] for place in wanted}
+
+
+async def list_offsets(envoy: Envoy, asked: Mapping[Place, int], isolation: Isolation) -> dict[Place, int | None]:
+    """For each partition the offset that belongs to a timestamp in ms, EARLIEST or LATEST: the first record that is not older; None where
+    there is none. With read_committed the latest is the last stable offset."""
+    if not asked:
+        return {}
+    led = await leaders(envoy, asked)
+    by_leader: defaultdict[int, dict[str, list[ListOffsetsPartition]]] = defaultdict(lambda: defaultdict(list))
+    for place in sorted(asked):
+        topic, partition = place
+        by_leader[led[place]][topic].append(ListOffsetsPartition(partition_index=partition, timestamp=asked[place]))
+    answers = await asyncio.gather(*(_list_at(envoy, node, topics, isolation) for node, topics in by_leader.items()))
+    return {place: offset for answer in answers for place, offset in answer.items()}
+
+
+async def _list_at(
+    envoy: Envoy, node: int, topics: Mapping[str, list[ListOffsetsPartition]], isolation: Isolation
+) -> dict[Place, int | None]:
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=isolation.code,
+        topics=[ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()],
+    )
+    versions = COMMITTED_LIST_VERSIONS if isolation.code else LIST_VERSIONS
+    answer: ListOffsetsResponse = await envoy.ask(node, request, versions)
+    found: dict[Place, int | None] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            _refuse(Api.LIST_OFFSETS, each.error_code, f"{topic.name}-{each.partition_index}")
+            found[topic.name, each.partition_index] = each.offset if each.offset >= 0 else None
+    return found
+
+
+def _refuse(api: Api, code: int, subject: str) -> None:
+    if code in UNKNOWN:
+        raise Unheard(f"{subject}: the brokers know no such topic or partition")
+    refuse(api, code, subject)

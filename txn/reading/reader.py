@@ -1,0 +1,111 @@
+"""`LogReader`: topics, offsets and ranges of partitions, for a caller that blocks. One thread, with an event loop, does the asking.
+
+Not to be shared by threads. While one piece of a range is looked at, the answer after it is on its way; no more than that is held.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from producer.core.settings import Settings
+from producer.wire.compression import CorruptBatch
+from txn.envoy import Envoy
+from txn.reading.committed import seen_batches
+from txn.reading.errors import Unreadable
+from txn.reading.limits import Isolation, Limits
+from txn.reading.loop import LoopThread
+from txn.reading.positions import Place, all_topics, list_offsets, partition_counts, patiently
+from txn.reading.rows import RowBuilder
+from txn.reading.scan import Answer, Scan
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+class LogReader:
+    """See the module. `settings` are a producer's; only what is about connections, security and retries matters here."""
+
+    def __init__(self, settings: Settings, *, isolation: Isolation = Isolation.READ_COMMITTED, limits: Limits | None = None) -> None:
+        self.isolation = isolation
+        self.limits = limits or Limits()
+        self._thread = LoopThread(f"fencepost-reader-{next(_numbers)}")
+        self._envoy = Envoy(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections; may be called again."""
+        self._thread.run(self._envoy.__aexit__(None, None, None))
+        self._thread.close()
+
+    # -- where ---------------------------------------------------------------------------------------------------------
+
+    def topics_like(self, pattern: str) -> list[str]:
+        """The topics whose whole name matches this regular expression."""
+        like = re.compile(pattern)
+        return [name for name in self._ask(lambda: all_topics(self._envoy), "topics") if like.fullmatch(name)]
+
+    def partitions(self, topics: Collection[str]) -> list[Place]:
+        """Every partition of these topics. Raises PartitionGone for a topic that nobody knows."""
+        if not topics:
+            return []
+        counts = self._ask(lambda: partition_counts(self._envoy, topics), f"the partitions of {', '.join(sorted(topics))}")
+        return [(topic, partition) for topic in sorted(counts) for partition in range(counts[topic])]
+
+    def offsets(self, asked: Mapping[Place, int]) -> dict[Place, int | None]:
+        """For each partition the offset that belongs to a timestamp in ms, `limits.EARLIEST` or `limits.LATEST`: the first record that is
+        not older, None where there is none. The latest is the last stable offset with read_committed, the high watermark without."""
+        return self._ask(lambda: list_offsets(self._envoy, asked, self.isolation), "offsets")
+
+    # -- what ----------------------------------------------------------------------------------------------------------
+
+    def read(self, topic: str, partition: int, start: int, until: int, *, include_headers: bool = False) -> Iterator[Any]:
+        """Record batches (pyarrow) of the records from offset `start` to before `until`, in their order, with `rows.SCHEMA`.
+
+        Raises OffsetsGone where the log does not have `start` (any more), PartitionGone, ReadTimeout, Unreadable, NotPermitted.
+        """
+        if start < 0:
+            raise ValueError(f"start={start}: an offset from 0 on")
+        if start >= until:
+            return
+        scan = Scan(self._envoy, topic, partition, until, self.isolation, self.limits)
+        coming: Future[Answer] | None = self._thread.start(scan.fetch(start))
+        rows = RowBuilder(topic, partition, include_headers=include_headers)
+        try:
+            while coming is not None:
+                answer = coming.result()
+                coming = self._thread.start(scan.fetch(answer.next_offset)) if answer.next_offset < until else None
+                for header, batch in self._batches(answer, topic, partition):
+                    if header.base_offset >= until:
+                        break
+                    if rows.opened and (rows.rows >= self.limits.rows or rows.opened >= self.limits.piece_bytes):
+                        if rows.rows:
+                            yield rows.finish()
+                        rows = RowBuilder(topic, partition, include_headers=include_headers)
+                    try:
+                        rows.add(header, batch, start, until)
+                    except CorruptBatch as error:
+                        raise Unreadable(f"{topic}-{partition}, batch at offset {header.base_offset}: {error}") from None
+            if rows.rows:
+                yield rows.finish()
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    def _batches(self, answer: Answer, topic: str, partition: int) -> Iterator[Any]:
+        try:
+            yield from seen_batches(answer.data, self.isolation)
+        except CorruptBatch as error:
+            raise Unreadable(f"{topic}-{partition} before offset {answer.next_offset}: {error}") from None
+
+    def _ask(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+        return self._thread.run(patiently(self._envoy, ask, self.limits.timeout_ms / 1000.0, what))

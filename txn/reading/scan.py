@@ -1,0 +1,105 @@
+"""One partition's answers to Fetch, one after the other, from an offset on. It opens no batches.
+
+Who leads is found out anew where that changed. It waits for nothing that is not there: an empty answer from a log that goes on means that
+the offsets up to its end hold nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from producer.wire.batch_header import iter_batches
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.compression import CorruptBatch
+from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from txn.envoy import Envoy, Unanswered, refuse
+from txn.reading.errors import OffsetsGone, Unreadable
+from txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
+from txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently
+
+FETCH_VERSIONS: Final = range(4, 13)
+"""Those in which topics go by their names."""
+
+
+class Answer(Struct, frozen=True):
+    """What was fetched, and the offset that comes after it."""
+
+    data: PartitionData
+    next_offset: int
+
+
+class Scan:
+    """See the module. `until`: the offset that is not wanted any more."""
+
+    def __init__(self, envoy: Envoy, topic: str, partition: int, until: int, isolation: Isolation, limits: Limits) -> None:
+        self._envoy = envoy
+        self._topic = topic
+        self._partition = partition
+        self._until = until
+        self._isolation = isolation
+        self._limits = limits
+        self._leader: int | None = None
+
+    async def fetch(self, offset: int) -> Answer:
+        """The records from this offset on, as far as one answer has them. Raises OffsetsGone, PartitionGone, ReadTimeout, Unreadable."""
+        return await patiently(
+            self._envoy, lambda: self._ask(offset), self._limits.timeout_ms / 1000.0, f"{self._name} from offset {offset}"
+        )
+
+    async def _ask(self, offset: int) -> Answer:
+        try:
+            data = await self._fetch(offset)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise await self._gone(offset)
+            if data.error_code in UNKNOWN:
+                raise Unheard(f"{self._name}: the brokers know no such partition")
+            refuse(Api.FETCH, data.error_code, self._name)
+        except Unanswered:
+            self._leader = None
+            raise
+        return Answer(data, self._after(offset, data))
+
+    async def _fetch(self, offset: int) -> PartitionData:
+        place = (self._topic, self._partition)
+        if self._leader is None:
+            self._leader = (await leaders(self._envoy, [place]))[place]
+        limits = self._limits
+        asked = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=limits.fetch_bytes)
+        request = FetchRequest(
+            max_wait_ms=limits.fetch_max_wait_ms,
+            min_bytes=limits.fetch_min_bytes,
+            max_bytes=limits.fetch_bytes,
+            isolation_level=self._isolation.code,
+            topics=[FetchTopic(topic=self._topic, partitions=[asked])],
+        )
+        answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
+        refuse(Api.FETCH, answer.error_code, self._name)
+        return answer.responses[0].partitions[0]
+
+    def _after(self, offset: int, data: PartitionData) -> int:
+        following = offset
+        try:
+            for header, _ in iter_batches(data.records or b""):
+                following = max(following, header.last_offset + 1)
+        except CorruptBatch as error:
+            raise Unreadable(f"{self._name} from offset {offset}: {error}") from None
+        if following > offset:
+            return following
+        end = data.last_stable_offset if self._isolation is Isolation.READ_COMMITTED else data.high_watermark
+        if end >= self._until:
+            return end  # Compaction left nothing between here and there.
+        raise Unanswered(f"{self._name} ends at offset {end}, and is wanted up to {self._until}")
+
+    async def _gone(self, offset: int) -> OffsetsGone | Unanswered:
+        place = (self._topic, self._partition)
+        begin = (await list_offsets(self._envoy, {place: EARLIEST}, self._isolation))[place]
+        end = (await list_offsets(self._envoy, {place: LATEST}, Isolation.READ_UNCOMMITTED))[place]
+        if begin is None or end is None or begin <= offset <= end:
+            return Unanswered(f"{self._name}: offset {offset} was out of range, and is not any more")
+        return OffsetsGone(self._topic, self._partition, offset, begin, end)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._topic}-{self._partition}"
