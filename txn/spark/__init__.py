@@ -11,10 +11,19 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txn.spark.batch import Batch as Batch
     from txn.spark.columns import BadColumns as BadColumns
+    from txn.spark.errors import BadRows as BadRows
+    from txn.spark.errors import BatchFailed as BatchFailed
+    from txn.spark.errors import BatchUnknown as BatchUnknown
+    from txn.spark.errors import GuardUnavailable as GuardUnavailable
+    from txn.spark.errors import QueryStopped as QueryStopped
+    from txn.spark.errors import SinkTakenOver as SinkTakenOver
+    from txn.spark.errors import TransactionTooLong as TransactionTooLong
     from txn.spark.routing import route as route
     from txn.spark.session import JavaMissing as JavaMissing
     from txn.spark.session import find_java as find_java
+    from txn.spark.writer import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
 
 _MISSING = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
 if _MISSING:
@@ -22,7 +31,18 @@ if _MISSING:
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "txn.spark.columns": ("BadColumns",),
+    "txn.spark.batch": ("Batch",),
+    "txn.spark.errors": (
+        "BadRows",
+        "BatchFailed",
+        "BatchUnknown",
+        "GuardUnavailable",
+        "QueryStopped",
+        "SinkTakenOver",
+        "TransactionTooLong",
+    ),
     "txn.spark.routing": ("route",),
+    "txn.spark.writer": ("ExactlyOnceKafkaWriter",),
     "txn.spark.session": ("JavaMissing", "find_java"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

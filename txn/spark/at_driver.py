@@ -1,0 +1,71 @@
+"""One DataFrame into the open transaction, from the driver itself: for small batches. No task writes, so there is nothing to guard.
+
+The rows are collected as Arrow, up to Spark's own limit (spark.driver.maxResultSize).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from txn.errors import MustAbort
+from txn.ledger_entry import LedgerPartition
+from txn.spark.columns import KEY, PARTITION, TOPIC
+from txn.spark.executing import ROWS_PER_BATCH, large_batches
+from txn.spark.metrics import BatchMetrics
+from txn.spark.placing import PLACED, Placer
+from txn.spark.plan import Outcome, WritePlan
+from txn.spark.routing import ROUTE, Routes, route_numbers
+from txn.spark.summary import Summary
+from txn.spark.task import columns_of
+from txn.transaction import Transaction
+
+
+def write_at_driver(plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, *, largest: int, limited_by: str) -> Outcome:
+    """Collect the rows and write them."""
+    with metrics.phase("collect"), large_batches(plan.frame):
+        table = plan.frame.toArrow()
+    routes = plan.routes
+    with metrics.phase("write"):
+        every = [routes.partition(number) for number in range(routes.total)]
+        placer = Placer(routes, every, topic=plan.columns.topic, largest=largest, limited_by=limited_by, task=routes.turn)
+        bad: list[Summary] = []
+        size = 0
+        futures = []
+        for batch in table.to_batches(max_chunksize=ROWS_PER_BATCH):
+            portions, more = placer.place(_numbered(batch, routes) if plan.moves else batch)
+            bad += more
+            for portion in portions:
+                sent = transaction.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
+                futures.append((portion.topic, sent))
+                size += portion.bytes
+        partitions: list[LedgerPartition] = []
+        for topic, future in futures:
+            told = future.result(plan.timeout_s)
+            for row, failure in told.failures.items():
+                raise MustAbort(f"row {row} of a portion for topic {topic!r} was not delivered: {failure}", failure)
+            partitions += [
+                LedgerPartition(topic, partition, sum(map(len, ranges)), min((each.start for each in ranges), default=None))
+                for partition, ranges in told.offsets.items()
+            ]
+    merged = _merged(partitions)
+    return Outcome(partitions=merged, rows=sum(each.records for each in merged), bytes=size, bad=bad)
+
+
+def _numbered(batch: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
+    found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
+    numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC))
+    return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])
+
+
+def _merged(partitions: list[LedgerPartition]) -> tuple[LedgerPartition, ...]:
+    """One row for each partition."""
+    found: dict[tuple[str, int], LedgerPartition] = {}
+    for each in partitions:
+        place = (each.topic, each.partition)
+        so_far = found.get(place)
+        if so_far is None:
+            found[place] = each
+            continue
+        offsets = [offset for offset in (so_far.first_offset, each.first_offset) if offset is not None]
+        found[place] = LedgerPartition(*place, so_far.records + each.records, min(offsets, default=None))
+    return tuple(found.values())

@@ -1,0 +1,293 @@
+"""One micro-batch: any number of writes, and the ledger's record of it, in one Kafka transaction: visible at once, or not at all.
+
+A write is executed when it is called; where it turns out that the transaction cannot be committed, all writes of the batch are executed
+again in a new one, `max_reruns` times. The DataFrames therefore have to be the same while the block lasts. A batch that the ledger has is
+not written again, but its DataFrames are executed all the same, because Spark checks that the state of stateful operators was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from msgspec import Struct
+from pyspark.sql import DataFrame
+
+from producer.core.errors import FencepostError, Misuse
+from txn.errors import CommitOutcomeUnknown
+from txn.ledger_entry import LedgerEntry, LedgerPartition
+from txn.ledger_rules import Decision, decide
+from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
+from txn.spark.failures import Course, course_of
+from txn.spark.hold import Hold
+from txn.spark.metrics import BatchMetrics
+from txn.spark.plan import Outcome
+from txn.spark.query import BatchIdentity
+from txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from txn.spark.writer import ExactlyOnceKafkaWriter
+
+log = logging.getLogger("fencepost.spark")
+
+ABORT_S: Final = 10.0
+
+
+class Write(Struct, frozen=True):
+    """A call of `write`."""
+
+    df: DataFrame
+    topic: str | None
+
+
+class Batch:
+    """See the module. `skipped`: the ledger has the batch. `metrics`: of it, so far."""
+
+    def __init__(self, writer: ExactlyOnceKafkaWriter, hold: Hold, identity: BatchIdentity) -> None:
+        self.identity = identity
+        self.metrics = BatchMetrics(sink=hold.key, query=identity.query, batch=identity.batch)
+        self.skipped = False
+        self._writer = writer
+        self._hold = hold
+        self._writes: list[Write] = []
+        self._outcome = Outcome()
+        self._transaction: Transaction | None = None
+        self._alone = threading.Lock()
+        self._timeouts = 0
+        self._over = False
+
+    def write(self, df: DataFrame, topic: str | None = None) -> None:
+        """Write a DataFrame with the sink's columns into the batch's transaction. `topic`: instead of the writer's and of the column.
+
+        One at a time: writes of one batch share the sequences of their partitions."""
+        if not self._alone.acquire(blocking=False):
+            raise Misuse("another write into this batch is under way: the writes of a batch follow one another")
+        try:
+            if self._over:
+                raise Misuse(f"batch {self.identity.batch} is over: write inside its block")
+            if self.skipped:
+                df.write.format("noop").mode("overwrite").save()
+                return
+            self._writes.append(Write(df, topic))
+            self._until_certain(lambda: self._execute(self._writes[-1]))
+        finally:
+            self._alone.release()
+
+    # -- its life ------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        with self.metrics.phase("begin"):
+            if not self._hold.held:
+                self._hold.take_over()
+            self.skipped = self._decide() is Decision.SKIP
+        if self.skipped:
+            self.metrics.ledger = "skipped"
+            log.info(
+                "sink %s: batch %d of query %s is in the ledger: nothing is written",
+                self._hold.key,
+                self.identity.batch,
+                self.identity.query,
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is not None:
+                self._abort(best_effort=True)
+            elif not self.skipped:
+                self._until_certain(self._commit)
+        finally:
+            self._over = True
+            self._writes.clear()
+
+    def _decide(self) -> Decision:
+        settings = self._writer.settings
+        return decide(
+            self._hold.entry,
+            settings.sink_id,
+            query=self.identity.query,
+            batch=self.identity.batch,
+            fingerprint=self.identity.fingerprint,
+            on_new_checkpoint=settings.on_new_checkpoint,
+            on_missing_ledger=settings.on_missing_ledger,
+        )
+
+    # -- attempts ------------------------------------------------------------------------------------------------------------
+
+    def _until_certain(self, step: Callable[[], None]) -> None:
+        """Take the step; where the transaction has to be given up, begin a new one with all writes so far, and the step again."""
+        commits = step == self._commit
+        while True:
+            try:
+                step()
+                return
+            except BaseException as error:  # noqa: BLE001  # what stops a query comes as any of them
+                if self._settled(error):
+                    return
+            step = self._replay_and_commit if commits else self._replay
+
+    def _replay(self) -> None:
+        self._outcome = Outcome()
+        for write in self._writes:
+            self._execute(write)
+
+    def _replay_and_commit(self) -> None:
+        self._replay()
+        self._commit()
+
+    def _settled(self, error: BaseException) -> bool:
+        """Whether the batch turned out to be committed. False: it is to be written again. Raises where it is neither."""
+        match course_of(error):
+            case Course.STOP | Course.GIVE_UP as course:
+                self._abort(best_effort=True)
+                if course is Course.STOP and isinstance(error, Exception):
+                    raise QueryStopped from None
+                raise error
+            case Course.FIND_OUT:
+                return self._find_out(error)
+            case _ if self._hold.outlived:
+                return self._outlived(error)
+            case Course.FENCED:
+                self._hold.close()
+                raise SinkTakenOver(self._takeover_text(error)) from error
+        self._count_rerun(error)
+        try:
+            self._abort(best_effort=False)
+        except FencepostError as second:
+            if course_of(second) is Course.FENCED:
+                return self._settled(second)
+            log.warning("sink %s: the abort failed (%s): the sink is taken over anew", self._hold.key, second)
+            return self._taken_over_again()
+        # Another driver may have committed the batch since.
+        self._hold.read()
+        return self._skips_now()
+
+    def _find_out(self, error: BaseException) -> bool:
+        """The commit was asked for, and not answered."""
+        assert isinstance(error, CommitOutcomeUnknown)
+        try:
+            error.resolve(self._hold.timeout_s)
+        except CommitOutcomeUnknown as unknown:
+            log.warning("sink %s: %s; the ledger will tell", self._hold.key, unknown)
+            return self._taken_over_again()
+        except FencepostError as other:
+            return self._settled(other)
+        self._committed()
+        return True
+
+    def _outlived(self, error: BaseException) -> bool:
+        """The transaction was open for too long."""
+        self._timeouts += 1
+        if self._timeouts > 1 or self._writer.settings.stage == "never":
+            self._abort(best_effort=True)
+            raise TransactionTooLong(
+                f"batch {self.identity.batch} of sink {self._hold.key!r} was open longer than"
+                f" transaction_timeout_ms={self._writer.settings.transaction_timeout_ms}"
+                + (", with its rows prepared beforehand" if self._timeouts > 1 else " (stage='never')")
+                + "; raise it (the brokers allow transaction.max.timeout.ms), give the query more executors or the topic more partitions;"
+                " the batch itself cannot become smaller, as its offsets are settled"
+            ) from error
+        log.warning("sink %s: the transaction outlived its timeout: once more, with the rows prepared beforehand", self._hold.key)
+        return self._taken_over_again()
+
+    def _taken_over_again(self) -> bool:
+        self._transaction = None
+        self._hold.take_over()
+        return self._skips_now()
+
+    def _skips_now(self) -> bool:
+        if self._decide() is Decision.SKIP:
+            self.metrics.ledger = "committed"
+            return True
+        return False
+
+    def _count_rerun(self, error: BaseException) -> None:
+        self.metrics.reruns += 1
+        most = self._writer.settings.max_reruns
+        if self.metrics.reruns > most:
+            self._abort(best_effort=True)
+            raise BatchFailed(
+                f"batch {self.identity.batch} of sink {self._hold.key!r} was aborted {most + 1} times (max_reruns={most}),"
+                f" the last time because: {error}"
+            ) from error
+        log.warning("sink %s: batch %d is aborted and written again: %s", self._hold.key, self.identity.batch, error)
+
+    def _takeover_text(self, error: BaseException) -> str:
+        return (
+            f"another driver has registered transactional id {self._hold.transactional_id!r} (sink {self._hold.key!r}) while batch"
+            f" {self.identity.batch} of query {self.identity.query} was written here: {error}. Nothing of it was committed by this driver."
+            " Two queries must not share a sink id; where this one was replaced, it may end"
+        )
+
+    # -- steps ---------------------------------------------------------------------------------------------------------------
+
+    def _execute(self, write: Write) -> None:
+        if self._transaction is None:
+            with self.metrics.phase("begin"):
+                self._transaction = self._hold.begin()
+        self._outcome = self._outcome.and_then(
+            self._writer.execute(write.df, write.topic, self._hold, self._transaction, self.metrics, staged=self._staged)
+        )
+
+    @property
+    def _staged(self) -> bool:
+        mode = self._writer.settings.stage
+        return mode == "always" or (mode == "auto" and self._timeouts > 0)
+
+    def _commit(self) -> None:
+        if self._transaction is None:
+            with self.metrics.phase("begin"):
+                self._transaction = self._hold.begin()
+        self._writer.dispose_of(self._outcome.bad, self._transaction, self.metrics)
+        entry = self._entry()
+        with self.metrics.phase("ledger"):
+            key, value = self._hold.ledger.record(entry)
+            self._transaction.send(self._hold.ledger.topic, value, key=key, partition=self._hold.ledger.partition_of(entry.key))
+        with self.metrics.phase("commit"):
+            self._transaction.commit(self._hold.timeout_s)
+        self._committed(entry)
+
+    def _committed(self, entry: LedgerEntry | None = None) -> None:
+        if entry is None:
+            self._hold.read()
+        else:
+            self._hold.entry = entry
+        self._transaction = None
+        outcome = self._outcome
+        self.metrics.ledger = "committed"
+        self.metrics.rows, self.metrics.bytes = outcome.rows, outcome.bytes
+        self.metrics.partitions = len({(each.topic, each.partition) for each in outcome.partitions})
+
+    def _entry(self) -> LedgerEntry:
+        found: dict[tuple[str, int], LedgerPartition] = {}
+        for each in self._outcome.partitions:
+            before = found.get((each.topic, each.partition))
+            records = each.records + (before.records if before is not None else 0)
+            first = before.first_offset if before is not None else each.first_offset
+            found[each.topic, each.partition] = LedgerPartition(each.topic, each.partition, records, first)
+        return LedgerEntry(
+            sink=self._writer.settings.sink_id,
+            query=self.identity.query,
+            batch=self.identity.batch,
+            fingerprint=self.identity.fingerprint,
+            rows=self._outcome.rows,
+            partitions=tuple(each for each in found.values() if each.records),
+            at_ms=int(time.time() * 1000),
+        )
+
+    def _abort(self, *, best_effort: bool) -> None:
+        transaction, self._transaction = self._transaction, None
+        if transaction is None:
+            return
+        try:
+            with self.metrics.phase("abort"):
+                transaction.abort(ABORT_S if best_effort else self._hold.timeout_s)
+        except FencepostError as error:
+            if not best_effort:
+                raise
+            log.warning("sink %s: not aborted in order (the coordinator will, or the next start): %s", self._hold.key, error)
+            self._hold.close()

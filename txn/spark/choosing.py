@@ -1,0 +1,112 @@
+"""Which guard a batch is written under, and why: a table that is gone through from above, and the reasons for the log.
+
+`barrier` costs nothing and leaves the proof to Spark, but all tasks have to run at once. `driver` needs no tasks: for small batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+GUARDS: Final = ("auto", "barrier", "status", "claims", "kafka-claims", "driver", "off")
+
+SMALL_BYTES: Final = 16 * 1024 * 1024
+"""A batch is taken for small under `auto` where the one before was not larger, keys and values."""
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `coalesced`: the write stage's tasks are put
+    together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first."""
+
+    classic: bool
+    tasks: int
+    slots: int | None
+    dynamic: bool
+    speculation: bool
+    coalesced: bool
+    last_bytes: int | None = None
+
+
+class Row(Struct, frozen=True):
+    """A guard, whether it is the one, and why."""
+
+    guard: str
+    fits: Callable[[Situation], bool]
+    why: str
+
+
+TABLE: Final = (
+    Row(
+        "driver",
+        lambda now: now.last_bytes is not None and now.last_bytes <= SMALL_BYTES,
+        f"the batch before had at most {SMALL_BYTES >> 20} MiB",
+    ),
+    Row(
+        "barrier",
+        lambda now: not now.dynamic and not now.coalesced and now.slots is not None and now.tasks <= now.slots,
+        "all its tasks can run at once",
+    ),
+    Row(
+        "status",
+        lambda now: now.classic and not now.speculation,
+        "its tasks cannot be sure to run at once, and Spark's status store can be asked",
+    ),
+    Row("kafka-claims", lambda now: True, "its tasks cannot be sure to run at once, and Spark's status store cannot be trusted here"),
+)
+
+
+def choose(now: Situation) -> tuple[str, str]:
+    """The guard's name, and why it is the one."""
+    return next((row.guard, row.why) for row in TABLE if row.fits(now))
+
+
+def objection(guard: str, now: Situation) -> str | None:
+    """Why a guard that was asked for by name cannot be had."""
+    checks: dict[str, tuple[tuple[bool, str], ...]] = {
+        "barrier": (
+            (now.dynamic, "barrier stages do not run with spark.dynamicAllocation.enabled=true (SPARK-24942)"),
+            (
+                now.slots is not None and now.tasks > now.slots,
+                f"a barrier stage of {now.tasks} tasks needs as many slots, and there are {now.slots}: set tasks={now.slots} or less",
+            ),
+        ),
+        "status": (
+            (not now.classic, "Spark Connect has no status tracker"),
+            (now.speculation, "with spark.speculation=true two copies of a task may write at once: take barrier or claims"),
+        ),
+    }
+    return next((why for wrong, why in checks.get(guard, ()) if wrong), None)
+
+
+def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None) -> Situation:
+    """What Spark tells of itself now."""
+    try:
+        context = spark.sparkContext
+    except Exception:  # noqa: BLE001  # Connect raises one of its own, older versions another
+        return Situation(
+            classic=False, tasks=tasks, slots=None, dynamic=False, speculation=False, coalesced=coalesced, last_bytes=last_bytes
+        )
+    return Situation(
+        classic=True,
+        tasks=tasks,
+        slots=slots_of(context),
+        dynamic=_is_true(context, "spark.dynamicAllocation.enabled"),
+        speculation=_is_true(context, "spark.speculation"),
+        coalesced=coalesced,
+        last_bytes=last_bytes,
+    )
+
+
+def slots_of(context: Any) -> int:
+    """Tasks that can run at once now."""
+    scala = context._jsc.sc()
+    try:
+        return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+    except Exception:  # noqa: BLE001  # not a public method: py4j raises errors of several kinds where it is another
+        return int(context.defaultParallelism)
+
+
+def _is_true(context: Any, name: str) -> bool:
+    return str(context.getConf().get(name, "false")).lower() == "true"

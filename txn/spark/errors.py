@@ -1,0 +1,46 @@
+"""What the Spark writer can tell its user, beside the errors of `txn.errors`, of the ledger and of Spark."""
+
+from __future__ import annotations
+
+from producer.core.errors import FencepostError
+
+__all__ = ["BadRows", "BatchFailed", "BatchUnknown", "GuardUnavailable", "QueryStopped", "SinkTakenOver", "Tainted", "TransactionTooLong"]
+
+
+class BatchUnknown(FencepostError):
+    """Which batch this is cannot be told, or it is not the one that the writer was called for. Nothing was written."""
+
+
+class SinkTakenOver(FencepostError):
+    """Another driver has registered under this sink's transactional id. This one has committed nothing of the batch, and must not go on:
+    its query fails."""
+
+
+class BadRows(FencepostError):
+    """Rows that can never be written. Nothing of the batch is visible."""
+
+
+class TransactionTooLong(FencepostError):
+    """The batch took longer than the transaction may be open, also when its rows had been prepared beforehand. Nothing of it is visible."""
+
+
+class GuardUnavailable(FencepostError):
+    """The guard that was asked for cannot be had here."""
+
+
+class BatchFailed(FencepostError):
+    """The batch was aborted as often as it may be (`max_reruns`). Nothing of it is visible; Spark calls again with it after a restart."""
+
+
+class QueryStopped(FencepostError):
+    """The query is being stopped. Nothing of the batch is visible.
+
+    Its text is the one by which Spark knows that a Python function was interrupted and did not fail (StreamExecution's
+    isInterruptionException). It is short: with a whole stack trace in it Spark's regular expression overflows the stack."""
+
+    def __init__(self) -> None:
+        super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling the batch's job: java.lang.InterruptedException")
+
+
+class Tainted(FencepostError):
+    """That exactly one attempt wrote is not certain any more: the transaction is aborted, and the batch is written again in a new one."""

@@ -1,0 +1,109 @@
+"""One DataFrame into the open transaction, through executors: the loan, the job, and what Spark delivered of it, looked at twice.
+
+It ends nothing. Whether the job's rows mean what they say is for the guard; that each partition has one writer is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from txn.ledger_entry import LedgerPartition
+from txn.loan import Written
+from txn.spark.errors import Tainted
+from txn.spark.guards import Guard
+from txn.spark.metrics import BatchMetrics
+from txn.spark.plan import Outcome, WritePlan
+from txn.spark.routing import routed
+from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows
+from txn.spark.task import WriteTask
+from txn.transaction import Transaction
+
+ROWS_PER_BATCH: Final = 100_000
+ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def write_on_executors(plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics) -> Outcome:
+    """Have the executors write. Raises Tainted where exactly one attempt may not be what wrote."""
+    frame = routed(plan.frame, plan.routes, plan.tasks) if plan.moves else plan.frame.coalesce(plan.tasks)
+    if plan.staged:
+        with metrics.phase("stage"):
+            frame = frame.persist(StorageLevel.DISK_ONLY)
+            frame.write.format("noop").mode("overwrite").save()
+    try:
+        with metrics.phase("lend"):
+            loan = transaction.lend([plan.routes.partition(number) for number in range(plan.routes.total)])
+        task = WriteTask(
+            loan=loan,
+            routes=plan.routes,
+            tasks=plan.tasks,
+            guard=guard.begin(plan.tasks),
+            box=plan.box,
+            topic=plan.columns.topic,
+            keep_bad=plan.keep_bad,
+            bad_row_limit=plan.bad_row_limit,
+            timeout_s=plan.timeout_s,
+        )
+        with metrics.phase("write"), large_batches(frame):
+            rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
+    finally:
+        if plan.staged:
+            frame.unpersist()
+    with metrics.phase("verify"):
+        summaries = from_rows(rows)
+        done = [each for each in summaries if each.kind == DONE]
+        metrics.tasks += len(done)
+        guard.verify(done)
+        written = [_written(each) for each in check(summaries)]
+        transaction.returned([*written, *loan.unused(written)])
+    return Outcome(
+        partitions=tuple(LedgerPartition(each.topic, each.partition, each.records, _offset(each)) for each in written),
+        rows=sum(each.records for each in written),
+        bytes=sum(each.size for each in done),
+        bad=[each for each in summaries if each.kind == BAD],
+    )
+
+
+def check(summaries: Sequence[Summary]) -> list[Summary]:
+    """The rows of what was written, each partition's once, each from a task that read all of its input. Raises Tainted."""
+    attempts = {(each.task, each.attempt_id) for each in summaries if each.kind == DONE}
+    written = [each for each in summaries if each.kind == WRITTEN]
+    owners: dict[tuple[str | None, int | None], Summary] = {}
+    for each in written:
+        other = owners.setdefault((each.topic, each.partition), each)
+        if other is not each:
+            raise Tainted(f"{each.topic}-{each.partition} was written by task {other.task} and by task {each.task}")
+        if (each.task, each.attempt_id) not in attempts:
+            raise Tainted(f"task {each.task} did not come to its end, and Spark delivered rows of it")
+    if len({task for task, _ in attempts}) != len(attempts):
+        raise Tainted("Spark delivered the rows of two attempts of one task")
+    return written
+
+
+@contextmanager
+def large_batches(frame: DataFrame) -> Iterator[None]:
+    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block; what the user has set comes back after it."""
+    conf = frame.sparkSession.conf
+    before = conf.get(ARROW_ROWS, None)
+    conf.set(ARROW_ROWS, str(ROWS_PER_BATCH))
+    try:
+        yield
+    finally:
+        if before is None:
+            conf.unset(ARROW_ROWS)
+        else:
+            conf.set(ARROW_ROWS, before)
+
+
+def _written(row: Summary) -> Written:
+    assert row.topic is not None
+    assert row.partition is not None
+    return Written(row.topic, row.partition, row.records, row.first_offset, row.last_offset, row.next_sequence)
+
+
+def _offset(written: Written) -> int | None:
+    return written.first_offset if written.first_offset >= 0 else None

@@ -1,0 +1,95 @@
+"""What a failure of a batch means for the writer: stop, give up, find out, or write the batch again. It does none of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, ParseException
+
+from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse
+from txn.errors import CommitOutcomeUnknown, IdentityLost, NotPermitted
+from txn.ledger_errors import LedgerRefusal
+from txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
+
+INTERRUPTED: Final = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+    "java.util.concurrent.CancellationException",
+    "Job group",
+)
+
+
+class Course(enum.Enum):
+    """What to do."""
+
+    STOP = "the query is being stopped: abort, and leave"
+    GIVE_UP = "it would fail again: abort, and say why"
+    FIND_OUT = "it may be committed: find out"
+    FENCED = "the identity is refused: the own transaction's time was up, or another driver came"
+    AGAIN = "abort, and write the batch again"
+
+
+_COURSES: Final[tuple[tuple[tuple[type[BaseException], ...], Course], ...]] = (
+    ((KeyboardInterrupt, SystemExit, GeneratorExit), Course.STOP),
+    ((CommitOutcomeUnknown,), Course.FIND_OUT),
+    ((Fenced, IdentityLost), Course.FENCED),
+    (
+        (
+            BadRows,
+            BatchUnknown,
+            GuardUnavailable,
+            QueryStopped,
+            SinkTakenOver,
+            TransactionTooLong,
+            LedgerRefusal,
+            ConfigError,
+            Misuse,
+            NotPermitted,
+        ),
+        Course.GIVE_UP,
+    ),
+    ((AnalysisException, ParseException, TypeError, ValueError, AttributeError, KeyError, AssertionError), Course.GIVE_UP),
+)
+
+
+def course_of(error: BaseException) -> Course:
+    """What to do about a failure while a batch is written or committed."""
+    if is_stop(error):
+        return Course.STOP
+    return next((course for kinds, course in _COURSES if isinstance(error, kinds)), Course.AGAIN)
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether Spark has interrupted the thread: `query.stop()`, or its job was cancelled."""
+    if isinstance(error, FencepostError):
+        return False
+    return any(name in text for text in _java_classes(error) for name in INTERRUPTED)
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """What leaves the block because the query is being stopped leaves it as QueryStopped."""
+    try:
+        yield
+    except Exception as error:
+        if is_stop(error):
+            raise QueryStopped from None
+        raise
+
+
+def _java_classes(error: BaseException) -> Iterator[str]:
+    """The names of the Java exception and of its causes."""
+    thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    for _ in range(10):
+        if thrown is None:
+            return
+        try:
+            yield str(thrown.getClass().getName())
+            thrown = thrown.getCause()
+        except (Py4JError, AttributeError, OSError):
+            return

@@ -1,0 +1,162 @@
+"""Guards: what makes sure that each Kafka partition of a batch was written by exactly one attempt of one Spark task.
+
+Spark restarts tasks, and stages, and tells only half of it: after a lost executor the tasks of the stage's next attempt begin at attempt
+0 again. Two attempts under one identity mix unseen, as the broker takes the second one's batches for repeats. So a guard has two ends: what
+a task does before it writes anything, and what the driver looks at before it commits. Which guard is taken where, `choosing` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+from pyspark import TaskContext
+
+from txn.spark.claims import ClaimDesk, ClaimServer
+from txn.spark.errors import Tainted
+from txn.spark.summary import Summary
+
+STATUS_WAIT_S: Final = 10.0
+"""How long the status store may be behind. It is fed by a queue of events."""
+STATUS_STEP_S: Final = 0.01
+
+
+class TaskGuard(Protocol):
+    """The end in the task; it is pickled."""
+
+    def enter(self, context: TaskContext) -> None:
+        """Raises Tainted where this attempt may not write."""
+
+
+class Guard(Protocol):
+    """The end in the driver. `barrier`: whether the write stage is a barrier stage."""
+
+    name: str
+    barrier: bool
+
+    def begin(self, tasks: int) -> TaskGuard:
+        """A new attempt to write the batch, with so many Spark tasks."""
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        """`done`: the last row of each task that Spark delivered. Raises Tainted where another attempt may have written."""
+
+    def close(self) -> None:
+        """Nothing is guarded any more."""
+
+
+class FirstAttempt(Struct, frozen=True):
+    """A task that Spark says it has started before does not write."""
+
+    def enter(self, context: TaskContext) -> None:
+        if context.attemptNumber() > 0:
+            raise Tainted(f"attempt {context.attemptNumber()} of task {context.partitionId()}: the attempt before may have written")
+
+
+class BarrierGuard:
+    """All tasks run at once, and where one fails Spark gives all of them up instead of starting any again (SPARK-24374)."""
+
+    name = "barrier"
+    barrier = True
+
+    def begin(self, tasks: int) -> TaskGuard:
+        return FirstAttempt()
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        _one_stage(done)
+
+    def close(self) -> None:
+        return None
+
+
+class StatusGuard:
+    """Spark's status store tells of the stage's attempts and of failed tasks. Not under Connect, and not with speculation."""
+
+    name = "status"
+    barrier = False
+
+    def __init__(self, spark_context: Any) -> None:
+        self._context = spark_context
+
+    def begin(self, tasks: int) -> TaskGuard:
+        return FirstAttempt()
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        stage = _one_stage(done)
+        deadline = time.monotonic() + STATUS_WAIT_S
+        while True:
+            info = self._context.statusTracker().getStageInfo(stage)
+            if info is not None and info.currentAttemptId:
+                raise Tainted(f"stage {stage} was attempted {info.currentAttemptId + 1} times")
+            if info is not None and info.numFailedTasks:
+                raise Tainted(f"{info.numFailedTasks} tasks of stage {stage} failed and were started again")
+            if info is not None and info.numCompletedTasks == info.numTasks and not info.numActiveTasks:
+                return
+            if time.monotonic() >= deadline:
+                seen = "nothing" if info is None else f"{info.numCompletedTasks} of {info.numTasks} tasks"
+                raise Tainted(f"Spark's status store shows {seen} of stage {stage} completed after {STATUS_WAIT_S:g} s")
+            time.sleep(STATUS_STEP_S)
+
+    def close(self) -> None:
+        return None
+
+
+class Claimed(Struct, frozen=True):
+    """A task asks the driver first."""
+
+    desk: ClaimDesk
+
+    def enter(self, context: TaskContext) -> None:
+        FirstAttempt().enter(context)
+        self.desk.claim(context.partitionId(), context.taskAttemptId())
+
+
+class ClaimsGuard:
+    """The driver gives each task to the attempt that asks first. Executors have to reach the driver over TCP."""
+
+    name = "claims"
+    barrier = False
+
+    def __init__(self, host: str) -> None:
+        self._server = ClaimServer(host)
+
+    def begin(self, tasks: int) -> TaskGuard:
+        return Claimed(self._server.begin())
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        agree(self._server.winners(), done)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class NoGuard:
+    """Only the number that Spark gives a task's attempts. It loses and doubles rows where an executor is lost: for showing just that."""
+
+    name = "off"
+    barrier = False
+
+    def begin(self, tasks: int) -> TaskGuard:
+        return FirstAttempt()
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+def agree(winners: dict[int, int], done: Sequence[Summary]) -> None:
+    """Whether the attempts whose rows Spark delivered are those that the tasks belong to. Raises Tainted."""
+    delivered = {each.task: each.attempt_id for each in done}
+    for task in sorted(winners.keys() | delivered.keys()):
+        if winners.get(task) != delivered.get(task):
+            raise Tainted(f"task {task} belongs to attempt {winners.get(task)}, and Spark delivered attempt {delivered.get(task)}")
+
+
+def _one_stage(done: Sequence[Summary]) -> int:
+    stages = {each.stage for each in done}
+    if len(stages) != 1:
+        raise Tainted(f"the batch was written by {len(stages)} stages ({', '.join(map(str, sorted(stages)))})")
+    return stages.pop()

@@ -1,0 +1,92 @@
+"""A driver's hold of a sink: its transactional producer, and what the ledger said when it took over.
+
+The first batch of a query's run takes over unconditionally, which aborts what a driver before has left open. From then on the identity is
+only gone on with, so that a driver that was replaced meanwhile is refused instead of taking the sink back. Only who outlived its own
+transaction's time takes over once more, and reads the ledger again before it writes anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from producer.core.errors import FencepostError
+from txn.errors import TransactionTimeout
+from txn.ledger import Ledger
+from txn.ledger_entry import LedgerEntry
+from txn.producer import TransactionalProducer
+from txn.transaction import Transaction
+
+log = logging.getLogger("fencepost.spark")
+
+CLOSE_S = 10.0
+
+
+class Hold:
+    """See the module. `entry`: the sink's newest, read after taking over and kept up to date by commits. `timeout_s`: of every call."""
+
+    def __init__(
+        self, *, key: str, transactional_id: str, ledger: Ledger, settings: Mapping[str, Any], transaction_timeout_ms: int, timeout_s: float
+    ) -> None:
+        self.key = key
+        self.transactional_id = transactional_id
+        self.timeout_s = timeout_s
+        self.entry: LedgerEntry | None = None
+        self.ledger = ledger
+        self._settings = dict(settings)
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._producer: TransactionalProducer | None = None
+        self._opened_at = 0.0
+
+    def take_over(self) -> None:
+        """Register, whoever had the id before, and read the ledger."""
+        self.close()
+        self.ledger.ensure(self.timeout_s)
+        self._producer = TransactionalProducer(
+            {
+                **self._settings,
+                "transactional_id": self.transactional_id,
+                "transaction_timeout_ms": self._transaction_timeout_ms,
+                "on_open_transaction": "abort",
+            }
+        )
+        self._producer.init(self.timeout_s)
+        self.read()
+        log.info("sink %s: taken over as transactional id %s; the ledger says %s", self.key, self.transactional_id, self.entry)
+
+    def read(self) -> None:
+        """The ledger's newest entry, once more."""
+        self.entry = self.ledger.read(self.key, self.timeout_s)
+
+    def begin(self) -> Transaction:
+        """A transaction of this hold."""
+        transaction = self.producer.begin(self.timeout_s)
+        self._opened_at = time.monotonic()
+        return transaction
+
+    @property
+    def producer(self) -> TransactionalProducer:
+        if self._producer is None:
+            raise TransactionTimeout("the sink is not taken over (any more)")
+        return self._producer
+
+    @property
+    def held(self) -> bool:
+        """Whether it has been taken over."""
+        return self._producer is not None
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the transaction begun last has been open for as long as it may be: the coordinator has aborted it, or is about to."""
+        return time.monotonic() - self._opened_at >= self._transaction_timeout_ms / 1000.0
+
+    def close(self) -> None:
+        """Abort what is open, and end."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                producer.close(CLOSE_S)
+            except FencepostError as error:
+                log.warning("sink %s: not closed in order: %s", self.key, error)

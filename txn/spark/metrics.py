@@ -1,0 +1,49 @@
+"""What a batch cost, as a dict that a StreamingQueryListener, or anybody else in the driver, can read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct, field, to_builtins
+
+
+class BatchMetrics(Struct, kw_only=True):
+    """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
+    there. `retries`: of produce requests. `stage_attempts`: beyond the first."""
+
+    sink: str
+    query: str
+    batch: int
+    rows: int = 0
+    bytes: int = 0
+    partitions: int = 0
+    tasks: int = 0
+    reruns: int = 0
+    retries: int = 0
+    bad_rows: int = 0
+    stage_attempts: int = 0
+    guard: str = ""
+    guard_reason: str = ""
+    ledger: str = "open"
+    staged: bool = False
+    ms: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The time of the block belongs to the phase."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.ms[name] = self.ms.get(name, 0.0) + (time.perf_counter() - began) * 1000.0
+
+    def forget_rows(self) -> None:
+        """What was counted did not become visible."""
+        self.rows = self.bytes = self.partitions = self.bad_rows = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        result: dict[str, Any] = to_builtins(self)
+        return result

@@ -1,0 +1,52 @@
+"""How one DataFrame is to be written: its columns, the partitions there are, and how many Spark tasks share them. And what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+from pyspark.sql import DataFrame
+
+from txn.ledger_entry import LedgerPartition
+from txn.spark.columns import SinkColumns
+from txn.spark.routing import Routes
+from txn.spark.settings_box import SettingsBox
+from txn.spark.summary import Summary
+
+
+class WritePlan(Struct, frozen=True, kw_only=True):
+    """`frame`: with exactly the sink's columns. `moves`: whether rows have to be brought to the task of their partition. `staged`: whether
+    that is done, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up to
+    `bad_row_limit` of a task."""
+
+    frame: DataFrame
+    columns: SinkColumns
+    routes: Routes
+    tasks: int
+    staged: bool
+    box: SettingsBox
+    keep_bad: bool
+    bad_row_limit: int
+    timeout_s: float
+
+    @property
+    def moves(self) -> bool:
+        return self.columns.placed
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What one write put into the transaction. `bytes`: of keys and values."""
+
+    partitions: tuple[LedgerPartition, ...] = ()
+    rows: int = 0
+    bytes: int = 0
+    bad: list[Summary] = field(default_factory=list)
+
+    def and_then(self, other: Any) -> Outcome:
+        """Both."""
+        return Outcome(
+            partitions=(*self.partitions, *other.partitions),
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            bad=[*self.bad, *other.bad],
+        )

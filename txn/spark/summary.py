@@ -1,0 +1,72 @@
+"""What tasks tell the driver: rows of one small schema, which count only where Spark delivered them.
+
+A killed task sees its input end early and runs on; nothing it yields then reaches the driver. So a task's last row, DONE, means that it
+read all of its input, and rows without it mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec import Struct, structs
+
+WRITTEN: Final = "written"
+BAD: Final = "bad"
+DONE: Final = "done"
+
+SCHEMA: Final = (
+    "kind string, topic string, partition int, records long, first_offset long, last_offset long, next_sequence int,"
+    " stage int, task int, attempt int, attempt_id long, worker string, size long, retries int, ms double,"
+    " reason string, key binary, value binary"
+)
+"""As `mapInArrow` wants it."""
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """One row. `kind`: WRITTEN for a Kafka partition that the task wrote, BAD for a row that cannot be written (`reason`, `key`, `value`),
+    DONE for the task. `attempt_id`: unique in the application. `worker`: host and process. `size`: bytes of keys, values and headers."""
+
+    kind: str
+    topic: str | None = None
+    partition: int | None = None
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    next_sequence: int = 0
+    stage: int = -1
+    task: int = -1
+    attempt: int = -1
+    attempt_id: int = -1
+    worker: str = ""
+    size: int = 0
+    retries: int = 0
+    ms: float = 0.0
+    reason: str | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+_KINDS: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+}
+ARROW: Final = pa.schema([(name, _KINDS[kind]) for name, kind in (column.split() for column in SCHEMA.split(","))])
+
+
+def to_arrow(summaries: Sequence[Summary]) -> pa.RecordBatch:
+    """Rows as a task yields them."""
+    return pa.RecordBatch.from_pylist([structs.asdict(each) for each in summaries], schema=ARROW)
+
+
+def from_rows(rows: Sequence[Any]) -> list[Summary]:
+    """Rows as `collect` returns them."""
+    return [Summary(**{name: _plain(value) for name, value in row.asDict().items()}) for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,133 @@
+"""What runs on executors: the rows of one Spark task into the Kafka partitions that are its own, under the driver's identity.
+
+It takes Arrow batches in and gives a few rows of `summary` out. It never ends the transaction: a killed task sees its input end like
+any other, and only the driver, who hears of the tasks that Spark accepted, may decide.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec.structs import replace
+from pyspark import TaskContext
+
+from txn.borrower import Borrower
+from txn.loan import Loan
+from txn.spark.columns import HEADERS, KEY, TIMESTAMP, VALUE
+from txn.spark.guards import TaskGuard
+from txn.spark.placing import PLACED, Placer
+from txn.spark.pool import borrowed
+from txn.spark.routing import Routes
+from txn.spark.settings_box import SettingsBox
+from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow
+
+BAD_ROWS_REPORTED: Final = 10
+"""Where bad rows fail the batch, more of them say nothing new."""
+
+
+class WriteTask:
+    """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
+
+    `loan`: of all partitions; the task takes its own part. `tasks`: how many Spark tasks share them, task t having every partition whose
+    number is t modulo `tasks`. `bad_row_limit`: how many rows that cannot be written are reported, with key and value where `keep_bad`.
+    """
+
+    def __init__(
+        self,
+        *,
+        loan: Loan,
+        routes: Routes,
+        tasks: int,
+        guard: TaskGuard,
+        box: SettingsBox,
+        topic: str | None,
+        keep_bad: bool,
+        bad_row_limit: int,
+        timeout_s: float,
+    ) -> None:
+        self._loan = loan
+        self._routes = routes
+        self._tasks = tasks
+        self._guard = guard
+        self._box = box
+        self._topic = topic
+        self._keep_bad = keep_bad
+        self._bad_row_limit = bad_row_limit
+        self._timeout_s = timeout_s
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "outside a Spark task"
+        began = time.perf_counter()
+        self._guard.enter(context)
+        own = self._routes.of_task(context.partitionId(), self._tasks)
+        written, bad, size = self._write(batches, own, context.partitionId())
+        done = Summary(
+            kind=DONE,
+            records=sum(each.records for each in written),
+            stage=context.stageId(),
+            task=context.partitionId(),
+            attempt=context.attemptNumber(),
+            attempt_id=context.taskAttemptId(),
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            size=size,
+            ms=(time.perf_counter() - began) * 1000.0,
+        )
+        told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in written + bad]
+        yield to_arrow([*told, done])
+
+    def _write(self, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> tuple[list[Summary], list[Summary], int]:
+        bad: list[Summary] = []
+        size = 0
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return [], [], 0
+        settings = self._box.open()
+        largest, limited_by = self._box.largest
+        with borrowed(self._box.key, lambda: make_borrower(settings), self._loan.part(own)) as borrower:
+            placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)
+            batch: pa.RecordBatch | None = first
+            while batch is not None:
+                portions, more = placer.place(batch)
+                self._note(bad, more)
+                for portion in portions:
+                    borrower.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
+                    size += portion.bytes
+                batch = next(batches, None)
+            written = borrower.finish(self._timeout_s)
+        return [_summary(each) for each in written], bad, size
+
+    def _note(self, bad: list[Summary], more: list[Summary]) -> None:
+        room = (self._bad_row_limit if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
+        if self._keep_bad and len(more) > room:
+            raise ValueError(
+                f"more than {self._bad_row_limit} rows of one task cannot be written (bad_row_limit); the last: {more[-1].reason}"
+            )
+        bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
+
+
+def make_borrower(settings: Mapping[str, Any]) -> Borrower:
+    """A borrower with these settings of a producer."""
+    return Borrower(dict(settings))
+
+
+def columns_of(rows: pa.RecordBatch) -> dict[str, str | None]:
+    """The columns that there are, as `send_arrow` wants to be told."""
+    return {"value": VALUE, **{name: name if name in rows.schema.names else None for name in (KEY, HEADERS, TIMESTAMP)}}
+
+
+def _summary(written: Any) -> Summary:
+    return Summary(
+        kind=WRITTEN,
+        topic=written.topic,
+        partition=written.partition,
+        records=written.records,
+        first_offset=written.first_offset,
+        last_offset=written.last_offset,
+        next_sequence=written.next_sequence,
+    )

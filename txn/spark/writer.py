@@ -1,0 +1,246 @@
+"""The writer that a streaming query calls: each micro-batch into Kafka, visible at once and once.
+
+    writer = ExactlyOnceKafkaWriter("broker:9092", "orders", topic="orders")
+    df.writeStream.foreachBatch(writer).option("checkpointLocation", ...).start()
+
+It lives in the driver. What goes to executors is `task`, without it. Everything about one batch is in `batch`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from producer.config import read_settings
+from txn.ledger import Ledger
+from txn.spark.at_driver import write_at_driver
+from txn.spark.bad_rows import bury, refuse
+from txn.spark.batch import Batch
+from txn.spark.choosing import choose, objection, situation
+from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
+from txn.spark.errors import BadRows, GuardUnavailable
+from txn.spark.executing import write_on_executors
+from txn.spark.failures import interrupts
+from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, NoGuard, StatusGuard
+from txn.spark.hold import Hold
+from txn.spark.metrics import BatchMetrics
+from txn.spark.plan import Outcome, WritePlan
+from txn.spark.query import identify
+from txn.spark.routing import Routes
+from txn.spark.settings_box import SettingsBox
+from txn.spark.summary import Summary
+from txn.spark.writer_settings import NAMES, WriterSettings
+from txn.transaction import Transaction
+
+log = logging.getLogger("fencepost.spark")
+
+HISTORY: Final = 100
+"""Batches whose metrics are kept."""
+
+
+class ExactlyOnceKafkaWriter:
+    """For `foreachBatch`. `bootstrap`: brokers. `sink_id` and the settings that follow: `WriterSettings`; all others are the producer's, in
+    either spelling, or Spark's `kafka.*` options.
+
+    The DataFrame's columns are those of Spark's Kafka sink: value, and key, headers, topic, partition, timestamp where they are there.
+    Raises what `txn.spark.errors` and the ledger have, and fails the query with it; nothing of the batch is visible then.
+    """
+
+    def __init__(self, bootstrap: str | Sequence[str], sink_id: str, *, topic: str | None = None, **settings: Any) -> None:
+        ours = {name: value for name, value in settings.items() if name in NAMES}
+        if isinstance(ours.get("topics"), list | set | frozenset):
+            ours["topics"] = tuple(ours["topics"])
+        self.settings = WriterSettings(sink_id=sink_id, topic=topic, **ours)
+        rest = {name: value for name, value in settings.items() if name not in NAMES}
+        self.box = SettingsBox.of({"bootstrap_servers": bootstrap, **rest})
+        self._metrics: list[BatchMetrics] = []
+        self._begin()
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        """Write the batch. This is what `foreachBatch` calls."""
+        with interrupts(), self.batch(df, batch_id) as batch:
+            batch.write(df)
+
+    def batch(self, df: DataFrame, batch_id: int) -> Batch:
+        """Several writes as one transaction: `with writer.batch(df, batch_id) as b: b.write(df1, topic="a"); b.write(df2, topic="b")`."""
+        identity = identify(df, int(batch_id), query=self.settings.query, checkpoint=self.settings.checkpoint)
+        batch = Batch(self, self._hold(identity.run), identity)
+        with self._lock:
+            self._metrics = [*self._metrics[1 - HISTORY :], batch.metrics]
+        return batch
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Of the newest batch; empty before the first."""
+        with self._lock:
+            return self._metrics[-1].as_dict() if self._metrics else {}
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """Of the newest batches, the newest last."""
+        with self._lock:
+            return [each.as_dict() for each in self._metrics]
+
+    def close(self) -> None:
+        """Give the sink back: what is open is aborted. A writer that is used again takes it over again."""
+        with self._lock:
+            holds = [*self._holds.values()]
+            self._holds.clear()
+            guards = [*self._guards.values()]
+            self._guards.clear()
+        for hold in holds:
+            hold.close()
+        for guard in guards:
+            guard.close()
+
+    def __repr__(self) -> str:
+        return f"ExactlyOnceKafkaWriter({self.settings.sink_id!r}, topic={self.settings.topic!r}, guard={self.settings.guard!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"settings": self.settings, "box": self.box}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.settings = state["settings"]
+        self.box = state["box"]
+        self._metrics = []
+        self._begin()
+
+    # -- what a batch asks for -------------------------------------------------------------------------------------------------
+
+    def execute(
+        self, df: DataFrame, topic: str | None, hold: Hold, transaction: Transaction, metrics: BatchMetrics, *, staged: bool
+    ) -> Outcome:
+        """Write a DataFrame into the transaction."""
+        columns = read_columns(df.schema, topic if topic is not None else self.settings.topic)
+        frame = select_columns(df, columns)
+        with metrics.phase("plan"):
+            counts = self._counts(frame, columns, hold)
+            turn = metrics.batch
+            routes = Routes.of(counts, turn=turn)
+            tasks = self._tasks(df, routes, columns)
+            guard, reason = self._choose(df, columns, tasks, metrics)
+        plan = WritePlan(
+            frame=frame,
+            columns=columns,
+            routes=routes,
+            tasks=tasks,
+            staged=staged,
+            box=self.box,
+            keep_bad=self.settings.dead_letters is not None,
+            bad_row_limit=self.settings.bad_row_limit,
+            timeout_s=self.settings.timeout_s,
+        )
+        metrics.guard, metrics.guard_reason, metrics.staged = guard, reason, staged
+        log.debug("sink %s: batch %d: guard %s: %s", hold.key, metrics.batch, guard, reason)
+        if guard == "driver":
+            largest, limited_by = self.box.largest
+            outcome = write_at_driver(plan, transaction, metrics, largest=largest, limited_by=limited_by)
+        else:
+            outcome = write_on_executors(plan, self._guard(guard, df), transaction, metrics)
+        if outcome.bad and self.settings.dead_letters is None:
+            raise refuse(outcome.bad, self.settings.sink_id, metrics.batch)
+        return outcome
+
+    def dispose_of(self, bad: Sequence[Summary], transaction: Transaction, metrics: BatchMetrics) -> None:
+        """Write the rows that cannot be written where such rows go."""
+        metrics.bad_rows = len(bad)
+        topic = self.settings.dead_letters
+        if bad and topic is not None:
+            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=self.box.largest[0])
+
+    # -- small print -----------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._holds: dict[str, Hold] = {}
+        self._guards: dict[str, Guard] = {}
+        atexit.register(_close, weakref.ref(self))
+
+    def _hold(self, run: str) -> Hold:
+        """That of a query's run. One of an earlier run is ended: a callback that outlives `stop()` must not touch the new run's."""
+        with self._lock:
+            hold = self._holds.get(run)
+            if hold is not None:
+                return hold
+            earlier, self._holds = self._holds, {}
+            settings = self.box.open()
+            hold = self._holds[run] = Hold(
+                key=self.settings.sink_id,
+                transactional_id=self.settings.transactional_id,
+                ledger=Ledger(read_settings(settings), topic=self.settings.ledger_topic),
+                settings=settings,
+                transaction_timeout_ms=self.settings.transaction_timeout_ms,
+                timeout_s=self.settings.timeout_s,
+            )
+        for each in earlier.values():
+            each.close()
+        return hold
+
+    def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
+        """The partitions of the topics that the batch may go to."""
+        if columns.topic is not None:
+            topics: Sequence[str] = (columns.topic,)
+        elif self.settings.topics is not None:
+            topics = self.settings.topics
+        else:
+            topics = [row[0] for row in frame.select(TOPIC).distinct().collect() if row[0] is not None]
+            if not topics and frame.isEmpty():
+                return {}
+        if not topics:
+            raise BadRows(f"sink {hold.key!r}: no row has a topic: set the option topic")
+        return {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
+
+    def _tasks(self, df: DataFrame, routes: Routes, columns: SinkColumns) -> int:
+        # A task needs a partition of its own in each topic where rows are not brought to it.
+        most = routes.total if columns.placed else min(routes.counts)
+        if self.settings.tasks is not None:
+            return min(self.settings.tasks, most)
+        slots = situation(df.sparkSession, tasks=most, coalesced=False, last_bytes=None).slots
+        return most if slots is None else max(1, min(most, slots))
+
+    def _choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics) -> tuple[str, str]:
+        asked = self.settings.guard
+        before = next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
+        now = situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=before)
+        if asked == "auto":
+            # All writes of a batch go the same way: a partition has one writer in a transaction.
+            if metrics.guard == "driver":
+                return "driver", metrics.guard_reason
+            guard, why = choose(now)
+            if guard == "driver" and (metrics.guard or metrics.reruns):
+                guard, why = choose(situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=None))
+            return guard, why
+        why_not = objection(asked, now)
+        if why_not is not None:
+            raise GuardUnavailable(f"guard={asked!r}: {why_not}")
+        return asked, "asked for"
+
+    def _guard(self, name: str, df: DataFrame) -> Guard:
+        with self._lock:
+            if name not in self._guards:
+                self._guards[name] = self._new_guard(name, df)
+            return self._guards[name]
+
+    def _new_guard(self, name: str, df: DataFrame) -> Guard:
+        match name:
+            case "barrier":
+                return BarrierGuard()
+            case "status":
+                return StatusGuard(df.sparkSession.sparkContext)
+            case "claims":
+                return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1")))
+            case "off":
+                return NoGuard()
+        raise GuardUnavailable(f"guard={name!r} cannot be had here")
+
+
+def _close(writer: weakref.ref[ExactlyOnceKafkaWriter]) -> None:
+    alive = writer()
+    if alive is not None:
+        alive.close()

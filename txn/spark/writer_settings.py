@@ -1,0 +1,106 @@
+"""What a user can say of a sink: every setting of the writer with its default, checked where it is said. Those of the connection are
+`txn.spark.options`'."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from producer.core.errors import ConfigError
+from txn.ledger_entry import ledger_key
+from txn.ledger_rules import POLICIES
+from txn.spark.choosing import GUARDS
+
+STAGES: Final = ("auto", "always", "never")
+LEDGER_TOPIC: Final = "__fencepost_ledger"
+
+
+class WriterSettings(Struct, frozen=True, kw_only=True):
+    """Times in milliseconds. docs/spark.md has these in a table."""
+
+    sink_id: str
+    """Names the sink: its transactional id and its entry in the ledger. The same after a restart, another for each query and sink."""
+    topic: str | None = None
+    """Where rows go; None where a column `topic` says it."""
+    topics: tuple[str, ...] | None = None
+    """With a column `topic`: those that there may be. Without it they are looked for first, which reads each batch once more."""
+    guard: str = "auto"
+    """What makes sure that exactly one attempt of each task wrote: `txn.spark.guards`."""
+    on_bad_row: str = "fail"
+    """What becomes of rows that can never be written: "fail", or the name of a topic that they go to in the same transaction."""
+    bad_row_limit: int = 1000
+    """How many of them, of one task, are taken for rows that are bad rather than for a query that is."""
+    on_new_checkpoint: str = "error"
+    """What becomes of a batch of another query than the ledger's: "error", or "reset" to write it all the same."""
+    on_missing_ledger: str = "error"
+    """What becomes of a later batch where the ledger has nothing: "error", or "start"."""
+    stage: str = "auto"
+    """Whether rows are prepared and kept before anything of them is written: "always", "never", or "auto" after a transaction that took
+    too long."""
+    max_reruns: int = 2
+    """How often a batch is written again in one call before the query fails."""
+    transaction_timeout_ms: int = 300_000
+    """How long a batch's transaction may be open; at most the brokers' transaction.max.timeout.ms (15 minutes by default)."""
+    timeout_ms: int = 120_000
+    """How long one call to the brokers may take."""
+    tasks: int | None = None
+    """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition."""
+    checkpoint: str | None = None
+    """The query's checkpointLocation, where Spark does not tell (Spark Connect)."""
+    query: str | None = None
+    """A name for the query, where Spark does not tell and the checkpoint's metadata are not to be read."""
+    ledger_topic: str = LEDGER_TOPIC
+    """The topic of the ledger."""
+    transactional_id_prefix: str = "fencepost."
+    """The transactional id is this and the sink id."""
+
+    def __post_init__(self) -> None:
+        ledger_key(self.sink_id)
+        _one_of("guard", self.guard, GUARDS)
+        _one_of("stage", self.stage, STAGES)
+        for name, values in POLICIES.items():
+            _one_of(name, getattr(self, name), values)
+        for name, least in (
+            ("bad_row_limit", 1),
+            ("max_reruns", 0),
+            ("transaction_timeout_ms", 1),
+            ("timeout_ms", 1),
+            ("tasks", 1),
+        ):
+            _at_least(name, getattr(self, name), least)
+        for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic"):
+            _text(name, getattr(self, name))
+
+    @property
+    def transactional_id(self) -> str:
+        return self.transactional_id_prefix + self.sink_id
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000.0
+
+    @property
+    def dead_letters(self) -> str | None:
+        """The topic of bad rows."""
+        return None if self.on_bad_row == "fail" else self.on_bad_row
+
+
+NAMES: Final = frozenset(WriterSettings.__struct_fields__)
+
+
+def _one_of(name: str, value: Any, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, values))}")
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if value is None and name == "tasks":
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value!r}: a whole number from {least} on")
+
+
+def _text(name: str, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ConfigError(f"{name}={value!r}: a text that is not empty")
