@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
+from pyspark.errors import PySparkAttributeError, PySparkException
 
 GUARDS: Final = ("auto", "barrier", "status", "claims", "kafka-claims", "driver", "off")
 
@@ -82,21 +84,31 @@ def objection(guard: str, now: Situation) -> str | None:
 
 def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None) -> Situation:
     """What Spark tells of itself now."""
-    try:
-        context = spark.sparkContext
-    except Exception:  # noqa: BLE001  # Connect raises one of its own, older versions another
-        return Situation(
-            classic=False, tasks=tasks, slots=None, dynamic=False, speculation=False, coalesced=coalesced, last_bytes=last_bytes
-        )
+    context = context_of(spark)
+    dynamic, speculation = _settled(context) if context is not None else (False, False)
     return Situation(
-        classic=True,
+        classic=context is not None,
         tasks=tasks,
-        slots=slots_of(context),
-        dynamic=_is_true(context, "spark.dynamicAllocation.enabled"),
-        speculation=_is_true(context, "spark.speculation"),
+        slots=slots_of(context) if context is not None else None,
+        dynamic=dynamic,
+        speculation=speculation,
         coalesced=coalesced,
         last_bytes=last_bytes,
     )
+
+
+def context_of(spark: Any) -> Any:
+    """The SparkContext, None under Connect."""
+    try:
+        return spark.sparkContext
+    except (PySparkException, PySparkAttributeError):
+        return None
+
+
+@lru_cache(maxsize=8)
+def _settled(context: Any) -> tuple[bool, bool]:
+    """Dynamic allocation and speculation: an application has them or has them not, and asking the JVM each time takes a while."""
+    return _is_true(context, "spark.dynamicAllocation.enabled"), _is_true(context, "spark.speculation")
 
 
 def slots_of(context: Any) -> int:

@@ -29,6 +29,9 @@ HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 MILLISECONDS: Final = {"timestamp": "unix_micros({0}) div 1000", "double": "unix_micros(cast({0} as timestamp)) div 1000"}
 """What Spark's sink does with a time: its microseconds, cut off after the milliseconds. By the column's type."""
 
+CONVERTED: Final = frozenset({HEADERS, TIMESTAMP})
+"""What does not stay as it is."""
+
 NULL_TOPIC: Final = "null topic present in the data. Use the topic option for setting a default topic."
 
 TEXT_OR_BYTES: Final = (StringType, BinaryType)
@@ -130,7 +133,11 @@ def select(df: DataFrame, topic: str | None = None) -> DataFrame:
 
 def select_columns(df: DataFrame, columns: SinkColumns) -> DataFrame:
     """The same, for whoever has looked at the columns already."""
-    # By place, because a name may be there twice, or twice but for its case, which df["key"] calls ambiguous.
+    if columns.names == tuple(df.columns) and not CONVERTED & {*columns.names}:
+        return df
+    if len({name.lower() for name in df.columns}) == len(df.columns):
+        return df.select(*[_wanted(columns, name, name) for name in columns.names])
+    # By place, because a name is there twice, or twice but for its case, which Spark calls ambiguous.
     numbered = df.toDF(*[f"c{place}" for place in range(len(df.columns))])
     return numbered.select(*[_wanted(columns, name, f"c{place}") for name, place in zip(columns.names, columns.places, strict=True)])
 

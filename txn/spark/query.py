@@ -10,9 +10,10 @@ import logging
 from typing import Any, Final
 
 from msgspec import Struct
-from pyspark.errors import PySparkAttributeError, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from txn.spark.choosing import context_of
 from txn.spark.errors import BatchUnknown
 
 log = logging.getLogger("fencepost.spark")
@@ -72,9 +73,8 @@ def fingerprint_of(offsets: str) -> str:
 
 def _local_properties(spark: SparkSession) -> dict[str, str]:
     """What Spark says about the thread; nothing under Connect."""
-    try:
-        context = spark.sparkContext
-    except (PySparkException, PySparkAttributeError):
+    context = context_of(spark)
+    if context is None:
         return {}
     values = {name: context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID, RUN_ID)}
     return {name: value for name, value in values.items() if value is not None}
@@ -82,9 +82,8 @@ def _local_properties(spark: SparkSession) -> dict[str, str]:
 
 def _offsets(spark: SparkSession, query: str, batch: int, checkpoint: str | None) -> str | None:
     """The offsets file of the batch, which Spark has written before it calls."""
-    try:
-        context: Any = spark.sparkContext
-    except (PySparkException, PySparkAttributeError):
+    context = context_of(spark)
+    if context is None:
         return _read_through_spark(spark, f"{checkpoint}/offsets/{batch}") if checkpoint is not None else None
     root = checkpoint
     if root is None:

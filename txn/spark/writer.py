@@ -22,7 +22,7 @@ from txn.ledger import Ledger
 from txn.spark.at_driver import write_at_driver
 from txn.spark.bad_rows import bury, refuse
 from txn.spark.batch import Batch
-from txn.spark.choosing import choose, objection, situation
+from txn.spark.choosing import choose, context_of, objection, situation, slots_of
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
 from txn.spark.errors import BadRows, GuardUnavailable
 from txn.spark.executing import write_on_executors
@@ -201,8 +201,8 @@ class ExactlyOnceKafkaWriter:
         most = routes.total if columns.placed else min(routes.counts)
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
-        slots = situation(df.sparkSession, tasks=most, coalesced=False, last_bytes=None).slots
-        return most if slots is None else max(1, min(most, slots))
+        context = context_of(df.sparkSession)
+        return most if context is None else max(1, min(most, slots_of(context)))
 
     def _choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics) -> tuple[str, str]:
         asked = self.settings.guard
