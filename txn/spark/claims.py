@@ -34,15 +34,16 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class ClaimServer:
-    """Serves the claims of one driver, on a port of its own. `close` it."""
+    """Serves the claims of one driver, on a port of its own at the address `bind`, which executors know as `host`. `close` it."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, bind: str, host: str) -> None:
+        self._host = host
         self._secret = secrets.token_hex(16)
         self._lock = threading.Lock()
         self._run = 0
         self._winners: dict[int, int] = {}
         self._denied: list[Claim] = []
-        self._server = _Server((host, 0), _Handler)
+        self._server = _Server((bind, 0), _Handler)
         self._server.book = self
         self._thread = threading.Thread(target=self._server.serve_forever, name="fencepost-claims", daemon=True)
         self._thread.start()
@@ -53,8 +54,7 @@ class ClaimServer:
             self._run += 1
             self._winners = {}
             self._denied = []
-            host, port = self._server.server_address[:2]
-            return ClaimDesk(str(host), int(port), self._secret, self._run)
+            return ClaimDesk(self._host, int(self._server.server_address[1]), self._secret, self._run)
 
     def winners(self) -> dict[int, int]:
         """The attempt that has each task. Raises Tainted where another one asked for it, too."""

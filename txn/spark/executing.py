@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 
 from txn.ledger_entry import LedgerPartition
 from txn.loan import Written
+from txn.spark.choosing import context_of
 from txn.spark.errors import Tainted
-from txn.spark.guards import Guard
+from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.routing import routed
@@ -57,6 +58,8 @@ def write_on_executors(plan: WritePlan, guard: Guard, transaction: Transaction, 
         summaries = from_rows(rows)
         done = [each for each in summaries if each.kind == DONE]
         metrics.tasks += len(done)
+        metrics.retries += sum(each.retries for each in done)
+        metrics.stage_attempts += more_attempts(context_of(frame.sparkSession), {each.stage for each in done})
         guard.verify(done)
         written = [_written(each) for each in check(summaries)]
         transaction.returned([*written, *loan.unused(written)])

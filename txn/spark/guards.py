@@ -8,7 +8,7 @@ a task does before it writes anything, and what the driver looks at before it co
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -118,8 +118,8 @@ class ClaimsGuard:
     name = "claims"
     barrier = False
 
-    def __init__(self, host: str) -> None:
-        self._server = ClaimServer(host)
+    def __init__(self, bind: str, host: str) -> None:
+        self._server = ClaimServer(bind, host)
 
     def begin(self, tasks: int) -> TaskGuard:
         return Claimed(self._server.begin())
@@ -145,6 +145,12 @@ class NoGuard:
 
     def close(self) -> None:
         return None
+
+
+def more_attempts(context: Any, stages: Iterable[int]) -> int:
+    """Attempts of these stages beyond their first, as far as Spark's status store knows; 0 under Connect, which has none."""
+    found = [context.statusTracker().getStageInfo(stage) for stage in stages] if context is not None else []
+    return sum(info.currentAttemptId for info in found if info is not None)
 
 
 def agree(winners: dict[int, int], done: Sequence[Summary]) -> None:

@@ -12,7 +12,8 @@ from msgspec import Struct, field, to_builtins
 
 class BatchMetrics(Struct, kw_only=True):
     """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
-    there. `retries`: of produce requests. `stage_attempts`: beyond the first."""
+    there. `reruns`: transactions that were given up. `retries`: records that were sent again, counted each time. `stage_attempts`: of the
+    write stage beyond the first, where Spark tells."""
 
     sink: str
     query: str

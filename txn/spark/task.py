@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+from msgspec import Struct, field
 from msgspec.structs import replace
 from pyspark import TaskContext
 
@@ -28,6 +29,14 @@ from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow
 
 BAD_ROWS_REPORTED: Final = 10
 """Where bad rows fail the batch, more of them say nothing new."""
+
+
+class Work(Struct):
+    """What a task has done. `told`: the rows for the driver, but the last."""
+
+    told: list[Summary] = field(default_factory=list)
+    size: int = 0
+    retries: int = 0
 
 
 class WriteTask:
@@ -66,41 +75,43 @@ class WriteTask:
         began = time.perf_counter()
         self._guard.enter(context)
         own = self._routes.of_task(context.partitionId(), self._tasks)
-        written, bad, size = self._write(batches, own, context.partitionId())
+        work = self._write(batches, own, context.partitionId())
         done = Summary(
             kind=DONE,
-            records=sum(each.records for each in written),
+            records=sum(each.records for each in work.told if each.kind == WRITTEN),
             stage=context.stageId(),
             task=context.partitionId(),
             attempt=context.attemptNumber(),
             attempt_id=context.taskAttemptId(),
             worker=f"{socket.gethostname()}:{os.getpid()}",
-            size=size,
+            size=work.size,
+            retries=work.retries,
             ms=(time.perf_counter() - began) * 1000.0,
         )
-        told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in written + bad]
+        told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
         yield to_arrow([*told, done])
 
-    def _write(self, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> tuple[list[Summary], list[Summary], int]:
-        bad: list[Summary] = []
-        size = 0
+    def _write(self, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> Work:
+        work = Work()
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
-            return [], [], 0
+            return work
         settings = self._box.open()
         largest, limited_by = self._box.largest
         with borrowed(self._box.key, lambda: make_borrower(settings), self._loan.part(own)) as borrower:
+            retried = borrower.stats().record_retry_total
             placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)
             batch: pa.RecordBatch | None = first
             while batch is not None:
                 portions, more = placer.place(batch)
-                self._note(bad, more)
+                self._note(work.told, more)
                 for portion in portions:
                     borrower.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
-                    size += portion.bytes
+                    work.size += portion.bytes
                 batch = next(batches, None)
-            written = borrower.finish(self._timeout_s)
-        return [_summary(each) for each in written], bad, size
+            work.told += map(_summary, borrower.finish(self._timeout_s))
+            work.retries = borrower.stats().record_retry_total - retried
+        return work
 
     def _note(self, bad: list[Summary], more: list[Summary]) -> None:
         room = (self._bad_row_limit if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)

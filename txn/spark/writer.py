@@ -234,7 +234,8 @@ class ExactlyOnceKafkaWriter:
             case "status":
                 return StatusGuard(df.sparkSession.sparkContext)
             case "claims":
-                return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1")))
+                host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
+                return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
             case "off":
                 return NoGuard()
         raise GuardUnavailable(f"guard={name!r} cannot be had here")
