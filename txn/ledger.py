@@ -1,8 +1,8 @@
 """The ledger: which batch each sink has, in a compacted topic, written in the transactions that the batches are written in.
 
 An entry is committed with its rows or not at all, so that whoever reads it after taking over the transactional id knows whether the
-batch was written. It writes no entries, and decides nothing: `ledger_rules` does. Every call opens its own connections and closes them,
-has a deadline, and works in any thread.
+batch was written. It writes nothing but the tombstones of `reset`, and decides nothing: `ledger_rules` does. Every call opens its own
+connections and closes them, has a deadline, and works in any thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from producer.core.settings import Settings
 from txn.envoy import Deadline, Envoy, Unanswered
 from txn.errors import NotPermitted
 from txn.ledger_entry import LedgerEntry
-from txn.ledger_errors import BadLedgerEntry, LedgerDamaged, LedgerUnavailable, LedgerUnusable
+from txn.ledger_errors import BadLedgerEntry, LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 from txn.ledger_reading import scan_partition
+from txn.ledger_reset import write_tombstones
 from txn.ledger_scan import Scan, Stored
 from txn.ledger_topic import Leaders, ensure_topic, find_topic
 from txn.resumed import ask_now
@@ -96,6 +97,13 @@ class Ledger:
             ) from None
         return entry
 
+    def reset(self, sink: str, timeout: float | None = None) -> Stored | None:
+        """Have the ledger forget the sink, and return what it had; None where that was nothing. Stop the query before.
+
+        Raises LedgerBusy where a transaction that is open has an entry of the sink. What cannot be read can be reset.
+        """
+        return self._run(timeout, lambda envoy, deadline: self._reset(envoy, deadline, sink))
+
     # -- small print -------------------------------------------------------------------------------------------------
 
     async def _ensure(self, envoy: Envoy, deadline: Deadline) -> Leaders:
@@ -123,6 +131,23 @@ class Ledger:
                 home,
             )
         return found
+
+    async def _reset(self, envoy: Envoy, deadline: Deadline, sink: str) -> Stored | None:
+        key = sink.encode()
+        leaders = await envoy.again(lambda: find_topic(envoy, self.topic), deadline) or {}
+        scans = {partition: await scan_partition(envoy, self.topic, partition, deadline, wanted={key}) for partition in sorted(leaders)}
+        if any(key in scan.open for scan in scans.values()):
+            raise LedgerBusy(
+                f"sink {sink!r}: a transaction with an entry of it is open. Stop its query; where that has died, the transaction is over"
+                " when its timeout has passed, or when the query is started again"
+            )
+        places = [
+            partition for partition, scan in scans.items() if (stored := scan.committed.get(key)) is not None and stored.value is not None
+        ]
+        if not places:
+            return None
+        await write_tombstones(envoy, self.topic, key, places, deadline)
+        return _newest(scans, key, partition_for_key(key, len(leaders)))
 
     async def _look(self, envoy: Envoy, deadline: Deadline) -> dict[str, Found]:
         leaders = await envoy.again(lambda: find_topic(envoy, self.topic), deadline)

@@ -19,6 +19,7 @@ __all__ = [
     "CheckpointReplaced",
     "CheckpointRolledBack",
     "FingerprintMissing",
+    "LedgerBusy",
     "LedgerDamaged",
     "LedgerError",
     "LedgerMissing",
@@ -35,6 +36,10 @@ class LedgerError(FencepostError):
 
 class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
     """The time passed before the brokers told what the ledger has. The same call may be made again."""
+
+
+class LedgerBusy(LedgerError, Retriable):
+    """A transaction that is open has written an entry of the sink: its writer is at work, or died and was not followed by another yet."""
 
 
 class LedgerUnusable(LedgerError):

@@ -14,6 +14,7 @@ from fencepost.cli.consume import consume
 from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault import fault
+from fencepost.cli.ledger import ledger
 from fencepost.cli.produce import produce
 from fencepost.cli.proxy import Control, proxy
 from fencepost.cli.topics import topics
@@ -88,6 +89,7 @@ app.command()(consume)
 app.command()(doctor)
 app.add_typer(topics, name="topics")
 app.add_typer(txn, name="txn")
+app.add_typer(ledger, name="ledger")
 app.command()(demo)
 app.command()(proxy)
 app.add_typer(fault, name="fault")

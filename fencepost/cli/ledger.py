@@ -1,0 +1,133 @@
+"""`fencepost ledger`: which micro-batch each sink has, as the ledger of exactly-once writes has it, and forgetting a sink.
+
+Looking takes nothing over and creates nothing: it shows what is committed at this moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.tables import show
+from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from txn.ledger import Found, Ledger
+
+    T = TypeVar("T")
+
+TOPIC: Final = "__fencepost_ledger"
+
+ledger = typer.Typer(help="Look at the ledger of exactly-once micro-batches, and have it forget a sink.", no_args_is_help=True)
+
+Sink = Annotated[str, typer.Argument(metavar="SINK", help="The sink's id; SINK#JOB for a job of write_once.")]
+Topic = Annotated[str, typer.Option(metavar="NAME", help="The ledger's topic.")]
+
+COLUMNS: Final = ("sink", "query", "batch", "rows", "written", "partition", "offset", "open", "trouble")
+
+
+@ledger.command("list")
+def list_sinks(
+    bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
+) -> None:
+    """The newest committed entry of every sink."""
+    with complaining("ledger list"):
+        kept = _ledger(bootstrap, config, topic)
+        found = _ask(lambda: kept.look(timeout))
+        rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
+        show(rows, json=json, columns=COLUMNS)
+
+
+@ledger.command("show")
+def show_sink(
+    sink: Sink, bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
+) -> None:
+    """The newest committed entry of a sink, whole. Exit code 1 where there is none."""
+    with complaining("ledger show"):
+        kept = _ledger(bootstrap, config, topic)
+        each = _ask(lambda: kept.look(timeout)).get(sink)
+        row = _row(kept, sink, each) if each is not None else None
+        if row is None:
+            raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+        if json:
+            show([row], json=True, columns=())
+        else:
+            shown = {**row, "partitions": [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]}
+            show([{"field": name, "value": value} for name, value in shown.items()], json=False, columns=("field", "value"))
+
+
+@ledger.command("reset")
+def reset_sink(
+    sink: Sink,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it: the query may write batches again that the sink has.")] = False,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    topic: Topic = TOPIC,
+    config: Config = None,
+    timeout: Timeout = ASK_S,
+) -> None:
+    """Have the ledger forget a sink, whose query is stopped. Exit code 1 where there is no entry."""
+    with complaining("ledger reset"):
+        kept = _ledger(bootstrap, config, topic)
+        each = _ask(lambda: kept.look(timeout)).get(sink)
+        row = _row(kept, sink, each) if each is not None else None
+        if row is None:
+            raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+        has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
+        if not yes:
+            raise Complaint(f"sink {sink!r} has {has}; without it nobody knows what the sink has, so that --yes is needed to delete it")
+        _ask(lambda: kept.reset(sink, timeout))
+        if json:
+            show([row], json=True, columns=())
+        else:
+            print(f"{sink}: forgotten; it had {has}")
+
+
+def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
+    """An entry and where it is; what of it can be told where it cannot be read. None where there is nothing but what is not committed."""
+    from txn.ledger_errors import LedgerDamaged
+
+    stored = found.stored
+    if stored is None or stored.value is None:
+        return None
+    place = {"partition": stored.partition, "offset": stored.offset, "open": found.is_open}
+    try:
+        entry = kept.entry_of(key, stored)
+    except LedgerDamaged as error:
+        blank = dict.fromkeys(("query", "batch", "fingerprint", "rows", "job", "library"))
+        return {"sink": key, **blank, "written": None, "partitions": [], **place, "trouble": str(error)}
+    assert entry is not None
+    return {
+        "sink": key,
+        "query": entry.query,
+        "batch": entry.batch,
+        "fingerprint": entry.fingerprint,
+        "rows": entry.rows,
+        "job": entry.job,
+        "library": entry.library,
+        "written": moment(entry.at_ms),
+        "partitions": [[each.topic, each.partition, each.records, each.first_offset] for each in entry.partitions],
+        **place,
+        "trouble": None,
+    }
+
+
+def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledger:
+    from fencepost.cli.reaching import settings_for
+    from txn.ledger import Ledger
+
+    return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **pairs("--config", config)}), topic)
+
+
+def _ask(ask: Callable[[], T]) -> T:
+    from producer.core.errors import FencepostError
+
+    try:
+        return ask()
+    except FencepostError as error:
+        raise Complaint(str(error)) from None
