@@ -61,10 +61,20 @@ def write(stub: BrokerStub, key: str, value: bytes | None = None, *, batch: int 
         job=job or None,
         at_ms=1_700_000_000_000,
     )
-    with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=key, linger_ms=0) as producer:
-        with producer.transaction(WAIT_S) as tx:
-            future = tx.send(TOPIC, value or entry.dumps(), key=key.encode(), partition=kept.partition_of(key))
-        return future.result(WAIT_S).offset
+    with producer_of(stub, key) as producer, producer.transaction(WAIT_S) as tx:
+        future = tx.send(TOPIC, value or entry.dumps(), key=key.encode(), partition=kept.partition_of(key))
+    take_over(stub, key)
+    return future.result(WAIT_S).offset
+
+
+def take_over(stub: BrokerStub, name: str) -> None:
+    """What was committed or aborted has its markers then: the call returns before they are written."""
+    with producer_of(stub, name) as producer:
+        producer.init(WAIT_S)
+
+
+def producer_of(stub: BrokerStub, name: str) -> TransactionalProducer:
+    return TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0)
 
 
 def test_every_sink(stub: BrokerStub) -> None:
@@ -120,7 +130,7 @@ def test_a_sink_that_is_written_to(stub: BrokerStub) -> None:
     at = ("--bootstrap", stub.bootstrap)
     write(stub, "a")
     kept = Ledger(read_settings({"bootstrap_servers": stub.bootstrap}))
-    with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+    with producer_of(stub, "a") as producer:
         tx = producer.begin(WAIT_S)
         tx.send(TOPIC, b"{}", key=b"a", partition=kept.partition_of("a")).result(WAIT_S)
         (shown,) = ledger("list", "--json", *at).objects
@@ -129,6 +139,7 @@ def test_a_sink_that_is_written_to(stub: BrokerStub) -> None:
         assert refused.code == 2
         assert "sink 'a': a transaction with an entry of it is open" in refused.err
         tx.abort(WAIT_S)
+    take_over(stub, "a")
     assert ledger("reset", "a", "--yes", *at).code == 0
 
 

@@ -50,14 +50,22 @@ def neighbours(ledger: Ledger) -> tuple[str, str]:
     return first, next(name for name in names[1:] if ledger.partition_of(name) == ledger.partition_of(first))
 
 
+def take_over(stub: BrokerStub, name: str) -> None:
+    """What was committed has its markers then: a commit returns before they are written."""
+    with producer_of(stub, name) as producer:
+        producer.init(WAIT_S)
+
+
 def write(stub: BrokerStub, ledger: Ledger, *entries: LedgerEntry, commit: bool = True) -> None:
-    """Each in a transaction of its own, all of them of one id."""
-    with producer_of(stub, f"fencepost.{entries[0].sink}") as producer:
+    """Each in a transaction of its own, all of them of one id, which is taken over in the end."""
+    name = f"fencepost.{entries[0].sink}"
+    with producer_of(stub, name) as producer:
         for entry in entries:
             tx = producer.begin(WAIT_S)
             key, value = ledger.record(entry)
             tx.send(ledger.topic, value, key=key, partition=ledger.partition_of(entry.key)).result(WAIT_S)
             tx.commit(WAIT_S) if commit else tx.abort(WAIT_S)
+    take_over(stub, name)
 
 
 def test_made_when_it_is_first_needed(stub: BrokerStub) -> None:
@@ -105,6 +113,7 @@ def test_another_sinks_open_transaction(stub: BrokerStub) -> None:
         assert ledger.read(other, WAIT_S) == entry_of(other, 1)
         assert {key: found.is_open for key, found in ledger.look(WAIT_S).items()} == {mine: False, other: True}
         tx.commit(WAIT_S)
+    take_over(stub, "other")
     assert ledger.read(other, WAIT_S) == entry_of(other, 2)
 
 
@@ -158,6 +167,7 @@ def test_an_entry_that_cannot_be_read(stub: BrokerStub, value: bytes, words: str
     place = ledger.partition_of("a")
     with producer_of(stub, "x") as producer, producer.transaction(WAIT_S) as tx:
         offset = tx.send(TOPIC, value, key=b"a", partition=place).result(WAIT_S).offset
+    take_over(stub, "x")
     with pytest.raises(LedgerDamaged, match=re.escape(f"sink 'a' at offset {offset} of {TOPIC}-{place} cannot be used: {words}")):
         ledger.read("a", WAIT_S)
     assert ledger.read("b", WAIT_S) == entry_of("b", 2)
