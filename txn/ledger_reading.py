@@ -24,7 +24,6 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 CONSUMER: Final = -1
 CHUNK_BYTES: Final = 1024 * 1024
-EMPTY_MAX: Final = 3
 
 
 async def scan_partition(envoy: Envoy, topic: str, partition: int, deadline: Deadline, *, wanted: Container[bytes] | None = None) -> Scan:
@@ -51,18 +50,11 @@ class _Reading:
         end = await self._offset_of(LATEST)
         start = await self._offset_of(EARLIEST)
         scan = Scan(self._topic, self._partition, start=start, end=end, wanted=self._wanted)
-        empty = 0
         while not scan.done:
             data = await self._fetch(scan.position)
-            if scan.feed(data.records or b""):
-                empty = 0
-                continue
-            if data.high_watermark < end:
-                raise Unanswered(f"{self._name} has a new leader that does not have all of it yet")
-            empty += 1
-            if empty == EMPTY_MAX:
-                # Kafka says so where everything from here to the end was compacted away.
-                break
+            if not scan.feed(data.records or b""):
+                # A new leader may not show all of it yet. To take this for the end could be to overlook the newest entry.
+                raise Unanswered(f"{self._name} gives nothing from offset {scan.position} on, and is to end at {end}")
         return scan
 
     async def _offset_of(self, timestamp: int) -> int:
