@@ -70,14 +70,28 @@ if TYPE_CHECKING:
     from txn import AsyncResumed as AsyncResumed
     from txn import AsyncTransaction as AsyncTransaction
     from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from txn import BadLedgerEntry as BadLedgerEntry
     from txn import BadLoan as BadLoan
     from txn import BadToken as BadToken
     from txn import Borrower as Borrower
+    from txn import CheckpointReplaced as CheckpointReplaced
+    from txn import CheckpointRolledBack as CheckpointRolledBack
     from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn import DeliveryAborted as DeliveryAborted
+    from txn import FingerprintMissing as FingerprintMissing
     from txn import GroupMetadata as GroupMetadata
     from txn import IdentityLost as IdentityLost
     from txn import IllegalCall as IllegalCall
+    from txn import Ledger as Ledger
+    from txn import LedgerBusy as LedgerBusy
+    from txn import LedgerDamaged as LedgerDamaged
+    from txn import LedgerEntry as LedgerEntry
+    from txn import LedgerError as LedgerError
+    from txn import LedgerMissing as LedgerMissing
+    from txn import LedgerPartition as LedgerPartition
+    from txn import LedgerRefusal as LedgerRefusal
+    from txn import LedgerUnavailable as LedgerUnavailable
+    from txn import LedgerUnusable as LedgerUnusable
     from txn import Loan as Loan
     from txn import LoanOver as LoanOver
     from txn import Marker as Marker
@@ -88,6 +102,7 @@ if TYPE_CHECKING:
     from txn import NoTransaction as NoTransaction
     from txn import NotToBeLent as NotToBeLent
     from txn import OffsetAndMetadata as OffsetAndMetadata
+    from txn import OlderVersion as OlderVersion
     from txn import Outcome as Outcome
     from txn import PreparedStatus as PreparedStatus
     from txn import PreparedTransaction as PreparedTransaction
@@ -165,13 +180,27 @@ _HOMES = {
         "BadLoan",
         "BadToken",
         "Borrower",
+        "BadLedgerEntry",
+        "CheckpointReplaced",
+        "CheckpointRolledBack",
         "CommitOutcomeUnknown",
         "DeliveryAborted",
+        "FingerprintMissing",
         "GroupMetadata",
         "IdentityLost",
         "IllegalCall",
         "Loan",
         "LoanOver",
+        "Ledger",
+        "LedgerBusy",
+        "LedgerDamaged",
+        "LedgerEntry",
+        "LedgerError",
+        "LedgerMissing",
+        "LedgerPartition",
+        "LedgerRefusal",
+        "LedgerUnavailable",
+        "LedgerUnusable",
         "Marker",
         "MustAbort",
         "NoLoan",
@@ -180,6 +209,7 @@ _HOMES = {
         "NotPermitted",
         "NotToBeLent",
         "OffsetAndMetadata",
+        "OlderVersion",
         "Outcome",
         "PreparedStatus",
         "PreparedTransaction",

@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
 `TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, `Borrower` for those that
-another process lends, and what they raise are exported here, and loaded when first asked for.
+another process lends, the `Ledger` of micro-batches, and what they raise are exported here, and loaded when first asked for.
 """
 
 from __future__ import annotations
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
     from txn.errors import TransactionOpen as TransactionOpen
     from txn.errors import TransactionTimeout as TransactionTimeout
     from txn.group_metadata import GroupMetadata as GroupMetadata
+    from txn.ledger import Ledger as Ledger
+    from txn.ledger_entry import LedgerEntry as LedgerEntry
+    from txn.ledger_entry import LedgerPartition as LedgerPartition
+    from txn.ledger_errors import BadLedgerEntry as BadLedgerEntry
+    from txn.ledger_errors import CheckpointReplaced as CheckpointReplaced
+    from txn.ledger_errors import CheckpointRolledBack as CheckpointRolledBack
+    from txn.ledger_errors import FingerprintMissing as FingerprintMissing
+    from txn.ledger_errors import LedgerBusy as LedgerBusy
+    from txn.ledger_errors import LedgerDamaged as LedgerDamaged
+    from txn.ledger_errors import LedgerError as LedgerError
+    from txn.ledger_errors import LedgerMissing as LedgerMissing
+    from txn.ledger_errors import LedgerRefusal as LedgerRefusal
+    from txn.ledger_errors import LedgerUnavailable as LedgerUnavailable
+    from txn.ledger_errors import LedgerUnusable as LedgerUnusable
+    from txn.ledger_errors import OlderVersion as OlderVersion
     from txn.lending import NotToBeLent as NotToBeLent
     from txn.loan import BadLoan as BadLoan
     from txn.loan import Loan as Loan
@@ -66,6 +81,22 @@ _HOMES = {
     "txn.group_metadata": ("GroupMetadata",),
     "txn.lending": ("NotToBeLent",),
     "txn.loan": ("BadLoan", "Loan", "Written"),
+    "txn.ledger": ("Ledger",),
+    "txn.ledger_entry": ("LedgerEntry", "LedgerPartition"),
+    "txn.ledger_errors": (
+        "BadLedgerEntry",
+        "CheckpointReplaced",
+        "CheckpointRolledBack",
+        "FingerprintMissing",
+        "LedgerBusy",
+        "LedgerDamaged",
+        "LedgerError",
+        "LedgerMissing",
+        "LedgerRefusal",
+        "LedgerUnavailable",
+        "LedgerUnusable",
+        "OlderVersion",
+    ),
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),
     "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),

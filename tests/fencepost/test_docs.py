@@ -85,12 +85,12 @@ def test_the_error_page_has_every_row_and_every_exception() -> None:
     from producer.core.verdict import TABLE
     from producer.wire.codes import ErrorCode
     from txn import errors as txn_errors
-    from txn import verdict
+    from txn import ledger_errors, verdict
 
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert all(f"| {int(code)} | {code.name} | {row.verdict.name} |" in page for codes in TABLE.values() for code, row in codes.items())
     assert all(f"| {int(code)} | {code.name} | {row.step.name} |" in page for rows in verdict.TABLE.values() for code, row in rows.items())
-    names = [name for name in [*errors.__all__, *txn_errors.__all__] if name[0].isupper()]
+    names = [name for name in [*errors.__all__, *txn_errors.__all__, *ledger_errors.__all__] if name[0].isupper()]
     assert [name for name in names if f"`{name}`" not in page] == []
     assert [code.name for code in ErrorCode if code is not ErrorCode.NONE and f"{code.name} ({int(code)})" not in page] == []
 
