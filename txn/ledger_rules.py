@@ -75,9 +75,9 @@ TABLE: Final = {
     Seen.MISSING: Row(
         None,
         LedgerMissing,
-        "the query has written batches before, so the ledger's topic was deleted, the sink has another name now, or these batches were"
-        " written without a ledger. Ways out: the sink id and the ledger topic of before; or, once it is known that the sink does not"
-        ' have this batch, on_missing_ledger="start"',
+        "the query has written batches before, so the ledger's topic was deleted, the sink was reset there or has another name now, or"
+        " these batches were written without a ledger. Ways out: the sink id and the ledger topic of before; or, once it is known that the"
+        ' sink does not have this batch, on_missing_ledger="start"',
         ("on_missing_ledger", "start"),
     ),
     Seen.UNCHECKED: Row(

@@ -25,8 +25,7 @@ CONFIGS: Final = {
     "segment.ms": "14400000",
     "segment.bytes": "52428800",
 }
-"""Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it, and are as
-low as hosted clusters allow."""
+"""Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
 
 CREATE_VERSIONS: Final = range(4, 8)
 """Those with the cluster's default replication."""
