@@ -66,7 +66,8 @@ class Ledger:
         """The sink's newest entry whose transaction was committed, None where there is none. The topic is created where it is not there.
 
         What is committed is what the markers in the log say, up to the end that it has now. Take over the sink's transactional id before:
-        then none of its transactions is open, and the answer stays true. Raises LedgerDamaged for an entry that cannot be read.
+        then none of its transactions is open, and the answer stays true. Raises LedgerBusy where one is all the same, as nobody knows
+        whether its batch is there, and LedgerDamaged for an entry that cannot be read.
         """
         stored = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
         return self.entry_of(sink, stored)
@@ -122,6 +123,14 @@ class Ledger:
             if partition == home and key in scans[home].committed:
                 break
         found = _newest(scans, key, home)
+        for partition, scan in scans.items():
+            doubtful = scan.open.get(key)
+            if doubtful is not None and (found is None or found.partition != partition or found.offset < doubtful.offset):
+                raise LedgerBusy(
+                    f"sink {sink!r}: its newest entry, at offset {doubtful.offset} of {self.topic}-{partition}, is of a transaction that is"
+                    " open. Its transactional id has to be taken over before the ledger is read; where it was, the transaction hangs there:"
+                    f" `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to do"
+                )
         if found is not None and found.partition != home:
             log.warning(
                 "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"

@@ -39,7 +39,8 @@ class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
 
 
 class LedgerBusy(LedgerError, Retriable):
-    """A transaction that is open has written an entry of the sink: its writer is at work, or died and was not followed by another yet."""
+    """A transaction that is open has written an entry of the sink: its writer is at work, or died and was not followed by another yet, or
+    the transaction hangs."""
 
 
 class LedgerUnusable(LedgerError):
