@@ -38,7 +38,7 @@ Leaders = dict[int, int]
 
 
 async def ensure_topic(envoy: Envoy, topic: str, deadline: Deadline) -> Leaders:
-    """The topic's partitions, all of them led; it is created where it is not there. Raises LedgerUnusable."""
+    """The topic's partitions and their leaders; it is created where it is not there, and has them all then. Raises LedgerUnusable."""
     leaders = await envoy.again(lambda: find_topic(envoy, topic), deadline)
     if leaders is None:
         await envoy.again(lambda: _create(envoy, topic), deadline)
