@@ -12,16 +12,21 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
 from producer.core.errors import FencepostError
 from txn.errors import TransactionTimeout
 from txn.ledger import Ledger
 from txn.ledger_entry import LedgerEntry
+from txn.ledger_errors import LedgerBusy
 from txn.producer import TransactionalProducer
 from txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
 
 CLOSE_S = 10.0
+MARKERS_S = 10.0
+"""How long the markers of an abort may take."""
 
 
 class Hold:
@@ -57,8 +62,14 @@ class Hold:
         log.info("sink %s: taken over as transactional id %s; the ledger says %s", self.key, self.transactional_id, self.entry)
 
     def read(self) -> None:
-        """The ledger's newest entry, once more."""
-        self.entry = self.ledger.read(self.key, self.timeout_s)
+        """The ledger's newest entry, once more. An abort is answered before its markers are written everywhere, so they may be waited for."""
+        waiting = Retrying(
+            retry=retry_if_exception_type(LedgerBusy),
+            wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),
+            stop=stop_after_delay(min(self.timeout_s, MARKERS_S)),
+            reraise=True,
+        )
+        self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
     def begin(self) -> Transaction:
         """A transaction of this hold."""

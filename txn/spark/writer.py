@@ -121,6 +121,8 @@ class ExactlyOnceKafkaWriter:
         frame = select_columns(df, columns)
         with metrics.phase("plan"):
             counts = self._counts(frame, columns, hold)
+            if not counts:
+                return Outcome()
             turn = metrics.batch
             routes = Routes.of(counts, turn=turn)
             tasks = self._tasks(df, routes, columns)
@@ -183,7 +185,7 @@ class ExactlyOnceKafkaWriter:
         return hold
 
     def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
-        """The partitions of the topics that the batch may go to."""
+        """The partitions of the topics that the batch may go to; nothing where the batch has no rows."""
         if columns.topic is not None:
             topics: Sequence[str] = (columns.topic,)
         elif self.settings.topics is not None:
