@@ -24,8 +24,10 @@ COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_
 """What a partition's first batch of a transaction is answered where the leader could not ask the coordinator about it (KIP-890), because it
 was just asking about another one: it keeps one question for each transactional id."""
 
-COLLISION_PAUSE_MS: Final = (1.0, 20.0)
-"""Drawn evenly and without growth: who collides comes one after the other then, and nobody waits for long."""
+COLLISION_PAUSES_MS: Final = ((1.0, 20.0), (1.0, 40.0), (1.0, 80.0), (1.0, 160.0))
+"""From the first attempt on, the last one for all further ones; drawn evenly. Whoever collides comes one after the other then, however many
+they are. Without the little growth a broker that is slow, because it has just started, is asked ten times as often as it can answer
+(tests/bench/loans.py); with the growth of a backoff the last ones would wait for seconds."""
 
 COLLISION_ATTEMPTS: Final = 100
 """Whoever is refused so often has another trouble than a collision, and waits as long as usual from there on."""
@@ -108,7 +110,7 @@ class Borrowed:
 
     def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
         collided = code in COLLISIONS and not introduced and attempts <= COLLISION_ATTEMPTS
-        return COLLISION_PAUSE_MS if collided else None
+        return COLLISION_PAUSES_MS[min(attempts, len(COLLISION_PAUSES_MS)) - 1] if collided else None
 
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         self._quiet = quiet
