@@ -1,0 +1,276 @@
+"""A transaction that is lent to other processes, on Kafka in both transaction versions: what they write is committed together or not at
+all, and whoever comes too late is refused.
+
+One Kafka for the file: it begins with transaction version 1 and is upgraded to 2 when the tests with 1 are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from producer import Fenced
+from producer.wire.codes import ErrorCode
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.other_process import OtherProcess
+from tests.conformance.survival.reader import Admin
+from tests.reading import read_values
+from tests.waiting import until
+from txn.borrower import ENDED, Borrower, LoanOver
+from txn.errors import MustAbort
+from txn.loan import TP, Loan, Written
+from txn.producer import TransactionalProducer
+
+pytestmark = pytest.mark.timeout(300)
+
+WAIT_S = 60.0
+PARTITIONS = 12
+IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+
+BORROWER = """
+    import json, sys
+    from txn import Borrower, Loan
+    borrower = Borrower(bootstrap_servers=sys.argv[1], linger_ms=0, batch_size=256)
+    for line in sys.stdin:
+        loan, records, frozen = json.loads(line)
+        loan = Loan.loads(loan)
+        borrower.begin(loan, 60)
+        for topic, partition in loan.partitions:
+            borrower.send(topic, b"first", partition=partition).result(60)
+        if frozen:
+            print("frozen from here on", flush=True)
+            sys.stdin.readline()
+        try:
+            for topic, partition in loan.partitions:
+                borrower.send_many(topic, [b"%d" % n for n in range(records)], partition=partition)
+            print(json.dumps([each.dumps() for each in borrower.finish(60)]), flush=True)
+        except Exception as error:
+            print(type(error).__name__, getattr(error, "code", ""), error, flush=True)
+            borrower.abandon(60)
+"""
+
+
+class Site:
+    """A cluster, and a topic and a transactional id that nobody else uses."""
+
+    def __init__(self, bootstrap: str, version: int) -> None:
+        self.bootstrap = bootstrap
+        self.version = version
+        self.topic = f"lent-{secrets.token_hex(4)}"
+        self.name = f"id-{secrets.token_hex(4)}"
+        self.partitions: list[TP] = [(self.topic, partition) for partition in range(PARTITIONS)]
+        Admin(bootstrap).create(self.topic, partitions=PARTITIONS)
+
+    def producer(self, **settings: Any) -> TransactionalProducer:
+        return TransactionalProducer(bootstrap_servers=self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
+
+    def borrower(self, **settings: Any) -> Borrower:
+        return Borrower(bootstrap_servers=self.bootstrap, linger_ms=0, **settings)
+
+    def read(self, isolation: str = "read_committed") -> list[bytes]:
+        """What a reader finds up to the ends as they are now."""
+        return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS), isolation=isolation))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    require_kafka()
+    with KafkaCluster(features={"transaction.version": 1}, config=IMPATIENT) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def version(request: pytest.FixtureRequest, cluster: KafkaCluster) -> int:
+    """The transaction version; in this order, so that the cluster is upgraded once."""
+    if request.param == 2:
+        upgrade = ("--bootstrap-server", cluster.bootstrap, "upgrade", "--feature", "transaction.version=2")
+        cluster.tool("org.apache.kafka.tools.FeatureCommand", *upgrade)
+    return int(request.param)
+
+
+@pytest.fixture
+def site(cluster: KafkaCluster, version: int) -> Site:
+    return Site(cluster.bootstrap, version)
+
+
+def tell(process: OtherProcess, loan: Loan, *, records: int, frozen: bool = False) -> None:
+    """Have a process of borrowers write so many records to each partition of the loan, after a first one."""
+    process.say(json.dumps([loan.dumps(), records, frozen]))
+
+
+def heard(process: OtherProcess) -> list[Written]:
+    """What it wrote."""
+    return [Written.loads(each) for each in json.loads(process.line())]
+
+
+def test_processes_that_write_one_transaction(site: Site) -> None:
+    """Four at once, in transactions that are committed and aborted in turns, each twice with sequences that go on: what was committed is
+    there once, with the owner's own record, and each account says how much and where."""
+    records = 100
+    with site.producer() as producer, ExitStack() as stack:
+        processes = [stack.enter_context(OtherProcess(BORROWER, site.bootstrap)) for _ in range(4)]
+        lent, own = site.partitions[1:], site.partitions[0]
+        for turn in range(4):
+            tx = producer.begin(WAIT_S)
+            for again in range(2):
+                loan = tx.lend(lent, WAIT_S)
+                assert loan.transaction_version == site.version
+                assert {each[2] for each in loan.sequences} == {again * (records + 1)}
+                for place, process in enumerate(processes):
+                    tell(process, loan.part(lent[place::4]), records=records)
+                written = [each for process in processes for each in heard(process)]
+                assert sorted((each.topic, each.partition) for each in written) == lent
+                assert all(each.last_offset - each.first_offset + 1 == each.records == records + 1 for each in written)
+                tx.returned(written)
+            tx.send(site.topic, b"own", partition=own[1]).result(WAIT_S)
+            if turn % 2:
+                tx.abort(WAIT_S)
+            else:
+                tx.commit(WAIT_S)
+        expected = [b"own"] * 2 + ([b"first"] + [b"%d" % n for n in range(records)]) * len(lent) * 4
+    until(lambda: site.read(), "what was committed", good=lambda found: found == sorted(expected), timeout_s=WAIT_S)
+    assert len(site.read("read_uncommitted")) == 2 * len(expected)
+
+
+@pytest.mark.parametrize("end", ["abort", "commit"])
+def test_a_borrower_that_thaws_too_late(site: Site, end: str) -> None:
+    """It froze with a record written and the rest not; the owner ended the transaction without it, and is in the next. It is refused in the
+    broker's own words, and nothing of what it tried is seen in the next transaction, nor holds readers back."""
+    (tp,) = site.partitions[:1]
+    with site.producer() as producer, OtherProcess(BORROWER, site.bootstrap) as zombie, site.borrower() as successor:
+        tx = producer.begin(WAIT_S)
+        tell(zombie, tx.lend([tp], WAIT_S), records=5, frozen=True)
+        assert zombie.line() == "frozen from here on"
+        zombie.freeze()
+        getattr(tx, end)(WAIT_S)
+        tx = producer.begin(WAIT_S)
+        loan = tx.lend([tp], WAIT_S)
+        successor.begin(loan, WAIT_S)
+        successor.send(*tp[:1], b"successor", partition=tp[1]).result(WAIT_S)
+        zombie.thaw()
+        zombie.say()
+        said = zombie.line()
+        tx.returned(successor.finish(WAIT_S))
+        tx.commit(WAIT_S)
+    print(said)
+    assert said.split()[:2] in (["LoanOver", str(int(code))] for code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED))
+    seen = [b"successor"] if end == "abort" else [b"first", b"successor"]
+    until(lambda: site.read(), "what was committed", good=lambda found: found == seen, timeout_s=WAIT_S)
+    assert site.read("read_uncommitted") == [b"first", b"successor"]
+
+
+def test_a_borrower_between_two_transactions(site: Site) -> None:
+    """The transaction is over, and the next one has nothing to do with its partition: it is refused all the same. Until the markers are
+    written, which the answer to EndTxn does not wait for, it would still be let in, and be part of what was ended."""
+    (tp,) = site.partitions[:1]
+    with site.producer() as producer, site.borrower() as borrower:
+        for end in ("abort", "commit"):
+            tx = producer.begin(WAIT_S)
+            borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+            borrower.send(site.topic, b"early", partition=tp[1]).result(WAIT_S)
+            getattr(tx, end)(WAIT_S)
+            with producer.transaction(WAIT_S) as tx:
+                tx.send(site.topic, b"elsewhere", partition=1).result(WAIT_S)
+            borrower.send(site.topic, b"late", partition=tp[1])
+            with pytest.raises(LoanOver) as over:
+                borrower.finish(WAIT_S)
+            assert over.value.code in ENDED
+            borrower.abandon(WAIT_S)
+    until(lambda: site.read(), "what was committed", good=lambda found: found == [b"early", *[b"elsewhere"] * 2], timeout_s=WAIT_S)
+    assert site.read("read_uncommitted") == [*[b"early"] * 2, *[b"elsewhere"] * 2]
+
+
+def test_nobody_wrote_to_what_was_lent(site: Site) -> None:
+    """A commit of nothing: Kafka has nothing to commit, with version 2 it does not even know of a transaction, and that is no failure. The
+    next transaction is as good as any, and has another epoch."""
+    with site.producer() as producer:
+        epochs = []
+        for _ in range(2):
+            with producer.transaction(WAIT_S) as tx:
+                loan = tx.lend(site.partitions, WAIT_S)
+                tx.returned(loan.unused([]))
+                epochs.append(loan.producer_epoch)
+        with producer.transaction(WAIT_S) as tx:
+            loan = tx.lend(site.partitions, WAIT_S)
+            tx.abort(WAIT_S)
+        with producer.transaction(WAIT_S) as tx:
+            tx.send(site.topic, b"next", partition=0)
+            epochs += [loan.producer_epoch, tx.lend(site.partitions[1:], WAIT_S).producer_epoch]
+    assert len(set(epochs)) == 4
+    assert site.read() == [b"next"]
+
+
+def test_the_coordinator_gave_it_up(site: Site) -> None:
+    """The transaction's own time passed while it was lent. With version 2 the commit says that it must be aborted, and the next one goes
+    on; with version 1 Kafka says the same as of a producer that was fenced, and so does this one."""
+    (tp,) = site.partitions[:1]
+    with site.producer(transaction_timeout_ms=1_000) as producer, site.borrower() as borrower:
+        tx = producer.begin(WAIT_S)
+        borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+        # A machine that is busy may need longer than the transaction has: then it is refused here already.
+        with contextlib.suppress(Exception):
+            borrower.send(site.topic, b"slow", partition=tp[1]).result(WAIT_S)
+            until(lambda: _is_refused(borrower, tp), "the coordinator's patience ends", timeout_s=WAIT_S)
+        with pytest.raises(LoanOver):
+            borrower.finish(WAIT_S)
+        borrower.abandon(WAIT_S)
+        if site.version == 1:
+            with pytest.raises(Fenced):
+                tx.commit(WAIT_S)
+        else:
+            with pytest.raises(MustAbort):
+                tx.commit(WAIT_S)
+            tx.abort(WAIT_S)
+            with producer.transaction(WAIT_S) as tx:
+                borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+                borrower.send(site.topic, b"in time", partition=tp[1])
+                tx.returned(borrower.finish(WAIT_S))
+    assert site.read() == ([] if site.version == 1 else [b"in time"])
+
+
+def _is_refused(borrower: Borrower, tp: TP) -> bool:
+    return borrower.send(tp[0], b"slow", partition=tp[1]).exception(WAIT_S) is not None
+
+
+def test_a_second_owner(site: Site) -> None:
+    """Another process takes the transactional id over: borrowers of the first are refused, and nothing of theirs is ever seen."""
+    (tp,) = site.partitions[:1]
+    with site.producer() as first, site.borrower() as borrower, site.producer() as second:
+        tx = first.begin(WAIT_S)
+        borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+        borrower.send(site.topic, b"first owner's", partition=tp[1]).result(WAIT_S)
+        second.init(WAIT_S)
+        borrower.send(site.topic, b"first owner's", partition=tp[1])
+        with pytest.raises(LoanOver):
+            borrower.finish(WAIT_S)
+        borrower.abandon(WAIT_S)
+        with second.transaction(WAIT_S) as tx:
+            borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+            borrower.send(site.topic, b"second owner's", partition=tp[1])
+            tx.returned(borrower.finish(WAIT_S))
+        with pytest.raises(Fenced):
+            first.commit(WAIT_S)
+    assert site.read() == [b"second owner's"]
+
+
+def test_many_borrowers_at_once(site: Site) -> None:
+    """Every partition has a borrower of its own, and all begin at once: their first batches collide at the leader (KIP-890) and are sent
+    again with the same sequences; every record is there once. How long it takes is measured by tests/bench/loans.py."""
+    with site.producer() as producer, ExitStack() as stack:
+        borrowers = [stack.enter_context(site.borrower(batch_size=256)) for _ in site.partitions]
+        for turn in range(3):
+            with producer.transaction(WAIT_S) as tx:
+                loan = tx.lend(site.partitions, WAIT_S)
+                for borrower, tp in zip(borrowers, site.partitions, strict=True):
+                    borrower.begin(loan.part([tp]), WAIT_S)
+                    borrower.send_many(site.topic, [b"%d-%d" % (turn, n) for n in range(50)], partition=tp[1])
+                tx.returned(each for borrower in borrowers for each in borrower.finish(WAIT_S))
+    expected = sorted([b"%d-%d" % (turn, n) for turn in range(3) for n in range(50)] * PARTITIONS)
+    until(lambda: site.read(), "what was committed", good=lambda found: found == expected, timeout_s=WAIT_S)
