@@ -1,0 +1,296 @@
+"""Lending as callers see it, on the stub: what several borrowers write is one transaction, and whoever has no right to write is refused."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.core.errors import ConfigError, Fenced, Misuse, ProducerClosed, RecordTooLarge
+from producer.wire import Api, ErrorCode
+from producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest
+from tests.producer.stage import QUICK
+from tests.reading import read_values
+from tests.txn.stage import LIMIT_S, ends
+from tests.waiting import until
+from txn.borrowed import NotLent
+from txn.borrower import Borrower, LoanOver, NoLoan
+from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
+from txn.lending import NotToBeLent
+from txn.loan import BadLoan, Loan, Written
+from txn.producer import TransactionalProducer
+from txn.transaction import Transaction
+
+PARTITIONS = 4
+TPS = [("t", partition) for partition in range(PARTITIONS)]
+
+
+class Site:
+    """A stub of three brokers, one transactional producer, and any number of borrowers, which end with the block."""
+
+    def __init__(self, version: int, stack: ExitStack) -> None:
+        self.version = version
+        self.stub = stack.enter_context(BrokerStub(brokers=3, transaction_version=version))
+        self.stub.create_topic("t", partitions=PARTITIONS, replication_factor=3)
+        self.producer = stack.enter_context(TransactionalProducer(bootstrap_servers=self.stub.bootstrap, transactional_id="a", **QUICK))
+        self._stack = stack
+
+    def borrower(self, **settings: Any) -> Borrower:
+        return self._stack.enter_context(Borrower(bootstrap_servers=self.stub.bootstrap, **{**QUICK, "batch_size": 0, **settings}))
+
+    def begin(self) -> Transaction:
+        return self.producer.begin(LIMIT_S)
+
+    def committed(self, count: int) -> list[bytes]:
+        """What a reader finds, once there is so much."""
+        bootstrap = self.stub.bootstrap
+        return until(
+            lambda: sorted(read_values(bootstrap, "t", range(PARTITIONS))), "what was committed", good=lambda found: len(found) >= count
+        )
+
+
+@pytest.fixture(params=[1, 2])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(int(request.param), stack)
+
+
+def write(borrower: Borrower, loan: Loan, *values: bytes) -> list[Written]:
+    """The same values to every partition of a loan."""
+    borrower.begin(loan, LIMIT_S)
+    for topic, partition in loan.partitions:
+        borrower.send_many(topic, list(values), partition=partition)
+    return borrower.finish(LIMIT_S)
+
+
+def test_several_borrowers_and_their_owner(site: Site) -> None:
+    """One transaction of all of them: seen together or not at all; each says what it wrote, and its connections stay for the next loan."""
+    borrowers = [site.borrower() for _ in range(2)]
+    for turn in range(4):
+        tx = site.begin()
+        loan = tx.lend(TPS[1:])
+        written = [
+            account
+            for borrower, part in zip(borrowers, (TPS[1:3], TPS[3:]), strict=True)
+            for account in write(borrower, loan.part(part), b"a", b"b", b"c")
+        ]
+        assert [(each.partition, each.records, each.next_sequence) for each in written] == [(1, 3, 3), (2, 3, 3), (3, 3, 3)]
+        assert all(each.last_offset - each.first_offset == 2 for each in written)
+        tx.returned(written)
+        tx.send("t", b"own", partition=0)
+        (tx.abort if turn % 2 else tx.commit)(LIMIT_S)
+    assert site.committed(20) == sorted([b"own", *[b"a", b"b", b"c"] * 3] * 2)
+    assert ends(site.stub) == [True, False, True, False]
+    added = [exchange.request for exchange in site.stub.journal.requests(Api.ADD_PARTITIONS_TO_TXN)]
+    named = [
+        sorted(index for topic in request.v3_and_below_topics for index in topic.partitions)
+        for request in added
+        if isinstance(request, AddPartitionsToTxnRequest)
+    ]
+    assert named == ([[1, 2, 3], [0]] * 4 if site.version == 1 else [])
+
+
+def test_one_after_the_other_in_the_same_transaction(site: Site) -> None:
+    """Another borrower, and the first again, go on with the sequences: not one record is taken for a repeat of another."""
+    first, second = site.borrower(), site.borrower()
+    with site.producer.transaction(LIMIT_S) as tx:
+        for number, borrower in enumerate((first, second, first)):
+            loan = tx.lend(TPS)
+            assert {each[2] for each in loan.sequences} == {number * 2}
+            tx.returned(write(borrower, Loan.loads(loan.dumps()), b"%d" % number, b"%d" % number))
+    assert site.committed(24) == sorted([b"0", b"1", b"2"] * 2 * PARTITIONS)
+
+
+@pytest.mark.parametrize("point", ["before", "after_append"])
+def test_replies_that_are_lost(site: Site, point: str) -> None:
+    """Links that break before and after the append, in the middle of a loan: each record is there once."""
+    borrower = site.borrower()
+    with site.producer.transaction(LIMIT_S) as tx:
+        lost = getattr(site.stub.faults.on(Api.PRODUCE), point)().times(5).disconnect()
+        written = write(borrower, tx.lend(TPS), *[b"%d" % number for number in range(20)])
+        tx.returned(written)
+    assert lost.hits == 5
+    assert [each.records for each in written] == [20] * PARTITIONS
+    assert site.committed(20 * PARTITIONS) == sorted([b"%d" % number for number in range(20)] * PARTITIONS)
+
+
+def test_leaders_that_move(site: Site) -> None:
+    """Between two batches of a loan: the next ones go to the new leader, with the sequences that follow."""
+    borrower = site.borrower()
+    with site.producer.transaction(LIMIT_S) as tx:
+        borrower.begin(tx.lend(TPS[:1]), LIMIT_S)
+        for number in range(6):
+            borrower.send("t", b"%d" % number, partition=0).result(LIMIT_S)
+            site.stub.move_leader("t", 0)
+        (written,) = borrower.finish(LIMIT_S)
+        tx.returned([written])
+    assert (written.records, written.first_offset, written.last_offset, written.next_sequence) == (6, 0, 5, 6)
+    assert site.committed(6) == [b"%d" % number for number in range(6)]
+
+
+def test_connections_that_brokers_close(site: Site) -> None:
+    """Between two loans, as idle ones are: the next loan connects anew."""
+    borrower = site.borrower()
+    for _ in range(2):
+        with site.producer.transaction(LIMIT_S) as tx:
+            tx.returned(write(borrower, tx.lend(TPS), b"row"))
+        for node in (1, 2, 3):
+            site.stub.stop_broker(node)
+            site.stub.restart_broker(node)
+    assert site.committed(2 * PARTITIONS) == [b"row"] * 2 * PARTITIONS
+
+
+@pytest.mark.parametrize("end", ["abort", "commit"])
+def test_a_zombie(site: Site, end: str) -> None:
+    """A borrower that goes on when its transaction has been ended and another one is open: refused, and nothing of it is seen."""
+    zombie, successor = site.borrower(), site.borrower()
+    tx = site.begin()
+    zombie.begin(tx.lend(TPS[:1]), LIMIT_S)
+    zombie.send("t", b"early", partition=0).result(LIMIT_S)
+    getattr(tx, end)(LIMIT_S)
+    tx = site.begin()
+    written = write(successor, tx.lend(TPS[:1]), b"successor")
+    late = zombie.send("t", b"late", partition=0)
+    with pytest.raises(LoanOver, match="t-0: the loan of transactional id 'a' is over") as over:
+        zombie.finish(LIMIT_S)
+    assert over.value.code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+    assert pickle.loads(pickle.dumps(over.value)).code == over.value.code
+    assert late.exception(LIMIT_S) is not None
+    with pytest.raises(LoanOver):
+        zombie.send("t", b"later", partition=0)
+    zombie.abandon(LIMIT_S)
+    tx.returned(written)
+    tx.returned(write(zombie, tx.lend(TPS[1:2]), b"reformed"))
+    tx.commit(LIMIT_S)
+    expected = [b"reformed", b"successor"] if end == "abort" else [b"early", b"reformed", b"successor"]
+    assert site.committed(len(expected)) == expected
+
+
+def test_a_second_owner(site: Site) -> None:
+    """Whoever takes the transactional id over ends the loans of the first."""
+    borrower = site.borrower()
+    borrower.begin(site.begin().lend(TPS[:1]), LIMIT_S)
+    borrower.send("t", b"row", partition=0).result(LIMIT_S)
+    with TransactionalProducer(bootstrap_servers=site.stub.bootstrap, transactional_id="a", **QUICK) as other:
+        other.init(LIMIT_S)
+    borrower.send("t", b"late", partition=0)
+    with pytest.raises(LoanOver):
+        borrower.finish(LIMIT_S)
+    borrower.abandon(LIMIT_S)
+    with pytest.raises(Fenced):
+        site.producer.commit(LIMIT_S)
+
+
+def test_only_what_was_lent(site: Site) -> None:
+    """A partition that is not in the loan is refused with its name: at once where it is named, by `finish` where it was chosen."""
+    borrower = site.borrower()
+    tx = site.begin()
+    borrower.begin(tx.lend(TPS[:2]), LIMIT_S)
+    for send in (borrower.send, borrower.try_send):
+        with pytest.raises(NotLent, match="t-3 is not part of the loan of transactional id 'a', which is for 2 partitions"):
+            send("t", b"stray", partition=3)
+    with pytest.raises(NotLent, match="t-2 is not part"):
+        borrower.send_many("t", [b"stray"], partition=2)
+    with pytest.raises(NotLent, match="no partition of topic 'u'"):
+        borrower.send("u", b"stray")
+    borrower.send_many("t", [(None, b"row", None, None, 0), (None, b"stray", None, None, 3)])
+    with pytest.raises(NotLent, match="t-3 is not part"):
+        borrower.finish(LIMIT_S)
+    borrower.abandon(LIMIT_S)
+    tx.abort(LIMIT_S)
+
+
+def test_one_writer_at_a_time(site: Site) -> None:
+    """What is out is not lent again, nor written by its owner; a record of its own there spoils the transaction."""
+    borrower = site.borrower()
+    tx = site.begin()
+    loan = tx.lend(TPS[:1])
+    with pytest.raises(NotToBeLent, match="t-0 was lent in this transaction and not returned"):
+        tx.lend(TPS)
+    with pytest.raises(BadLoan, match="t-1 is not lent"):
+        tx.returned([Written("t", 1, 1, 0, 0, 1)])
+    tx.returned(write(borrower, loan, b"row"))
+    tx.returned(tx.lend(TPS[:1]).unused([]))
+    tx.send("t", b"own", partition=0)
+    with pytest.raises(MustAbort, match="t-0 was lent, and the producer that lent it cannot write there"):
+        tx.commit(LIMIT_S)
+    tx.abort(LIMIT_S)
+    assert site.committed(0) == []
+
+
+def test_calls_that_do_not_fit() -> None:
+    """Each is refused in words, before anything is sent."""
+    loan = Loan(transactional_id="a", producer_id=1, producer_epoch=0, transaction_version=2, sequences=(("t", 0, 0),))
+    with pytest.raises(ConfigError, match="transactional_id='a': a borrower has none"):
+        Borrower(bootstrap_servers="127.0.0.1:1", transactional_id="a")
+    with pytest.raises(ConfigError, match="acks=all"):
+        Borrower(bootstrap_servers="127.0.0.1:1", acks=1)
+    with BrokerStub() as stub, Borrower(bootstrap_servers=stub.bootstrap, **QUICK) as borrower:
+        stub.create_topic("t")
+        with pytest.raises(NoLoan):
+            borrower.finish(LIMIT_S)
+        borrower.abandon(LIMIT_S)
+        with pytest.raises(BadLoan):
+            borrower.begin("{}")
+        borrower.begin(loan.dumps(), LIMIT_S)
+        with pytest.raises(Misuse, match="the loan before is neither finished nor abandoned"):
+            borrower.begin(loan, LIMIT_S)
+        with pytest.raises(RecordTooLarge, match="max_request_size"):
+            borrower.send("t", b"x" * 2_000_000, partition=0)
+        assert borrower.finish(LIMIT_S) == []
+        with pytest.raises(NoLoan):
+            borrower.send("t", b"row", partition=0)
+        assert borrower.usable
+    assert not borrower.usable
+    with pytest.raises(ProducerClosed):
+        borrower.begin(loan)
+
+
+def test_a_finish_that_takes_too_long(site: Site) -> None:
+    """TransactionTimeout, and nothing is decided: it can be called again, or the loan given up; what was on its way is waited for."""
+    borrower = site.borrower()
+    tx = site.begin()
+    held = site.stub.faults.on(Api.PRODUCE).before().times(1).hold()
+    borrower.begin(tx.lend(TPS[:1]), LIMIT_S)
+    futures = [borrower.send("t", b"row", partition=0) for _ in range(3)]
+    held.wait(1)
+    with pytest.raises(TransactionTimeout, match="finish: 3 records have no outcome"):
+        borrower.finish(0.01)
+    with pytest.raises(TransactionTimeout, match="abandon: "):
+        borrower.abandon(0.01)
+    held.release()
+    borrower.abandon(LIMIT_S)
+    assert futures[0].exception(LIMIT_S) is None
+    assert all(isinstance(future.exception(LIMIT_S), DeliveryAborted) for future in futures[1:])
+    tx.abort(LIMIT_S)
+    assert borrower.usable
+
+
+def test_close_in_a_loan_sends_nothing_more(site: Site) -> None:
+    """What had not left fails, and is not in the log: the owner will not hear of it, and has to abort."""
+    borrower = site.borrower(linger_ms=60_000, batch_size=1_000)
+    tx = site.begin()
+    borrower.begin(tx.lend(TPS[:1]), LIMIT_S)
+    future = borrower.send("t", b"row", partition=0)
+    borrower.close(LIMIT_S)
+    assert isinstance(future.exception(LIMIT_S), DeliveryAborted)
+    assert site.stub.records("t", 0) == []
+    tx.abort(LIMIT_S)
+
+
+def test_arrow(site: Site) -> None:
+    """Rows of a table, each to the partition that it names."""
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = pyarrow.table({"value": [b"%d" % n for n in range(100)], "partition": [n % PARTITIONS for n in range(100)]})
+    borrower = site.borrower()
+    with site.producer.transaction(LIMIT_S) as tx:
+        borrower.begin(tx.lend(TPS), LIMIT_S)
+        borrower.send_arrow("t", rows, partition="partition")
+        written = borrower.finish(LIMIT_S)
+        tx.returned(written)
+    assert [(each.partition, each.records) for each in written] == [(partition, 25) for partition in range(PARTITIONS)]
+    assert site.committed(100) == sorted(b"%d" % n for n in range(100))

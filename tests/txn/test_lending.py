@@ -1,0 +1,231 @@
+"""Lending, on the side of who lends: what is asked first, who may have a partition, and what the transaction's end makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producer.core.events import Called
+from producer.wire import Api, ErrorCode
+from tests.producer.desk import PID, TOPIC
+from tests.txn.counter import CALL_MS, Counter
+from txn.calls import Call
+from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
+from txn.lending import NotToBeLent, Wish
+from txn.loan import BadLoan, Loan, Written
+from txn.machine import Event, IllegalCall, State
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+
+
+def ask(counter: Counter, *partitions: int) -> Call:
+    """A lend that is not waited for."""
+    call = Call(Event.LEND, deadline_ms=counter.now + CALL_MS, wish=Wish(partitions=tuple((TOPIC, each) for each in partitions)))
+    counter.happen(Called(call))
+    return call
+
+
+def loan_of(call: Call) -> Loan:
+    call.outcome.result(0)
+    assert call.wish is not None
+    assert call.wish.loan is not None
+    return call.wish.loan
+
+
+def lend(counter: Counter, *partitions: int) -> Loan:
+    """What is lent, with the coordinator asked where it has to be."""
+    call = ask(counter, *partitions)
+    if not call.outcome.done():
+        counter.add()
+    return loan_of(call)
+
+
+def give_back(counter: Counter, *written: Written) -> BaseException | None:
+    call = Call(Event.RETURNED, deadline_ms=counter.now + CALL_MS, wish=Wish(written=written))
+    counter.happen(Called(call))
+    return call.outcome.exception(0)
+
+
+def account(partition: int, records: int, *, first: int = 0, offset: int = 10) -> Written:
+    return Written(TOPIC, partition, records, offset, offset + records - 1, first + records)
+
+
+def end(counter: Counter, event: Event = Event.COMMIT, *, code: int = 0) -> Call:
+    """End the transaction; version 1 takes a new epoch then."""
+    call = counter.call(event)
+    counter.end(code)
+    return call
+
+
+def opened(version: int, **settings: Any) -> Counter:
+    return Counter(version=version, partitions=4, **settings).begin()
+
+
+def test_version_1_adds_all_of_it_in_one_request() -> None:
+    """The loan is there when the coordinator has every partition, and is of the transaction's identity."""
+    counter = opened(1)
+    call = ask(counter, 1, 3)
+    (topic,) = counter.asked(Api.ADD_PARTITIONS_TO_TXN).message.v3_and_below_topics
+    assert (topic.name, topic.partitions) == (TOPIC, [1, 3])
+    counter.add(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert not call.outcome.done()
+    counter.advance(30)
+    counter.add()
+    loan = loan_of(call)
+    assert (loan.transactional_id, loan.identity, loan.transaction_version) == ("tx", (PID, 0), 1)
+    assert loan.sequences == ((TOPIC, 1, 0), (TOPIC, 3, 0))
+
+
+def test_version_2_asks_nobody() -> None:
+    """Whoever writes first has the partition's leader add it."""
+    counter = opened(2)
+    assert loan_of(ask(counter, 0)).transaction_version == 2
+    assert counter.silent()
+
+
+def test_a_lend_that_takes_too_long_can_be_made_again() -> None:
+    """Nothing is decided by the first; the second has what the coordinator was told meanwhile."""
+    counter = opened(1)
+    first = ask(counter, 0)
+    counter.advance(CALL_MS + 1)
+    assert isinstance(first.outcome.exception(0), TransactionTimeout)
+    counter.add()
+    assert loan_of(ask(counter, 0)).partitions == ((TOPIC, 0),)
+
+
+@BOTH
+@pytest.mark.parametrize("event", [Event.COMMIT, Event.ABORT])
+def test_what_was_lent_is_ended_although_its_owner_wrote_nothing(version: int, event: Event) -> None:
+    """EndTxn is sent, and the next transaction has another epoch, also with version 1: no loan of the one before is of use in it."""
+    counter = opened(version)
+    lend(counter, 0)
+    call = end(counter, event)
+    assert call.outcome.result(0) >= 0
+    if version == 1:
+        assert counter.state is State.RENEWING
+        counter.identify(epoch=1)
+    counter.begin()
+    assert lend(counter, 0).identity == (PID, 1)
+
+
+@BOTH
+def test_sequences_go_on_with_the_next_loan(version: int) -> None:
+    """A second loan of a partition in the same transaction begins where the first stopped; in the next transaction at 0."""
+    counter = opened(version)
+    lend(counter, 0, 1)
+    assert give_back(counter, account(0, 7), account(1, 0, offset=-1)) is None
+    assert lend(counter, 1, 0).sequences == ((TOPIC, 1, 0), (TOPIC, 0, 7))
+    assert give_back(counter, account(0, 3, first=7)) is None
+    assert lend(counter, 0).sequences == ((TOPIC, 0, 10),)
+    end(counter)
+    if version == 1:
+        counter.identify(epoch=1)
+    counter.begin()
+    assert lend(counter, 0).sequences == ((TOPIC, 0, 0),)
+
+
+@BOTH
+def test_one_writer_at_a_time(version: int) -> None:
+    """What is lent is not lent again, nor what its owner wrote; the reason is said, and the transaction goes on."""
+    counter = opened(version)
+    counter.send(b"own", partition=0)
+    if version == 1:
+        counter.add()
+    lend(counter, 1)
+    for partition, words in (
+        (0, "t-0 cannot be lent: the producer has written to it"),
+        (1, "t-1 was lent in this transaction and not returned"),
+    ):
+        refused = ask(counter, 2, partition).outcome.exception(0)
+        assert isinstance(refused, NotToBeLent)
+        assert words in str(refused)
+    assert counter.state is State.OPEN
+    assert lend(counter, 2)
+
+
+@BOTH
+@pytest.mark.parametrize("back", [False, True])
+def test_the_owner_keeps_off(version: int, back: bool) -> None:
+    """A record of its own for a partition that was lent, returned or not, spoils the transaction before it is sent."""
+    counter = opened(version)
+    lend(counter, 0)
+    if back:
+        give_back(counter, account(0, 1))
+    (future,) = counter.send(b"own", partition=0)
+    counter.advance(0)
+    assert isinstance(future.exception(0), DeliveryAborted)
+    assert counter.produces() == []
+    refused = counter.call(Event.COMMIT).outcome.exception(0)
+    assert isinstance(refused, MustAbort)
+    assert "t-0 was lent, and the producer that lent it cannot write there" in str(refused)
+    end(counter, Event.ABORT)
+
+
+def test_accounts_that_do_not_fit() -> None:
+    """Of another loan, or of what was not lent: refused whole, and nothing of them is kept."""
+    counter = opened(2)
+    lend(counter, 0, 1)
+    for wrong, words in (
+        ((account(0, 5), account(2, 5)), "t-2 is not lent"),
+        ((account(0, 5), account(1, 5, first=3)), "t-1: 5 records from sequence 0 on cannot end at 8"),
+    ):
+        refused = give_back(counter, *wrong)
+        assert isinstance(refused, BadLoan)
+        assert words in str(refused)
+    assert give_back(counter, account(0, 5)) is None
+    assert isinstance(give_back(counter, account(0, 5)), BadLoan)
+
+
+def test_a_commit_of_nothing() -> None:
+    """With version 2 the coordinator does not know of a transaction to which nobody wrote: where all that was lent came back empty that is
+    no failure; where some of it may have been written it is."""
+    counter = opened(2)
+    lend(counter, 0)
+    give_back(counter, account(0, 0, offset=-1))
+    assert end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.result(0) >= 0
+    counter.identify(epoch=1)
+    counter.begin()
+    lend(counter, 0)
+    assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_a_partition_that_cannot_be_added(code: ErrorCode) -> None:
+    """The lend raises what the transaction has to be aborted for."""
+    counter = opened(1)
+    call = ask(counter, 0)
+    counter.add(code)
+    assert isinstance(call.outcome.exception(0), MustAbort)
+
+
+def test_an_abort_ends_a_lend_that_waits() -> None:
+    """It hears so at once."""
+    counter = opened(1)
+    call = ask(counter, 0)
+    counter.call(Event.ABORT)
+    assert isinstance(call.outcome.exception(0), MustAbort)
+
+
+def test_nothing_is_lent_outside_a_transaction() -> None:
+    """The calls that fit are named."""
+    counter = opened(2)
+    end_of_nothing = counter.call(Event.COMMIT)
+    assert end_of_nothing.outcome.result(0) >= 0
+    with pytest.raises(IllegalCall, match="lend: the producer is between transactions; what can be called now: init, begin"):
+        ask(counter, 0).outcome.result(0)
+
+
+@BOTH
+def test_where_borrowers_wrote_is_known_if_the_outcome_is_not(version: int) -> None:
+    """Their first offsets are where the search for markers begins."""
+    counter = opened(version)
+    lend(counter, 0, 1)
+    give_back(counter, account(0, 2, offset=30), account(1, 0, offset=-1))
+    lend(counter, 0)
+    give_back(counter, account(0, 2, first=2, offset=50))
+    counter.call(Event.COMMIT)
+    counter.manager.abandon(MustAbort("the end"))
+    token = counter.manager.preparation.in_question
+    assert token is not None
+    assert [(each.topic, each.partition, each.offset) for each in token.partitions] == [(TOPIC, 0, 30)]
