@@ -24,7 +24,7 @@ COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_
 """What a partition's first batch of a transaction is answered where the leader could not ask the coordinator about it (KIP-890), because it
 was just asking about another one: it keeps one question for each transactional id."""
 
-COLLISION_PAUSES_MS: Final = ((1.0, 20.0), (1.0, 40.0), (1.0, 80.0), (1.0, 160.0))
+COLLISION_PAUSES_MS: Final = ((1.0, 20.0), (1.0, 60.0), (1.0, 180.0))
 """From the first attempt on, the last one for all further ones; drawn evenly. Whoever collides comes one after the other then, however many
 they are. Without the little growth a broker that is slow, because it has just started, is asked ten times as often as it can answer
 (tests/bench/loans.py); with the growth of a backoff the last ones would wait for seconds."""

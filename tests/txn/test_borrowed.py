@@ -76,7 +76,7 @@ def test_a_collision_is_soon_over(code: ErrorCode) -> None:
     acknowledged, a batch that is refused so waits as long as usual."""
     stall = Stall(retry_backoff_ms=1_000.0, retry_backoff_max_ms=1_000.0).take_up((0, 5))
     stall.send(b"row")
-    for wait_ms in (10.5, 20.5, 40.5, 80.5, 80.5):
+    for wait_ms in (10.5, 30.5, 90.5, 90.5):
         stall.refuse(stall.produces()[0], code)
         stall.advance(wait_ms - 0.1)
         assert stall.produces() == []

@@ -244,8 +244,9 @@ def test_calls_that_do_not_fit() -> None:
         assert borrower.finish(LIMIT_S) == []
         with pytest.raises(NoLoan):
             borrower.send("t", b"row", partition=0)
-        assert borrower.usable
-    assert not borrower.usable
+        usable = [borrower.usable]
+    usable.append(borrower.usable)
+    assert usable == [True, False]
     with pytest.raises(ProducerClosed):
         borrower.begin(loan)
 

@@ -141,7 +141,7 @@ def test_one_writer_at_a_time(version: int) -> None:
         assert isinstance(refused, NotToBeLent)
         assert words in str(refused)
     assert counter.state is State.OPEN
-    assert lend(counter, 2)
+    assert lend(counter, 2).partitions == ((TOPIC, 2),)
 
 
 @BOTH
