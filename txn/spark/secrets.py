@@ -1,0 +1,82 @@
+"""The settings of a producer on their way to where it is made: shown without their secrets, and pickled with no more than they need.
+
+`resolve` is called where the settings are used, on the driver or on an executor: files are found there, stores are opened, and the
+program's own provider of secrets is asked. Given such a provider, a pickle holds its name and no secret; without one it holds the
+secrets that were given as options, because executors cannot log in otherwise. Nothing here is printed, logged or put into an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from producer.core.errors import ConfigError
+from producer.core.secret import HIDDEN
+from txn.spark.kafka_options import producer_settings, read_kafka_options
+
+Provider = Callable[[], Mapping[str, Any]]
+
+SECRET_WORDS: Final = ("password", "secret", "jaas", "keystore.key", "oauthbearer", "oauth", "token", "credential")
+"""A setting with one of these in its name is not shown."""
+
+
+def is_secret(name: str) -> bool:
+    return any(word in name for word in SECRET_WORDS)
+
+
+def shown(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with their secrets hidden."""
+    return {name: HIDDEN if is_secret(name) else value for name, value in settings.items()}
+
+
+def check_provider(provider: Provider | None) -> None:
+    """Refuse what would be pickled with a secret in it, or not at all. Raises ConfigError."""
+    if provider is None:
+        return
+    name = getattr(provider, "__qualname__", None)
+    if not callable(provider):
+        raise ConfigError(f"secrets must be a function that returns settings, not a {type(provider).__name__}: the pickle would hold them")
+    if not isinstance(name, str) or "<" in name or getattr(provider, "__self__", None) is not None:
+        what = name if isinstance(name, str) else f"a {type(provider).__name__}"
+        raise ConfigError(
+            f"secrets={what}: a function at the top of a module, which is pickled by its name; what a lambda, a nested function, a method "
+            "or a partial holds would be pickled with it"
+        )
+
+
+class KafkaSettings:
+    """See the module. `given`: by the names of Kafka's that the options have, without `kafka.` before them."""
+
+    __slots__ = ("_given", "_provider")
+
+    def __init__(self, given: Mapping[str, Any], provider: Provider | None = None) -> None:
+        check_provider(provider)
+        self._given = dict(given)
+        self._provider = provider
+
+    def resolve(self) -> dict[str, Any]:
+        """What a producer takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""
+        merged = dict(self._given)
+        for name, value in self._provided().items():
+            if name in merged:
+                raise ConfigError(f"kafka.{name} is an option, and secrets= returns it as well: one of them")
+            merged[name] = value
+        return producer_settings(read_kafka_options(merged), provided=self._provider is not None)
+
+    def _provided(self) -> dict[str, Any]:
+        if self._provider is None:
+            return {}
+        settings: object = self._provider()
+        if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
+            raise ConfigError(f"secrets= must return a mapping of names of settings to values, not a {type(settings).__name__}")
+        return {name.lower().removeprefix("kafka."): value for name, value in settings.items()}
+
+    def shown(self) -> dict[str, Any]:
+        """What `explain` and logs may say."""
+        return shown(self._given) | ({"secrets": f"<{self._provider.__qualname__}>"} if self._provider is not None else {})
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({', '.join(f'{name}={value!r}' for name, value in self.shown().items())})"
+
+    def __reduce__(self) -> tuple[type[KafkaSettings], tuple[Any, ...]]:
+        return KafkaSettings, (self._given, self._provider)
