@@ -1,8 +1,9 @@
 """The settings of a producer on their way to where it is made: shown without their secrets, and pickled with no more than they need.
 
 `resolve` is called where the settings are used, on the driver or on an executor: files are found there, stores are opened, and the
-program's own provider of secrets is asked. Given such a provider, a pickle holds its name and no secret; without one it holds the
-secrets that were given as options, because executors cannot log in otherwise. Nothing here is printed, logged or put into an exception.
+program's own provider of secrets is asked. Given such a provider, a pickle holds its name and no secret (of a function in the main script
+its code, and the globals that it uses: it had better read the environment); without one it holds the secrets that were given as options,
+because executors cannot log in otherwise. Nothing here is printed, logged or put into an exception.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from txn.spark.session import JavaMissing, find_java
@@ -59,6 +59,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     stopping.start()
     stopping.join(STOP_TIMEOUT_S)
     assert not stopping.is_alive(), f"Spark did not stop within {STOP_TIMEOUT_S:.0f} s"
+
+
+@pytest.fixture
+def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the test's module defines is pickled as it is: workers cannot import the tests."""
+    cloudpickle.register_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # not typed by pyspark
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # nor this
 
 
 def _stop(session: SparkSession) -> None:
