@@ -20,7 +20,7 @@ FENCEPOST_COMPILED ?=
 
 # The directories are among them because a removed file changes nothing else.
 SOURCES := pyproject.toml setup.py README.md \
-  $(shell find producer txn broker_stub fencepost -name __pycache__ -prune -o \( -type d -o -name '*.py' -o -name py.typed \) -print)
+  $(shell find producer txn broker_stub fencepost pyspark_fencepost -name __pycache__ -prune -o \( -type d -o -name '*.py' -o -name py.typed \) -print)
 COMPILED := .venv/bin/python -P
 PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input

@@ -24,7 +24,7 @@ from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]
 INSTALLED = Path(producer.__file__).parent.parent
-PACKAGES = ("producer", "txn", "broker_stub", "fencepost")
+PACKAGES = ("producer", "txn", "broker_stub", "fencepost", "pyspark_fencepost")
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
 pytestmark = pytest.mark.timeout(360)  # a compiled build takes ten seconds of processor time, and the machine may be busy
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on this machine")

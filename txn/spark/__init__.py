@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txn.spark.batch import Batch as Batch
     from txn.spark.columns import BadColumns as BadColumns
+    from txn.spark.datasource import FencepostDataSource as FencepostDataSource
+    from txn.spark.datasource import register as register
     from txn.spark.errors import BadRows as BadRows
     from txn.spark.errors import BatchFailed as BatchFailed
     from txn.spark.errors import BatchUnknown as BatchUnknown
@@ -43,6 +45,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "txn.spark.routing": ("route",),
     "txn.spark.writer": ("ExactlyOnceKafkaWriter",),
+    "txn.spark.datasource": ("FencepostDataSource", "register"),
     "txn.spark.session": ("JavaMissing", "find_java"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

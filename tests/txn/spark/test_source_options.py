@@ -1,0 +1,83 @@
+"""The options of the read source: Spark's names and meanings, and errors that name the option, the value and what was probably meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producer.core.errors import ConfigError
+from txn.reading.limits import Isolation
+from txn.spark.positions import EARLIEST, LATEST
+from txn.spark.source_options import connection_settings, read_source_options
+
+
+def read(streaming: bool = False, **given: str) -> Any:
+    return read_source_options({"subscribe": "t"} | {key.replace("__", "."): value for key, value in given.items()}, streaming=streaming)
+
+
+def test_defaults_are_those_of_sparks_source() -> None:
+    """But for the isolation, which is read_committed here."""
+    batch, stream = read(), read(streaming=True)
+    assert (batch.starting.special, batch.ending.special, stream.starting.special) == (EARLIEST, LATEST, LATEST)
+    assert batch.isolation is Isolation.READ_COMMITTED
+    assert batch.fail_on_data_loss
+    assert not batch.include_headers
+
+
+def test_options_are_read_in_any_case() -> None:
+    """As Spark hands them on: names in small letters."""
+    found = read(
+        STARTINGOFFSETS='{"t":{"0":23,"1":-2}}',
+        endingtimestamp="1000",
+        failOnDataLoss="FALSE",
+        kafka__isolation__level="read_uncommitted",
+        kafka__max__partition__fetch__bytes="1000",
+        kafka__fetch__max__bytes="500",
+        minPartitions="7",
+    )
+    assert found.starting.offsets == {("t", 0): 23, ("t", 1): EARLIEST}
+    assert found.ending.timestamp_ms == 1_000
+    assert not found.fail_on_data_loss
+    assert found.isolation is Isolation.READ_UNCOMMITTED
+    assert found.limits.fetch_bytes == 500
+    assert found.partitions_min == 7
+    assert read(streaming=True, maxTriggerDelay="15m").trigger_delay_max_ms == 900_000
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"subscrib": "t"}, "unknown option 'subscrib'; did you mean 'subscribe'?"),
+        ({"assign": '{"t":[0]}'}, "exactly one of the options assign, subscribe and subscribePattern"),
+        ({"startingOffsets": "begin"}, "startingOffsets='begin': 'latest' or 'earliest', or offsets as JSON"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "-2 for t-0 is below -1"),
+        ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
+        ({"startingOffsets": '{"t":{"x":1}}'}, "'x': 1 is no partition with a number"),
+        ({"startingOffsets": "{"}, "startingOffsets='{'"),
+        ({"maxOffsetsPerTrigger": "10"}, "maxOffsetsPerTrigger: it is for streaming queries only"),
+        ({"minPartitions": "0"}, "minPartitions='0': a whole number from 1 on"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss='maybe': true or false"),
+        ({"kafka.group.id": "g"}, "kafka.group.id='g': it reads without a consumer group"),
+        ({"kafka.isolation.level": "dirty"}, "read_committed or read_uncommitted"),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+    """With the option and its value."""
+    with pytest.raises(ConfigError) as error:
+        read_source_options({"subscribe": "t"} | given, streaming=False)
+    assert message in str(error.value)
+
+
+def test_a_batch_option_is_refused_in_a_stream() -> None:
+    with pytest.raises(ConfigError, match="endingOffsets: it is for batch queries only"):
+        read(streaming=True, endingOffsets="latest")
+
+
+def test_what_is_about_connections_is_read_as_a_producers() -> None:
+    """Unknown names, too, and the address has to be there."""
+    assert connection_settings({"kafka.bootstrap.servers": "h:1", "kafka.fetch.min.bytes": "1"}).bootstrap_servers == ("h:1",)
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
+        connection_settings({"subscribe": "t"})
+    with pytest.raises(ConfigError, match="did you mean"):
+        connection_settings({"kafka.bootstrap.servers": "h:1", "kafka.request.timeout.mss": "1"})

@@ -1,0 +1,52 @@
+"""`format("fencepost")`: Kafka's topics as a source for batch and streaming queries, over fencepost's own wire code.
+
+No Kafka package for the JVM is needed. Options are in `txn.spark.source_options`; what a reader does is in `txn.spark.source`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from producer.core.errors import Misuse
+from txn.spark.source import BatchReader, StreamReader
+from txn.spark.source_options import includes_headers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class FencepostDataSource(DataSource):
+    """What Spark makes of the name."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "fencepost"
+
+    def schema(self) -> str:
+        """The columns of Spark's Kafka source."""
+        return f"{COLUMNS}, {HEADERS}" if includes_headers(self.options) else COLUMNS
+
+    def reader(self, schema: StructType) -> BatchReader:
+        self._check(schema)
+        return BatchReader(self.options)
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        self._check(schema)
+        return StreamReader(self.options)
+
+    def _check(self, given: StructType) -> None:
+        names = [column.partition(" ")[0] for column in COLUMNS.split(", ")] + ["headers"] * includes_headers(self.options)
+        if given.fieldNames() != names:
+            raise Misuse(f"the columns are {', '.join(names)}, and cannot be set: {', '.join(given.fieldNames())} were asked for")
+
+
+def register(spark: SparkSession) -> type[Any]:
+    """Make the format known to a session, classic or Connect. Where fencepost is installed Spark finds it by itself."""
+    spark.dataSource.register(FencepostDataSource)
+    return FencepostDataSource

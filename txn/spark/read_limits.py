@@ -1,0 +1,29 @@
+"""What a streaming source is told about limits: pyspark's own classes from 4.2 on, and stand-ins for versions that never ask for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = ["ReadAllAvailable", "ReadLimit", "ReadMaxRows", "ReadMinRows", "SupportsTriggerAvailableNow"]
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+    except ImportError:
+
+        class ReadLimit:
+            """Before pyspark 4.2 there are no limits."""
+
+        class ReadAllAvailable(ReadLimit):
+            """See ReadLimit."""
+
+        class ReadMinRows(ReadLimit):
+            """See ReadLimit."""
+
+        class ReadMaxRows(ReadLimit):
+            """See ReadLimit."""
+
+        class SupportsTriggerAvailableNow:
+            """Before pyspark 4.2 the trigger takes whatever is there."""
