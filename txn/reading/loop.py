@@ -23,6 +23,11 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """Whether it takes anything to run."""
+        return self._thread.is_alive()
+
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Its outcome, which may be waited for or cancelled."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -38,7 +43,7 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel what still runs, and end."""
-        if self._thread.is_alive():
+        if self.alive:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(STOP_TIMEOUT_S)
 

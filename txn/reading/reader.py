@@ -44,8 +44,9 @@ class LogReader:
 
     def close(self) -> None:
         """End the connections; may be called again."""
-        self._thread.run(self._envoy.__aexit__(None, None, None))
-        self._thread.close()
+        if self._thread.alive:
+            self._thread.run(self._envoy.__aexit__(None, None, None))
+            self._thread.close()
 
     # -- where ---------------------------------------------------------------------------------------------------------
 

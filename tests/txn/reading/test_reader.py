@@ -132,10 +132,13 @@ def test_leaders_that_move_and_replies_that_are_lost_cost_no_record(stub: Broker
 
 
 def test_a_reader_that_stops_in_the_middle_leaves_nothing_behind(stub: BrokerStub) -> None:
-    """The answer that is on its way is let go; the next range is read as any other."""
+    """The answer that is on its way is let go; the next range is read as any other. Closed twice is closed."""
     write(stub, numbered(300))
     with reader(stub, fetch_bytes=500, rows=1) as log:
         rows = log.read(TOPIC, 0, 0, 300)
         next(rows)
         rows.close()  # type: ignore[attr-defined]  # it is a generator
         assert values(log, 290, 300) == numbered(300)[290:]
+        rows = log.read(TOPIC, 0, 0, 300)
+        next(rows)
+    log.close()
