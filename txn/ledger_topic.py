@@ -10,12 +10,12 @@ import logging
 from typing import Final
 
 from producer.wire.codes import Api, ErrorCode, error_name
-from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse
 from txn.errors import NotPermitted
 from txn.ledger_errors import LedgerUnusable
+from txn.topic_creation import create_topic
 
 log = logging.getLogger("fencepost.ledger")
 
@@ -27,9 +27,6 @@ CONFIGS: Final = {
 }
 """Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
 
-CREATE_VERSIONS: Final = range(4, 8)
-"""Those with the cluster's default replication."""
-CREATE_TIMEOUT_MS: Final = 15_000
 TOPIC: Final = 2
 POLICY: Final = "cleanup.policy"
 
@@ -73,33 +70,13 @@ def _leaders(metadata: MetadataResponse, topic: str) -> Leaders | None:
 
 
 async def _create(envoy: Envoy, topic: str) -> None:
-    new = CreatableTopic(
-        name=topic,
-        num_partitions=PARTITIONS,
-        replication_factor=-1,
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in CONFIGS.items()],
-    )
-    request = CreateTopicsRequest(topics=[new], timeout_ms=CREATE_TIMEOUT_MS)
-    metadata = await envoy.metadata()
-    if metadata.controller_id in envoy.brokers:
-        answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
-    else:
-        answer = await envoy.ask_any(request, CREATE_VERSIONS)
-    said = answer.topics[0]
-    if said.error_code == ErrorCode.NONE:
-        log.info("the ledger's topic %r has been created, with %s", topic, CONFIGS)
-        return
-    if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-        return
-    if said.error_code == ErrorCode.NOT_CONTROLLER:
-        raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
     try:
-        refuse(Api.CREATE_TOPICS, said.error_code, f"topic {topic!r}")
+        if await create_topic(envoy, topic, PARTITIONS, CONFIGS):
+            log.info("the ledger's topic %r has been created, with %s", topic, CONFIGS)
     except NotPermitted as error:
-        told = f" ({said.error_message})" if said.error_message else ""
         settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
         raise LedgerUnusable(
-            f"the ledger's topic is not there, and cannot be created: {error}{told}. Have somebody create it, with cleanup.policy=compact"
+            f"the ledger's topic is not there, and cannot be created: {error}. Have somebody create it, with cleanup.policy=compact"
             f" ({PARTITIONS} partitions and {settings} would be asked for), or grant CREATE on it"
         ) from None
 

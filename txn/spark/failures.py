@@ -10,9 +10,9 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 
-from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse
+from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, TopicUnavailable
 from txn.errors import CommitOutcomeUnknown, IdentityLost, NotPermitted
-from txn.ledger_errors import LedgerRefusal
+from txn.ledger_errors import LedgerError
 from txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
 
 INTERRUPTED: Final = (

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from txn.spark.claims import ClaimDesk, ClaimServer
 from txn.spark.errors import Tainted
+from txn.spark.kafka_claims import KafkaClaims, KafkaDesk
 from txn.spark.summary import Summary
 
 STATUS_WAIT_S: Final = 10.0
@@ -103,9 +104,9 @@ class StatusGuard:
 
 
 class Claimed(Struct, frozen=True):
-    """A task asks the driver first."""
+    """A task asks first, the driver or Kafka."""
 
-    desk: ClaimDesk
+    desk: ClaimDesk | KafkaDesk
 
     def enter(self, context: TaskContext) -> None:
         FirstAttempt().enter(context)
@@ -129,6 +130,25 @@ class ClaimsGuard:
 
     def close(self) -> None:
         self._server.close()
+
+
+class KafkaClaimsGuard:
+    """Kafka gives each task to the attempt whose record it took first. Wherever executors reach the brokers."""
+
+    name = "kafka-claims"
+    barrier = False
+
+    def __init__(self, claims: KafkaClaims) -> None:
+        self._claims = claims
+
+    def begin(self, tasks: int) -> TaskGuard:
+        return Claimed(self._claims.begin(tasks))
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        agree(self._claims.winners(), done)
+
+    def close(self) -> None:
+        return None
 
 
 class NoGuard:

@@ -62,7 +62,7 @@ class Hold:
         log.info("sink %s: taken over as transactional id %s; the ledger says %s", self.key, self.transactional_id, self.entry)
 
     def read(self) -> None:
-        """The ledger's newest entry, once more. An abort is answered before its markers are written everywhere, so they may be waited for."""
+        """The ledger's newest entry, once more. An abort is answered before its markers are written, so they are waited for."""
         waiting = Retrying(
             retry=retry_if_exception_type(LedgerBusy),
             wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),

@@ -27,8 +27,9 @@ from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
 from txn.spark.errors import BadRows, GuardUnavailable
 from txn.spark.executing import write_on_executors
 from txn.spark.failures import interrupts
-from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, NoGuard, StatusGuard
+from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard
 from txn.spark.hold import Hold
+from txn.spark.kafka_claims import KafkaClaims
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.query import identify
@@ -238,6 +239,8 @@ class ExactlyOnceKafkaWriter:
             case "claims":
                 host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
                 return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
+            case "kafka-claims":
+                return KafkaClaimsGuard(KafkaClaims(self.box, topic=self.settings.claims_topic, timeout_s=self.settings.timeout_s))
             case "off":
                 return NoGuard()
         raise GuardUnavailable(f"guard={name!r} cannot be had here")

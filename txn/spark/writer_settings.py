@@ -14,6 +14,7 @@ from txn.spark.choosing import GUARDS
 
 STAGES: Final = ("auto", "always", "never")
 LEDGER_TOPIC: Final = "__fencepost_ledger"
+CLAIMS_TOPIC: Final = "__fencepost_claims"
 
 
 class WriterSettings(Struct, frozen=True, kw_only=True):
@@ -52,6 +53,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """A name for the query, where Spark does not tell and the checkpoint's metadata are not to be read."""
     ledger_topic: str = LEDGER_TOPIC
     """The topic of the ledger."""
+    claims_topic: str = CLAIMS_TOPIC
+    """The topic of the guard kafka-claims."""
     transactional_id_prefix: str = "fencepost."
     """The transactional id is this and the sink id."""
 
@@ -69,7 +72,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             ("tasks", 1),
         ):
             _at_least(name, getattr(self, name), least)
-        for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic"):
+        for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic", "claims_topic"):
             _text(name, getattr(self, name))
 
     @property

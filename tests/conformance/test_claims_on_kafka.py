@@ -1,0 +1,77 @@
+"""The guard kafka-claims on Apache Kafka and on the stub: two attempts of one task, one identity, and the broker says who was first."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from broker_stub import BrokerStub
+from tests.conformance.kafka import KafkaCluster
+from txn.spark.claims_topic import PARTITIONS
+from txn.spark.errors import Tainted
+from txn.spark.kafka_claims import KafkaClaims
+from txn.spark.settings_box import SettingsBox
+
+WAIT_S = 60.0
+RACERS = 6
+
+
+@pytest.fixture(params=["stub", "kafka"])
+def claims(request: pytest.FixtureRequest) -> Iterator[KafkaClaims]:
+    if request.param == "kafka":
+        kafka: KafkaCluster = request.getfixturevalue("kafka")
+        yield claims_of(kafka.bootstrap)
+    else:
+        with BrokerStub() as stub:
+            yield claims_of(stub.bootstrap)
+
+
+def claims_of(bootstrap: str) -> KafkaClaims:
+    return KafkaClaims(SettingsBox.of({"bootstrap_servers": bootstrap}), topic=f"claims-{secrets.token_hex(4)}", timeout_s=WAIT_S)
+
+
+def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> None:
+    """The second is told whose it is, the first may ask again, and the driver finds the same; a new attempt to write begins with nothing.
+    Tasks that share a partition do not disturb each other."""
+    desk = claims.begin(PARTITIONS + 2)
+    desk.claim(0, 11)
+    desk.claim(PARTITIONS, 12)
+    with pytest.raises(Tainted, match="attempt 13 may not write: task 0 belongs to attempt 11"):
+        desk.claim(0, 13)
+    desk.claim(0, 11)
+    desk.claim(1, 13)
+    assert claims.winners() == {0: 11, PARTITIONS: 12, 1: 13}
+    again = claims.begin(2)
+    assert claims.winners() == {}
+    again.claim(0, 13)
+    with pytest.raises(Tainted, match="belongs to attempt 11"):
+        desk.claim(0, 14)
+    assert claims.winners() == {0: 13}
+
+
+def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
+    """Attempts that ask at the same moment are told apart, too: one may write, and it is the one that the driver finds."""
+    desk = claims.begin(1)
+    won: list[int] = []
+    lost: list[Tainted] = []
+    ready = threading.Barrier(RACERS)
+
+    def race(attempt: int) -> None:
+        ready.wait(WAIT_S)
+        try:
+            desk.claim(0, attempt)
+            won.append(attempt)
+        except Tainted as error:
+            lost.append(error)
+
+    racers = [threading.Thread(target=race, args=(attempt,)) for attempt in range(RACERS)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(WAIT_S)
+    assert len(won) == 1
+    assert len(lost) == RACERS - 1
+    assert claims.winners() == {0: won[0]}

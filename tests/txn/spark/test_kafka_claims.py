@@ -1,0 +1,86 @@
+"""The guard kafka-claims where something goes wrong: replies that are lost, brokers and topics that are gone. No Spark is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.wire import Api, ErrorCode
+from txn.spark.errors import GuardUnavailable, Tainted
+from txn.spark.guards import agree
+from txn.spark.kafka_claims import KafkaClaims
+from txn.spark.settings_box import SettingsBox
+from txn.spark.summary import DONE, Summary
+
+TOPIC = "claims"
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=2) as stub:
+        yield stub
+
+
+def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S) -> KafkaClaims:
+    box = SettingsBox.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000})
+    return KafkaClaims(box, topic=TOPIC, timeout_s=timeout_s)
+
+
+def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
+    """A claim that was written and not answered is written again, and found to be the own one."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    stub.faults.on(Api.PRODUCE).after_append().times(1).drop()
+    desk.claim(0, 7)
+    assert len(stub.journal.requests(Api.PRODUCE)) == 2
+    assert claims.winners() == {0: 7}
+
+
+def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
+    """A leader that moves, or lacks replicas for a moment, is asked again under the same identity."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    stub.faults.on(Api.PRODUCE).after_append().times(1).error(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    desk.claim(0, 7)
+    assert claims.winners() == {0: 7}
+
+
+def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
+    """With the topic the claims are gone, and a second attempt could have the task: the driver does not commit."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    desk.claim(0, 7)
+    stub.delete_topic(TOPIC)
+    stub.create_topic(TOPIC, partitions=1)
+    desk.claim(0, 8)
+    with pytest.raises(Tainted, match="was made anew"):
+        claims.winners()
+
+
+def test_without_permission_the_guard_says_what_it_needs(stub: BrokerStub) -> None:
+    """What will not pass is no reason to try again."""
+    stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    with pytest.raises(GuardUnavailable, match=r"needs DESCRIBE, READ and WRITE on topic 'claims'.*CLUSTER_AUTHORIZATION_FAILED"):
+        claims_of(stub).begin(1)
+
+
+def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
+    """Where nobody can say who has a task, nobody has it; every call ends."""
+    claims = claims_of(stub, timeout_s=1.0)
+    claims.begin(1)
+    stub.faults.on(Api.LIST_OFFSETS).forever().error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with pytest.raises(Tainted, match="whose the tasks are cannot be read from topic 'claims'"):
+        claims.winners()
+
+
+@pytest.mark.parametrize("winners", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])
+def test_winners_and_delivered_attempts_have_to_agree(winners: dict[int, int]) -> None:
+    """An attempt that nobody claimed for, another one than was delivered, or one that never came: none of them is committed."""
+    done = [Summary(kind=DONE, task=0, attempt_id=1), Summary(kind=DONE, task=1, attempt_id=2)]
+    agree({0: 1, 1: 2}, done)
+    with pytest.raises(Tainted, match="belongs to attempt"):
+        agree(winners, done)

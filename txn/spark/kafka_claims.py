@@ -1,0 +1,125 @@
+"""The kafka-claims guard's two ends: each Spark task belongs to the attempt whose record Kafka took first, and the question who that was.
+
+The driver has Kafka give it a producer id that nobody had before. A task writes its attempt as record 0 of that producer, to the claims
+partition that its number stands for. A second attempt writes under the same identity and sequence, is taken for a repeat, and is told
+the offset of the first one's record (KIP-98): what stands there says who won. Nobody has to reach the driver.
+
+It relies on the claims topic as transactions do on theirs: where acknowledged records are lost (unclean leader election), so are claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from producer.config import read_settings
+from txn.envoy import Deadline, Envoy, Unanswered
+from txn.errors import NotPermitted
+from txn.resumed import ask_now
+from txn.spark.claims_topic import ClaimsTopic, Identity, KafkaClaim, Place
+from txn.spark.errors import GuardUnavailable, Tainted
+from txn.spark.settings_box import SettingsBox
+
+CLAIM_TIMEOUT_S: Final = 20.0
+
+T = TypeVar("T")
+
+
+class KafkaDesk(Struct, frozen=True):
+    """What a task is sent, to claim with. `identities`: producer ids and epochs of nobody else's; task t has that of t // `partitions`, so
+    that more tasks than partitions share these."""
+
+    box: SettingsBox
+    topic: str
+    identities: tuple[Identity, ...]
+    partitions: int
+
+    def claim(self, task: int, attempt_id: int) -> None:
+        """Raises Tainted where another attempt has the task, or Kafka does not say who has."""
+        ours = KafkaClaim(task, attempt_id)
+        identity, partition = self.place(task)
+        try:
+            winner = _asked(self.box, self.topic, CLAIM_TIMEOUT_S, lambda topic: topic.claim(partition, identity, ours))
+        except (Unanswered, NotPermitted) as error:
+            raise Tainted(f"task attempt {attempt_id} may not write, as task {task} cannot be claimed: {error}") from error
+        if winner != ours:
+            raise Tainted(f"task attempt {attempt_id} may not write: task {winner.task} belongs to attempt {winner.attempt_id}")
+
+    def place(self, task: int) -> tuple[Identity, int]:
+        """The identity and the partition of a task."""
+        turn, partition = divmod(task, self.partitions)
+        return self.identities[turn], partition
+
+    def __repr__(self) -> str:
+        return f"KafkaDesk({self.topic}, {self.partitions} partitions, producers {[producer_id for producer_id, _ in self.identities]})"
+
+
+class KafkaClaims:
+    """The driver's end, for one attempt to write a batch after the other. It keeps no connection."""
+
+    def __init__(self, box: SettingsBox, *, topic: str, timeout_s: float) -> None:
+        self._box = box
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._desk: KafkaDesk | None = None
+        self._places: dict[int, Place] = {}
+
+    def begin(self, tasks: int) -> KafkaDesk:
+        """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are of no account. Raises GuardUnavailable."""
+
+        async def ask(topic: ClaimsTopic) -> tuple[KafkaDesk, dict[int, Place]]:
+            partitions = await topic.ensure()
+            identities = [await topic.identity() for _ in range(-(-tasks // partitions))]
+            used = range(min(tasks, partitions))
+            places = await asyncio.gather(*(topic.place(each) for each in used))
+            return KafkaDesk(self._box, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
+
+        try:
+            self._desk, self._places = _asked(self._box, self._topic, self._timeout_s, ask)
+        except Unanswered as error:
+            raise Tainted(f"topic {self._topic!r} cannot be reached for claims: {error}") from error
+        except NotPermitted as error:
+            raise GuardUnavailable(
+                f"guard 'kafka-claims' needs DESCRIBE, READ and WRITE on topic {self._topic!r}, CREATE where it is not there, and the right"
+                f" to write idempotently: {error}"
+            ) from error
+        return self._desk
+
+    def winners(self) -> dict[int, int]:
+        """The attempt that has each task that was claimed, as the log says. Raises Tainted where it does not say so clearly."""
+        desk, places = self._desk, self._places
+        assert desk is not None
+        producers = {producer_id for producer_id, _ in desk.identities}
+
+        async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
+            now = await topic.place(partition)
+            if now.topic_id != before.topic_id or now.end < before.end:
+                raise Tainted(f"topic {self._topic!r} was made anew, or lost records, while tasks were claimed")
+            return await topic.claims(partition, producers, before.end, now.end)
+
+        async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
+            found = await asyncio.gather(*(of_partition(topic, *place) for place in places.items()))
+            return [each for claims in found for each in claims]
+
+        try:
+            claims = _asked(self._box, self._topic, self._timeout_s, ask)
+        except (Unanswered, NotPermitted) as error:
+            raise Tainted(f"whose the tasks are cannot be read from topic {self._topic!r}: {error}") from error
+        winners: dict[int, int] = {}
+        for each in claims:
+            if winners.setdefault(each.task, each.attempt_id) != each.attempt_id:
+                raise Tainted(f"topic {self._topic!r} has task {each.task} for attempt {winners[each.task]} and for {each.attempt_id}")
+        return winners
+
+
+def _asked(box: SettingsBox, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
+    """On connections of this call's own."""
+
+    async def run() -> T:
+        async with Envoy(read_settings(box.open())) as envoy:
+            return await ask(ClaimsTopic(envoy, topic, Deadline(limit_s)))
+
+    return ask_now(run)

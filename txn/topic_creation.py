@@ -1,0 +1,42 @@
+"""Creating a topic of our own, with the cluster's default replication. A topic that is there already is left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from txn.envoy import Envoy, Unanswered, refuse
+from txn.errors import NotPermitted
+
+CREATE_VERSIONS: Final = range(4, 8)
+"""Those with the cluster's default replication."""
+CREATE_TIMEOUT_MS: Final = 15_000
+
+
+async def create_topic(envoy: Envoy, topic: str, partitions: int, configs: Mapping[str, str]) -> bool:
+    """Ask once for the topic. Returns whether it was created now; not every broker may know of it yet. Raises Unanswered where it may be
+    created another time, NotPermitted, with what the broker says, where it may not."""
+    new = CreatableTopic(
+        name=topic,
+        num_partitions=partitions,
+        replication_factor=-1,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[new], timeout_ms=CREATE_TIMEOUT_MS)
+    metadata = await envoy.metadata()
+    if metadata.controller_id in envoy.brokers:
+        answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
+    else:
+        answer = await envoy.ask_any(request, CREATE_VERSIONS)
+    said = answer.topics[0]
+    if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+        return False
+    if said.error_code == ErrorCode.NOT_CONTROLLER:
+        raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
+    try:
+        refuse(Api.CREATE_TOPICS, said.error_code, f"topic {topic!r}")
+    except NotPermitted as error:
+        raise NotPermitted(f"{error}{f' ({said.error_message})' if said.error_message else ''}") from None
+    return True
