@@ -158,6 +158,11 @@ class Front:
             queues = self._topics[topic]
             chunk.choose(self._chooser, queues.partitions, queues.available)
 
+    @property
+    def record_limit(self) -> tuple[int, str]:
+        """The bytes that a record may take, and the setting that says so."""
+        return self._largest, self._size_setting
+
     def _check_partition(self, partition: int | None) -> None:
         if partition is not None and not 0 <= partition <= PARTITION_MAX:
             raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")

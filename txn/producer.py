@@ -170,6 +170,11 @@ class TransactionalProducer:
         """`Producer.partitions_for`."""
         return self._inner.partitions_for(topic, timeout)
 
+    @property
+    def record_limit(self) -> tuple[int, str]:
+        """`Producer.record_limit`."""
+        return self._inner.record_limit
+
     def stats(self) -> ProducerStats:
         """`Producer.stats`."""
         return self._inner.stats()

@@ -13,7 +13,7 @@ from tests.conformance.kafka import KafkaCluster
 from txn.spark.claims_topic import PARTITIONS
 from txn.spark.errors import Tainted
 from txn.spark.kafka_claims import KafkaClaims
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings
 
 WAIT_S = 60.0
 RACERS = 6
@@ -30,7 +30,7 @@ def claims(request: pytest.FixtureRequest) -> Iterator[KafkaClaims]:
 
 
 def claims_of(bootstrap: str) -> KafkaClaims:
-    return KafkaClaims(SettingsBox.of({"bootstrap_servers": bootstrap}), topic=f"claims-{secrets.token_hex(4)}", timeout_s=WAIT_S)
+    return KafkaClaims(KafkaSettings.of({"bootstrap_servers": bootstrap}), topic=f"claims-{secrets.token_hex(4)}", timeout_s=WAIT_S)
 
 
 def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> None:

@@ -20,14 +20,14 @@ from txn.spark.task import columns_of
 from txn.transaction import Transaction
 
 
-def write_at_driver(plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, *, largest: int, limited_by: str) -> Outcome:
-    """Collect the rows and write them."""
+def write_at_driver(plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, limit: tuple[int, str]) -> Outcome:
+    """Collect the rows and write them. `limit`: the bytes that a record may take, and the setting that says so."""
     with metrics.phase("collect"), large_batches(plan.frame):
         table = plan.frame.toArrow()
     routes = plan.routes
     with metrics.phase("write"):
         every = [routes.partition(number) for number in range(routes.total)]
-        placer = Placer(routes, every, topic=plan.columns.topic, largest=largest, limited_by=limited_by, task=routes.turn)
+        placer = Placer(routes, every, topic=plan.columns.topic, largest=limit[0], limited_by=limit[1], task=routes.turn)
         bad: list[Summary] = []
         size = 0
         futures = []

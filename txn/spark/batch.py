@@ -186,7 +186,7 @@ class Batch:
             self._abort(best_effort=True)
             raise TransactionTooLong(
                 f"batch {self.identity.batch} of sink {self._hold.key!r} was open longer than"
-                f" transaction_timeout_ms={self._writer.settings.transaction_timeout_ms}"
+                f" transaction_timeout_ms={self._hold.transaction_timeout_ms}"
                 + (", with its rows prepared beforehand" if self._timeouts > 1 else " (stage='never')")
                 + "; raise it (the brokers allow transaction.max.timeout.ms), give the query more executors or the topic more partitions;"
                 " the batch itself cannot become smaller, as its offsets are settled"
@@ -242,7 +242,7 @@ class Batch:
         if self._transaction is None:
             with self.metrics.phase("begin"):
                 self._transaction = self._hold.begin()
-        self._writer.dispose_of(self._outcome.bad, self._transaction, self.metrics)
+        self._writer.dispose_of(self._outcome.bad, self._hold, self._transaction, self.metrics)
         entry = self._entry()
         with self.metrics.phase("ledger"):
             key, value = self._hold.ledger.record(entry)

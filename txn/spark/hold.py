@@ -41,7 +41,7 @@ class Hold:
         self.entry: LedgerEntry | None = None
         self.ledger = ledger
         self._settings = dict(settings)
-        self._transaction_timeout_ms = transaction_timeout_ms
+        self.transaction_timeout_ms = transaction_timeout_ms
         self._producer: TransactionalProducer | None = None
         self._opened_at = 0.0
 
@@ -53,7 +53,7 @@ class Hold:
             {
                 **self._settings,
                 "transactional_id": self.transactional_id,
-                "transaction_timeout_ms": self._transaction_timeout_ms,
+                "transaction_timeout_ms": self.transaction_timeout_ms,
                 "on_open_transaction": "abort",
             }
         )
@@ -91,7 +91,7 @@ class Hold:
     @property
     def outlived(self) -> bool:
         """Whether the transaction begun last has been open for as long as it may be: the coordinator has aborted it, or is about to."""
-        return time.monotonic() - self._opened_at >= self._transaction_timeout_ms / 1000.0
+        return time.monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
 
     def close(self) -> None:
         """Abort what is open, and end."""

@@ -21,7 +21,7 @@ from txn.errors import NotPermitted
 from txn.resumed import ask_now
 from txn.spark.claims_topic import ClaimsTopic, Identity, KafkaClaim, Place
 from txn.spark.errors import GuardUnavailable, Tainted
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings
 
 CLAIM_TIMEOUT_S: Final = 20.0
 
@@ -32,7 +32,7 @@ class KafkaDesk(Struct, frozen=True):
     """What a task is sent, to claim with. `identities`: producer ids and epochs of nobody else's; task t has that of t // `partitions`, so
     that more tasks than partitions share these."""
 
-    box: SettingsBox
+    kafka: KafkaSettings
     topic: str
     identities: tuple[Identity, ...]
     partitions: int
@@ -42,7 +42,7 @@ class KafkaDesk(Struct, frozen=True):
         ours = KafkaClaim(task, attempt_id)
         identity, partition = self.place(task)
         try:
-            winner = _asked(self.box, self.topic, CLAIM_TIMEOUT_S, lambda topic: topic.claim(partition, identity, ours))
+            winner = _asked(self.kafka, self.topic, CLAIM_TIMEOUT_S, lambda topic: topic.claim(partition, identity, ours))
         except (Unanswered, NotPermitted) as error:
             raise Tainted(f"task attempt {attempt_id} may not write, as task {task} cannot be claimed: {error}") from error
         if winner != ours:
@@ -60,8 +60,8 @@ class KafkaDesk(Struct, frozen=True):
 class KafkaClaims:
     """The driver's end, for one attempt to write a batch after the other. It keeps no connection."""
 
-    def __init__(self, box: SettingsBox, *, topic: str, timeout_s: float) -> None:
-        self._box = box
+    def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float) -> None:
+        self._kafka = kafka
         self._topic = topic
         self._timeout_s = timeout_s
         self._desk: KafkaDesk | None = None
@@ -75,10 +75,10 @@ class KafkaClaims:
             identities = [await topic.identity() for _ in range(-(-tasks // partitions))]
             used = range(min(tasks, partitions))
             places = await asyncio.gather(*(topic.place(each) for each in used))
-            return KafkaDesk(self._box, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
+            return KafkaDesk(self._kafka, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
 
         try:
-            self._desk, self._places = _asked(self._box, self._topic, self._timeout_s, ask)
+            self._desk, self._places = _asked(self._kafka, self._topic, self._timeout_s, ask)
         except Unanswered as error:
             raise Tainted(f"topic {self._topic!r} cannot be reached for claims: {error}") from error
         except NotPermitted as error:
@@ -105,7 +105,7 @@ class KafkaClaims:
             return [each for claims in found for each in claims]
 
         try:
-            claims = _asked(self._box, self._topic, self._timeout_s, ask)
+            claims = _asked(self._kafka, self._topic, self._timeout_s, ask)
         except (Unanswered, NotPermitted) as error:
             raise Tainted(f"whose the tasks are cannot be read from topic {self._topic!r}: {error}") from error
         winners: dict[int, int] = {}
@@ -115,11 +115,11 @@ class KafkaClaims:
         return winners
 
 
-def _asked(box: SettingsBox, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
+def _asked(kafka: KafkaSettings, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
     """On connections of this call's own."""
 
     async def run() -> T:
-        async with Envoy(read_settings(box.open())) as envoy:
+        async with Envoy(read_settings(kafka.resolve())) as envoy:
             return await ask(ClaimsTopic(envoy, topic, Deadline(limit_s)))
 
     return ask_now(run)

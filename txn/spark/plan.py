@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from txn.ledger_entry import LedgerPartition
 from txn.spark.columns import SinkColumns
 from txn.spark.routing import Routes
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import Summary
 
 
@@ -24,7 +24,7 @@ class WritePlan(Struct, frozen=True, kw_only=True):
     routes: Routes
     tasks: int
     staged: bool
-    box: SettingsBox
+    kafka: KafkaSettings
     keep_bad: bool
     bad_row_limit: int
     timeout_s: float

@@ -8,12 +8,14 @@ because executors cannot log in otherwise. Nothing here is printed, logged or pu
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from producer.core.errors import ConfigError
 from producer.core.secret import HIDDEN
-from txn.spark.kafka_options import producer_settings, read_kafka_options
+from txn.spark.kafka_options import KAFKA, producer_settings, read_kafka_options
 
 Provider = Callable[[], Mapping[str, Any]]
 
@@ -54,6 +56,22 @@ class KafkaSettings:
         check_provider(provider)
         self._given = dict(given)
         self._provider = provider
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], secrets: Provider | None = None) -> KafkaSettings:
+        """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. Raises ConfigError."""
+        kafka: dict[str, Any] = {}
+        for name, value in settings.items():
+            bare = name[len(KAFKA) :] if name.lower().startswith(KAFKA) else name
+            if bare in kafka:
+                raise ConfigError(f"{name} is set twice, with {KAFKA!r} before it and without")
+            kafka[bare] = value
+        return cls(read_kafka_options(kafka), secrets)
+
+    @property
+    def key(self) -> bytes:
+        """Equal for equal settings, here and in a pickle of them; it shows nothing of them."""
+        return hashlib.sha256(pickle.dumps((sorted(self._given.items(), key=lambda each: each[0]), self._provider))).digest()
 
     def resolve(self) -> dict[str, Any]:
         """What a producer takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""

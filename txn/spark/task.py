@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,8 +24,10 @@ from txn.spark.guards import TaskGuard
 from txn.spark.placing import PLACED, Placer
 from txn.spark.pool import borrowed
 from txn.spark.routing import Routes
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow
+
+TIMEOUT: Final = "transaction_timeout_ms"
 
 BAD_ROWS_REPORTED: Final = 10
 """Where bad rows fail the batch, more of them say nothing new."""
@@ -53,7 +55,7 @@ class WriteTask:
         routes: Routes,
         tasks: int,
         guard: TaskGuard,
-        box: SettingsBox,
+        kafka: KafkaSettings,
         topic: str | None,
         keep_bad: bool,
         bad_row_limit: int,
@@ -63,7 +65,7 @@ class WriteTask:
         self._routes = routes
         self._tasks = tasks
         self._guard = guard
-        self._box = box
+        self._kafka = kafka
         self._topic = topic
         self._keep_bad = keep_bad
         self._bad_row_limit = bad_row_limit
@@ -96,9 +98,8 @@ class WriteTask:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return work
-        settings = self._box.open()
-        largest, limited_by = self._box.largest
-        with borrowed(self._box.key, lambda: make_borrower(settings), self._loan.part(own)) as borrower:
+        with borrowed(self._kafka.key, lambda: make_borrower(self._kafka), self._loan.part(own)) as borrower:
+            largest, limited_by = borrower.record_limit
             retried = borrower.stats().record_retry_total
             placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)
             batch: pa.RecordBatch | None = first
@@ -122,9 +123,9 @@ class WriteTask:
         bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
 
 
-def make_borrower(settings: Mapping[str, Any]) -> Borrower:
-    """A borrower with these settings of a producer."""
-    return Borrower(dict(settings))
+def make_borrower(kafka: KafkaSettings) -> Borrower:
+    """A borrower with these settings; what only an owner of transactions has is left out."""
+    return Borrower({name: value for name, value in kafka.resolve().items() if name != TIMEOUT})
 
 
 def columns_of(rows: pa.RecordBatch) -> dict[str, str | None]:

@@ -34,32 +34,35 @@ from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.query import identify
 from txn.spark.routing import Routes
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings, Provider
 from txn.spark.summary import Summary
 from txn.spark.writer_settings import NAMES, WriterSettings
 from txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
 
+TIMEOUT: Final = "transaction_timeout_ms"
 HISTORY: Final = 100
 """Batches whose metrics are kept."""
 
 
 class ExactlyOnceKafkaWriter:
     """For `foreachBatch`. `bootstrap`: brokers. `sink_id` and the settings that follow: `WriterSettings`; all others are the producer's, in
-    either spelling, or Spark's `kafka.*` options.
+    either spelling, or Spark's `kafka.*` options. `secrets`: a function that returns those that are not to be pickled.
 
     The DataFrame's columns are those of Spark's Kafka sink: value, and key, headers, topic, partition, timestamp where they are there.
     Raises what `txn.spark.errors` and the ledger have, and fails the query with it; nothing of the batch is visible then.
     """
 
-    def __init__(self, bootstrap: str | Sequence[str], sink_id: str, *, topic: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, bootstrap: str | Sequence[str], sink_id: str, *, topic: str | None = None, secrets: Provider | None = None, **settings: Any
+    ) -> None:
         ours = {name: value for name, value in settings.items() if name in NAMES}
         if isinstance(ours.get("topics"), list | set | frozenset):
             ours["topics"] = tuple(ours["topics"])
         self.settings = WriterSettings(sink_id=sink_id, topic=topic, **ours)
         rest = {name: value for name, value in settings.items() if name not in NAMES}
-        self.box = SettingsBox.of({"bootstrap_servers": bootstrap, **rest})
+        self.kafka = KafkaSettings.of({"bootstrap_servers": bootstrap, **rest}, secrets)
         self._metrics: list[BatchMetrics] = []
         self._begin()
 
@@ -104,11 +107,11 @@ class ExactlyOnceKafkaWriter:
         return f"ExactlyOnceKafkaWriter({self.settings.sink_id!r}, topic={self.settings.topic!r}, guard={self.settings.guard!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"settings": self.settings, "box": self.box}
+        return {"settings": self.settings, "kafka": self.kafka}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.settings = state["settings"]
-        self.box = state["box"]
+        self.kafka = state["kafka"]
         self._metrics = []
         self._begin()
 
@@ -134,7 +137,7 @@ class ExactlyOnceKafkaWriter:
             routes=routes,
             tasks=tasks,
             staged=staged,
-            box=self.box,
+            kafka=self.kafka,
             keep_bad=self.settings.dead_letters is not None,
             bad_row_limit=self.settings.bad_row_limit,
             timeout_s=self.settings.timeout_s,
@@ -142,20 +145,19 @@ class ExactlyOnceKafkaWriter:
         metrics.guard, metrics.guard_reason, metrics.staged = guard, reason, staged
         log.debug("sink %s: batch %d: guard %s: %s", hold.key, metrics.batch, guard, reason)
         if guard == "driver":
-            largest, limited_by = self.box.largest
-            outcome = write_at_driver(plan, transaction, metrics, largest=largest, limited_by=limited_by)
+            outcome = write_at_driver(plan, transaction, metrics, hold.producer.record_limit)
         else:
             outcome = write_on_executors(plan, self._guard(guard, df), transaction, metrics)
         if outcome.bad and self.settings.dead_letters is None:
             raise refuse(outcome.bad, self.settings.sink_id, metrics.batch)
         return outcome
 
-    def dispose_of(self, bad: Sequence[Summary], transaction: Transaction, metrics: BatchMetrics) -> None:
+    def dispose_of(self, bad: Sequence[Summary], hold: Hold, transaction: Transaction, metrics: BatchMetrics) -> None:
         """Write the rows that cannot be written where such rows go."""
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:
-            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=self.box.largest[0])
+            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=hold.producer.record_limit[0])
 
     # -- small print -----------------------------------------------------------------------------------------------------------
 
@@ -172,13 +174,14 @@ class ExactlyOnceKafkaWriter:
             if hold is not None:
                 return hold
             earlier, self._holds = self._holds, {}
-            settings = self.box.open()
+            settings = self.kafka.resolve()
+            timeout_ms = settings.pop(TIMEOUT, self.settings.transaction_timeout_ms)
             hold = self._holds[run] = Hold(
                 key=self.settings.sink_id,
                 transactional_id=self.settings.transactional_id,
                 ledger=Ledger(read_settings(settings), topic=self.settings.ledger_topic),
                 settings=settings,
-                transaction_timeout_ms=self.settings.transaction_timeout_ms,
+                transaction_timeout_ms=timeout_ms,
                 timeout_s=self.settings.timeout_s,
             )
         for each in earlier.values():
@@ -240,7 +243,7 @@ class ExactlyOnceKafkaWriter:
                 host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
                 return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
             case "kafka-claims":
-                return KafkaClaimsGuard(KafkaClaims(self.box, topic=self.settings.claims_topic, timeout_s=self.settings.timeout_s))
+                return KafkaClaimsGuard(KafkaClaims(self.kafka, topic=self.settings.claims_topic, timeout_s=self.settings.timeout_s))
             case "off":
                 return NoGuard()
         raise GuardUnavailable(f"guard={name!r} cannot be had here")

@@ -11,7 +11,7 @@ from producer.wire import Api, ErrorCode
 from txn.spark.errors import GuardUnavailable, Tainted
 from txn.spark.guards import agree
 from txn.spark.kafka_claims import KafkaClaims
-from txn.spark.settings_box import SettingsBox
+from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import DONE, Summary
 
 TOPIC = "claims"
@@ -25,8 +25,8 @@ def stub() -> Iterator[BrokerStub]:
 
 
 def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S) -> KafkaClaims:
-    box = SettingsBox.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000})
-    return KafkaClaims(box, topic=TOPIC, timeout_s=timeout_s)
+    kafka = KafkaSettings.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000})
+    return KafkaClaims(kafka, topic=TOPIC, timeout_s=timeout_s)
 
 
 def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
