@@ -49,3 +49,22 @@ def test_imports_go_one_way(package: str) -> None:
             if not any(is_within(name, allowed) for allowed in MAY_IMPORT[layer])
         ]
     assert wrong == []
+
+
+def test_only_txn_spark_needs_spark() -> None:
+    """pyspark is an extra: nothing but `txn.spark` imports it, and `txn.spark` is imported by nothing beside it without being asked."""
+    wrong = []
+    for package in ("producer", "txn", "broker_stub", "fencepost"):
+        for source in sorted((ROOT / package).rglob("*.py")):
+            if source.is_relative_to(ROOT / "txn" / "spark"):
+                continue
+            tree = ast.parse(source.read_text())
+            at_import = {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in _names(node)}
+            anywhere = {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in _names(node)}
+            wrong += [f"{source.relative_to(ROOT)}: {name}" for name in anywhere if is_within(name, "pyspark")]
+            wrong += [f"{source.relative_to(ROOT)}: {name}" for name in at_import if is_within(name, "txn.spark")]
+    assert wrong == []
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
