@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import struct
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -61,11 +63,7 @@ class Routes(Struct, frozen=True):
     @property
     def firsts(self) -> tuple[int, ...]:
         """Each topic's first route."""
-        firsts, total = [], 0
-        for count in self.counts:
-            firsts.append(total)
-            total += count
-        return tuple(firsts)
+        return tuple(accumulate(self.counts[:-1], initial=0))
 
     @property
     def total(self) -> int:
@@ -82,12 +80,14 @@ class Routes(Struct, frozen=True):
         """The topic and partition of a route."""
         if not 0 <= number < self.total:
             raise ValueError(f"route {number} is none: they are 0 to {self.total - 1}")
-        place = next(place for place in reversed(range(len(self.topics))) if self.firsts[place] <= number)
-        return self.topics[place], number - self.firsts[place]
+        firsts = self.firsts
+        place = bisect_right(firsts, number) - 1
+        return self.topics[place], number - firsts[place]
 
     def of_task(self, task: int, tasks: int) -> list[tuple[str, int]]:
         """The partitions whose rows `routed` brings to that one of so many tasks."""
-        return [self.partition(number) for number in range(task, self.total, tasks)]
+        partitions = (tp for topic, count in zip(self.topics, self.counts, strict=True) for tp in zip(repeat(topic), range(count)))
+        return list(islice(partitions, task, None, tasks))
 
     def why_not(self, number: int, topic: str | None, partition: int | None) -> str:
         """Why a row with a negative route cannot be written, given what it says for itself."""
