@@ -1,7 +1,8 @@
 """Java's `sasl.jaas.config`, read for what a Python client can do with it: a user and a password.
 
-Quotes, escapes and comments are as Kafka's JaasConfig has them. One login module, as Kafka wants it; modules that log in by themselves
-(Kerberos, tokens fetched over HTTP, IAM) are refused with what to do instead. No error shows any of the text, because a password is in it.
+Quotes, escapes and comments are as Kafka's JaasConfig has them; without quotes more is taken than there. One login module, as Kafka wants
+it; modules that log in by themselves (Kerberos, tokens fetched over HTTP, IAM) are refused with what to do instead. No error shows any of
+the text, because a password is in it.
 """
 
 from __future__ import annotations
