@@ -3,7 +3,8 @@
 A key has the partition that Java's producer would give it (murmur2), computed over Arrow's buffers without a Python object for a row. Every
 (topic, partition) has a number, its route; how many partitions there are is settled on the driver, once a batch, so that all tasks agree
 while a topic grows. A row that cannot be written has a negative route instead, which says why, and is not dropped: whoever writes decides.
-Rows without key and partition are spread over their topic's partitions, the same way each time. Where no row has either, nothing is moved.
+Rows without key and partition are spread over their topic's partitions, the same way each time. Where no row has either, nothing is moved
+that need not be.
 
 Nothing here asks a broker.
 """
@@ -189,9 +190,10 @@ class BatchRouter:
 
 def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
     """A DataFrame of `txn.spark.columns.select` with the column ROUTE, so that all rows of a partition are in one of `tasks` tasks: that of
-    `routes.of_task`. What has neither key nor partition comes back as it is."""
+    `routes.of_task`. What has neither key nor partition comes back as it is, unless a column says the topic and a task would have no
+    partition of one of them to put its rows into."""
     names = tuple(name for name in (KEY, PARTITION, TOPIC) if name in df.columns)
-    if KEY not in names and PARTITION not in names:
+    if KEY not in names and PARTITION not in names and (TOPIC not in names or min(routes.counts) >= tasks):
         return df
     if TOPIC not in names and len(routes.topics) != 1:
         raise ValueError(f"without a column 'topic' all rows are of one topic, not of {len(routes.topics)}: {shortened(routes.topics)}")
@@ -232,8 +234,8 @@ def route(df: DataFrame, partitions: int | Mapping[str, int], *, topic: str | No
     """Bring the rows of each Kafka partition into one Spark task, before `writeStream.format("fencepost")`, which cannot do it itself.
 
     `partitions`: how many the topic has, or how many each of several topics has where a column says a row's topic; `topic` overrides the
-    column. `tasks`: how many Spark tasks write; one a partition unless it is less. A DataFrame without key and partition is not moved, and
-    only its columns are picked.
+    column. `tasks`: how many Spark tasks write; one a partition unless it is less. A DataFrame of one topic without key and partition is
+    not moved, and only its columns are picked.
     """
     columns = read_columns(df.schema, topic)
     if isinstance(partitions, Mapping):

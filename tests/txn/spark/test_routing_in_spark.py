@@ -82,6 +82,16 @@ def test_rows_without_key_and_partition_are_not_moved(spark: SparkSession) -> No
     assert "Exchange" not in df._jdf.queryExecution().toString()
 
 
+def test_rows_without_a_key_are_moved_where_a_task_has_no_partition_of_their_topic(spark: SparkSession) -> None:
+    """With a topic of one partition and two tasks, one of these could not write its rows; with two partitions both can."""
+    df = select(spark.sql("select if(id % 2 = 0, 'a', 'b') as topic, cast(id as string) as value from range(100)"))
+    assert routed(df, Routes.of({"a": 2, "b": 3}), 2).columns == ["topic", "value"]
+    routes = Routes.of({"a": 1, "b": 3})
+    rows = tasks_of(routed(df, routes, 2))
+    assert {(row["topic"], row[ROUTE], row["task"]) for row in rows} == {("a", 0, 0), ("b", 1, 1), ("b", 2, 0), ("b", 3, 1)}
+    assert len(rows) == 100
+
+
 def test_the_older_way_gives_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without arrow_udf and repartitionById (before Spark 4.1) rows have the same routes, and each route one task."""
     df = select(spark.range(500).selectExpr("cast(cast(id % 40 as string) as binary) as key", "cast(id as string) as value"), "t")
