@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from txn.aio import AsyncTransactionalProducer as AsyncTransactionalProducer
     from txn.borrowed import NotLent as NotLent
     from txn.borrower import Borrower as Borrower
-    from txn.borrower import LoanOver as LoanOver
     from txn.borrower import NoLoan as NoLoan
     from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from txn.errors import DeliveryAborted as DeliveryAborted
     from txn.errors import IdentityLost as IdentityLost
+    from txn.errors import LoanOver as LoanOver
     from txn.errors import MustAbort as MustAbort
     from txn.errors import NotPermitted as NotPermitted
     from txn.errors import TransactionAborted as TransactionAborted
@@ -67,6 +67,7 @@ _HOMES = {
         "CommitOutcomeUnknown",
         "DeliveryAborted",
         "IdentityLost",
+        "LoanOver",
         "MustAbort",
         "NotPermitted",
         "TransactionAborted",
@@ -77,7 +78,7 @@ _HOMES = {
     "txn.admission": ("NoTransaction",),
     "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
     "txn.borrowed": ("NotLent",),
-    "txn.borrower": ("Borrower", "LoanOver", "NoLoan"),
+    "txn.borrower": ("Borrower", "NoLoan"),
     "txn.group_metadata": ("GroupMetadata",),
     "txn.lending": ("NotToBeLent",),
     "txn.loan": ("BadLoan", "Loan", "Written"),

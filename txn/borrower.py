@@ -22,6 +22,7 @@ from producer.lifecycle import Lease
 from producer.producer import Producer
 from producer.wire.codes import ErrorCode
 from txn.borrowed import Borrowed, NotLent, Turn
+from txn.errors import LoanOver as LoanOver
 from txn.errors import TransactionTimeout
 from txn.loan import Loan, Written, name, read_loan
 
@@ -41,11 +42,6 @@ ENDED: Final = frozenset(
 
 class NoLoan(Misuse):
     """No loan is taken up: the record was not accepted."""
-
-
-class LoanOver(DeliveryError):
-    """The transaction that was lent is over, or must be aborted: its owner ended it, its time passed, or another producer took the
-    transactional id over. Kafka does not say which. Nothing more can be written under this loan."""
 
 
 class Borrower(Producer):
