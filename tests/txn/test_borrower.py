@@ -258,7 +258,7 @@ def test_a_finish_that_takes_too_long(site: Site) -> None:
     held = site.stub.faults.on(Api.PRODUCE).before().times(1).hold()
     borrower.begin(tx.lend(TPS[:1]), LIMIT_S)
     futures = [borrower.send("t", b"row", partition=0) for _ in range(3)]
-    held.wait(1)
+    assert held.wait(1, LIMIT_S)
     with pytest.raises(TransactionTimeout, match="finish: 3 records have no outcome"):
         borrower.finish(0.01)
     with pytest.raises(TransactionTimeout, match="abandon: "):
