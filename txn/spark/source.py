@@ -19,7 +19,7 @@ from txn.reading import LogReader, OffsetsGone, PartitionGone
 from txn.reading.positions import Place
 from txn.spark.positions import EARLIEST, LATEST, Offsets, OffsetsJson, Range, as_json, from_json, limited, split
 from txn.spark.read_limits import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
-from txn.spark.source_options import SourceOptions, Where, connection_settings, read_source_options
+from txn.spark.source_options import SourceOptions, Where, connection_settings, kafka_settings, read_source_options
 
 ADVICE = (
     "Some data may have been lost: it was deleted by retention or with its topic, before this query read it. If the query is to go on with "
@@ -45,14 +45,14 @@ class _Ground:
     def __init__(self, given: Mapping[str, str], *, streaming: bool) -> None:
         self.given = dict(given)
         self.options: SourceOptions = read_source_options(given, streaming=streaming)
-        connection_settings(given)  # What is wrong with it is said here, and not on an executor.
+        self._kafka = kafka_settings(given)
         self._streaming = streaming
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _ground, (self.given, self._streaming)
 
     def open(self) -> LogReader:
-        return LogReader(connection_settings(self.given), isolation=self.options.isolation, limits=self.options.limits)
+        return LogReader(connection_settings(self._kafka), isolation=self.options.isolation, limits=self.options.limits)
 
     def places(self, log: LogReader) -> list[Place]:
         """What there is to read. Raises PartitionGone where something that was named is not there."""

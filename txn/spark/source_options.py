@@ -18,10 +18,11 @@ from producer.core.errors import ConfigError
 from producer.core.settings import Settings
 from txn.reading.limits import Isolation, Limits
 from txn.reading.positions import Place
+from txn.spark.kafka_options import KAFKA, read_kafka_options
 from txn.spark.positions import EARLIEST, LATEST, Offsets, read_assignment, read_numbers
+from txn.spark.secrets import KafkaSettings
 
 T = TypeVar("T")
-KAFKA: Final = "kafka."
 
 NAMES: Final = (
     "assign",
@@ -132,13 +133,20 @@ def includes_headers(given: Mapping[str, str]) -> bool:
     return _Taker({key.lower(): value for key, value in given.items()}).or_else("includeHeaders", _flag, False)
 
 
-def connection_settings(given: Mapping[str, str]) -> Settings:
-    """How to reach the brokers: the options `kafka.*` that are not about reading, as settings of a producer. Raises ConfigError."""
+def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
+    """How to reach the brokers: the options `kafka.*` that are not about reading. Raises ConfigError."""
     kafka = {key.lower().removeprefix(KAFKA): value for key, value in given.items() if key.lower().startswith(KAFKA)}
     connection = {key: value for key, value in kafka.items() if key not in READING}
     if "bootstrap.servers" not in connection:
         raise ConfigError("the option kafka.bootstrap.servers is missing: give at least one broker as 'host:port'")
-    return read_settings(connection)
+    return KafkaSettings(read_kafka_options(connection))
+
+
+def connection_settings(kafka: KafkaSettings) -> Settings:
+    """The same as settings of a producer, here and now: files are found and stores opened. Raises ConfigError."""
+    settings = kafka.resolve()
+    settings.pop("transaction_timeout_ms", None)
+    return read_settings(settings)
 
 
 class _Taker:

@@ -9,7 +9,7 @@ import pytest
 from producer.core.errors import ConfigError
 from txn.reading.limits import Isolation
 from txn.spark.positions import EARLIEST, LATEST
-from txn.spark.source_options import connection_settings, read_source_options
+from txn.spark.source_options import connection_settings, kafka_settings, read_source_options
 
 
 def read(streaming: bool = False, **given: str) -> Any:
@@ -75,9 +75,14 @@ def test_a_batch_option_is_refused_in_a_stream() -> None:
 
 
 def test_what_is_about_connections_is_read_as_a_producers() -> None:
-    """Unknown names, too, and the address has to be there."""
-    assert connection_settings({"kafka.bootstrap.servers": "h:1", "kafka.fetch.min.bytes": "1"}).bootstrap_servers == ("h:1",)
+    """Java's login modules among it, unknown names refused; and the address has to be there."""
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="secret";'
+    given = {"kafka.bootstrap.servers": "h:1", "kafka.fetch.min.bytes": "1", "kafka.security.protocol": "SASL_PLAINTEXT"}
+    kafka = kafka_settings(given | {"kafka.sasl.jaas.config": jaas})
+    settings = connection_settings(kafka)
+    assert (settings.bootstrap_servers, settings.sasl_username) == (("h:1",), "ann")
+    assert "secret" not in repr(kafka)
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
-        connection_settings({"subscribe": "t"})
-    with pytest.raises(ConfigError, match="did you mean"):
-        connection_settings({"kafka.bootstrap.servers": "h:1", "kafka.request.timeout.mss": "1"})
+        kafka_settings({"subscribe": "t"})
+    with pytest.raises(ConfigError, match=r"did you mean 'kafka\.request\.timeout\.ms'"):
+        kafka_settings({"kafka.bootstrap.servers": "h:1", "kafka.request.timeout.mss": "1"})

@@ -195,6 +195,38 @@ def test_beginnings_that_make_no_sense_are_refused(stub: BrokerStub, readers: Re
         readers(subscribe="", assign='{"t":[0,7]}').initialOffset()
 
 
+def test_it_logs_in_as_the_options_say() -> None:
+    """With Java's names, on the driver and where a range is read."""
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="secret";'
+    with BrokerStub(sasl={"ann": "secret"}, seed=1) as stub:
+        stub.create_topic("t", partitions=1)
+        with Producer(
+            bootstrap_servers=stub.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_username="ann",
+            sasl_password="secret",
+        ) as producer:
+            producer.send("t", b"v").result(WAIT_S)
+        reader = StreamReader(
+            {
+                "kafka.bootstrap.servers": stub.bootstrap,
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": login,
+                "subscribe": "t",
+                "startingOffsets": "earliest",
+            }
+        )
+        try:
+            start = reader.initialOffset()
+            (partition,) = reader.partitions(start, reader.latestOffset(start, ALL))
+            (batch,) = pickle.loads(pickle.dumps(reader)).read(partition)
+            assert batch.column("value").to_pylist() == [b"v"]
+        finally:
+            reader.stop()
+
+
 def test_only_options_travel_to_executors(stub: BrokerStub, readers: Readers) -> None:
     """Not connections, which cannot, nor anything that was read from the options."""
     write(stub, 3)
