@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource
+import pyspark
+
+try:
+    from pyspark.sql.datasource import DataSource
+except ImportError:
+    raise ImportError(f"format('fencepost') needs pyspark 4.0 or newer, this is {pyspark.__version__}") from None
 
 from producer.core.errors import Misuse
 from txn.spark.source import BatchReader, StreamReader

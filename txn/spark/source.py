@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyspark
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from producer.core.errors import ConfigError, FencepostError
 from txn.reading import LogReader, OffsetsGone, PartitionGone
 from txn.reading.positions import Place
 from txn.spark.positions import EARLIEST, LATEST, Offsets, OffsetsJson, Range, as_json, from_json, limited, split
-from txn.spark.read_limits import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+from txn.spark.read_limits import HAS_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from txn.spark.source_options import SourceOptions, Where, connection_settings, kafka_settings, read_source_options
 
 ADVICE = (
@@ -166,6 +167,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._ground = _Ground(options, streaming=True)
+        asked = self._ground.options
+        if not HAS_LIMITS and (asked.offsets_per_trigger_max or asked.offsets_per_trigger_min):
+            raise ConfigError(f"maxOffsetsPerTrigger and minOffsetsPerTrigger need pyspark 4.2 or newer, this is {pyspark.__version__}")
         self._forget()
 
     def _forget(self) -> None:

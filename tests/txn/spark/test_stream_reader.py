@@ -235,3 +235,10 @@ def test_only_options_travel_to_executors(stub: BrokerStub, readers: Readers) ->
     (partition,) = reader.partitions(start, reader.latestOffset(start, ALL))
     copy = pickle.loads(pickle.dumps(reader))
     assert sum(batch.num_rows for batch in copy.read(pickle.loads(pickle.dumps(partition)))) == 3
+
+
+def test_limits_are_refused_where_pyspark_has_none(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 4.2 they would be passed over in silence."""
+    monkeypatch.setattr("txn.spark.source.HAS_LIMITS", False)
+    with pytest.raises(ConfigError, match=r"need pyspark 4\.2"):
+        readers(maxOffsetsPerTrigger="10")
