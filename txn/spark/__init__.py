@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from txn.spark.errors import QueryStopped as QueryStopped
     from txn.spark.errors import SinkTakenOver as SinkTakenOver
     from txn.spark.errors import TransactionTooLong as TransactionTooLong
+    from txn.spark.once import write_once as write_once
     from txn.spark.routing import route as route
     from txn.spark.session import JavaMissing as JavaMissing
     from txn.spark.session import find_java as find_java
@@ -43,6 +44,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "SinkTakenOver",
         "TransactionTooLong",
     ),
+    "txn.spark.once": ("write_once",),
     "txn.spark.routing": ("route",),
     "txn.spark.writer": ("ExactlyOnceKafkaWriter",),
     "txn.spark.datasource": ("FencepostDataSource", "register"),

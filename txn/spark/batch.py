@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from msgspec import Struct
 from pyspark.sql import DataFrame
@@ -20,13 +20,13 @@ from pyspark.sql import DataFrame
 from producer.core.errors import FencepostError, Misuse
 from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
-from txn.ledger_rules import Decision, decide
+from txn.ledger_rules import Decision
 from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
-from txn.spark.query import BatchIdentity
+from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -35,6 +35,30 @@ if TYPE_CHECKING:
 log = logging.getLogger("fencepost.spark")
 
 ABORT_S: Final = 10.0
+
+
+class Identity(Protocol):
+    """Which batch it is, and what that is to the ledger: a micro-batch of a query, or a version of a job."""
+
+    @property
+    def query(self) -> str | None: ...
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def full_name(self) -> str:
+        """The same, with the query or the job."""
+
+    def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
+        """Whether it is to be written, given what the ledger has. Raises a LedgerRefusal."""
+
+    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int) -> LedgerEntry:
+        """What the ledger is to have of it."""
 
 
 class Write(Struct, frozen=True):
@@ -47,7 +71,7 @@ class Write(Struct, frozen=True):
 class Batch:
     """See the module. `skipped`: the ledger has the batch. `metrics`: of it, so far."""
 
-    def __init__(self, writer: ExactlyOnceKafkaWriter, hold: Hold, identity: BatchIdentity) -> None:
+    def __init__(self, writer: ExactlyOnceKafkaWriter, hold: Hold, identity: Identity) -> None:
         self.identity = identity
         self.metrics = BatchMetrics(sink=hold.key, query=identity.query, batch=identity.batch)
         self.skipped = False
@@ -68,7 +92,7 @@ class Batch:
             raise Misuse("another write into this batch is under way: the writes of a batch follow one another")
         try:
             if self._over:
-                raise Misuse(f"batch {self.identity.batch} is over: write inside its block")
+                raise Misuse(f"{self.identity.name} is over: write inside its block")
             if self.skipped:
                 df.write.format("noop").mode("overwrite").save()
                 return
@@ -86,12 +110,7 @@ class Batch:
             self.skipped = self._decide() is Decision.SKIP
         if self.skipped:
             self.metrics.ledger = "skipped"
-            log.info(
-                "sink %s: batch %d of query %s is in the ledger: nothing is written",
-                self._hold.key,
-                self.identity.batch,
-                self.identity.query,
-            )
+            log.info("sink %s: %s is in the ledger: nothing is written", self._hold.key, self.identity.full_name)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -105,16 +124,7 @@ class Batch:
             self._writes.clear()
 
     def _decide(self) -> Decision:
-        settings = self._writer.settings
-        return decide(
-            self._hold.entry,
-            settings.sink_id,
-            query=self.identity.query,
-            batch=self.identity.batch,
-            fingerprint=self.identity.fingerprint,
-            on_new_checkpoint=settings.on_new_checkpoint,
-            on_missing_ledger=settings.on_missing_ledger,
-        )
+        return self.identity.decide(self._hold.entry, self._writer.settings)
 
     # -- attempts ------------------------------------------------------------------------------------------------------------
 
@@ -185,7 +195,7 @@ class Batch:
         if self._timeouts > 1 or self._writer.settings.stage == "never":
             self._abort(best_effort=True)
             raise TransactionTooLong(
-                f"batch {self.identity.batch} of sink {self._hold.key!r} was open longer than"
+                f"{self.identity.name} of sink {self._hold.key!r} was open longer than"
                 f" transaction_timeout_ms={self._hold.transaction_timeout_ms}"
                 + (", with its rows prepared beforehand" if self._timeouts > 1 else " (stage='never')")
                 + "; raise it (the brokers allow transaction.max.timeout.ms), give the query more executors or the topic more partitions;"
@@ -211,15 +221,15 @@ class Batch:
         if self.metrics.reruns > most:
             self._abort(best_effort=True)
             raise BatchFailed(
-                f"batch {self.identity.batch} of sink {self._hold.key!r} was aborted {most + 1} times (max_reruns={most}),"
+                f"{self.identity.name} of sink {self._hold.key!r} was aborted {most + 1} times (max_reruns={most}),"
                 f" the last time because: {error}"
             ) from error
-        log.warning("sink %s: batch %d is aborted and written again: %s", self._hold.key, self.identity.batch, error)
+        log.warning("sink %s: %s is aborted and written again: %s", self._hold.key, self.identity.name, error)
 
     def _takeover_text(self, error: BaseException) -> str:
         return (
-            f"another driver has registered transactional id {self._hold.transactional_id!r} (sink {self._hold.key!r}) while batch"
-            f" {self.identity.batch} of query {self.identity.query} was written here: {error}. Nothing of it was committed by this driver."
+            f"another driver has registered transactional id {self._hold.transactional_id!r} (sink {self._hold.key!r}) while"
+            f" {self.identity.full_name} was written here: {error}. Nothing of it was committed by this driver."
             " Two queries must not share a sink id; where this one was replaced, it may end"
         )
 
@@ -269,15 +279,8 @@ class Batch:
             records = each.records + (before.records if before is not None else 0)
             first = before.first_offset if before is not None else each.first_offset
             found[each.topic, each.partition] = LedgerPartition(each.topic, each.partition, records, first)
-        return LedgerEntry(
-            sink=self._writer.settings.sink_id,
-            query=self.identity.query,
-            batch=self.identity.batch,
-            fingerprint=self.identity.fingerprint,
-            rows=self._outcome.rows,
-            partitions=tuple(each for each in found.values() if each.records),
-            at_ms=int(time.time() * 1000),
-        )
+        written = tuple(each for each in found.values() if each.records)
+        return self.identity.entry(self._writer.settings.sink_id, self._outcome.rows, written, int(time.time() * 1000))
 
     def _abort(self, *, best_effort: bool) -> None:
         transaction, self._transaction = self._transaction, None

@@ -16,7 +16,7 @@ class BatchMetrics(Struct, kw_only=True):
     write stage beyond the first, where Spark tells."""
 
     sink: str
-    query: str
+    query: str | None
     batch: int
     rows: int = 0
     bytes: int = 0

@@ -13,8 +13,11 @@ from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from txn.ledger_entry import LedgerEntry, LedgerPartition
+from txn.ledger_rules import Decision, decide
 from txn.spark.choosing import context_of
 from txn.spark.errors import BatchUnknown
+from txn.spark.writer_settings import WriterSettings
 
 log = logging.getLogger("fencepost.spark")
 
@@ -34,6 +37,32 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
     run: str
     batch: int
     fingerprint: str
+
+    @property
+    def name(self) -> str:
+        return f"batch {self.batch}"
+
+    @property
+    def full_name(self) -> str:
+        return f"batch {self.batch} of query {self.query}"
+
+    def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
+        """`txn.ledger_rules.decide`."""
+        return decide(
+            entry,
+            settings.sink_id,
+            query=self.query,
+            batch=self.batch,
+            fingerprint=self.fingerprint,
+            on_new_checkpoint=settings.on_new_checkpoint,
+            on_missing_ledger=settings.on_missing_ledger,
+        )
+
+    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int) -> LedgerEntry:
+        """What the ledger is to have of it."""
+        return LedgerEntry(
+            sink=sink, query=self.query, batch=self.batch, fingerprint=self.fingerprint, rows=rows, partitions=partitions, at_ms=at_ms
+        )
 
 
 def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint: str | None = None) -> BatchIdentity:

@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame
 
 from producer.config import read_settings
 from txn.ledger import Ledger
+from txn.ledger_entry import ledger_key
 from txn.spark.at_driver import write_at_driver
 from txn.spark.bad_rows import bury, refuse
-from txn.spark.batch import Batch
+from txn.spark.batch import Batch, Identity
 from txn.spark.choosing import choose, context_of, objection, situation, slots_of
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
 from txn.spark.errors import BadRows, GuardUnavailable
@@ -42,6 +43,8 @@ from txn.transaction import Transaction
 log = logging.getLogger("fencepost.spark")
 
 TIMEOUT: Final = "transaction_timeout_ms"
+TURNS: Final = 1 << 20
+"""Keyless rows begin elsewhere in each batch, around and around."""
 HISTORY: Final = 100
 """Batches whose metrics are kept."""
 
@@ -74,7 +77,17 @@ class ExactlyOnceKafkaWriter:
     def batch(self, df: DataFrame, batch_id: int) -> Batch:
         """Several writes as one transaction: `with writer.batch(df, batch_id) as b: b.write(df1, topic="a"); b.write(df2, topic="b")`."""
         identity = identify(df, int(batch_id), query=self.settings.query, checkpoint=self.settings.checkpoint)
-        batch = Batch(self, self._hold(identity.run), identity)
+        return self.batch_of(self._hold(identity.run), identity)
+
+    def job(self, job: str) -> Hold:
+        """The hold of a job without a query (`txn.spark.once`): under its own transactional id and its own key in the ledger."""
+        with self._lock:
+            hold = self._holds[job] = self._new_hold(job)
+        return hold
+
+    def batch_of(self, hold: Hold, identity: Identity) -> Batch:
+        """A batch that is not begun."""
+        batch = Batch(self, hold, identity)
         with self._lock:
             self._metrics = [*self._metrics[1 - HISTORY :], batch.metrics]
         return batch
@@ -127,8 +140,7 @@ class ExactlyOnceKafkaWriter:
             counts = self._counts(frame, columns, hold)
             if not counts:
                 return Outcome()
-            turn = metrics.batch
-            routes = Routes.of(counts, turn=turn)
+            routes = Routes.of(counts, turn=metrics.batch % TURNS)
             tasks = self._tasks(df, routes, columns)
             guard, reason = self._choose(df, columns, tasks, metrics)
         plan = WritePlan(
@@ -174,19 +186,23 @@ class ExactlyOnceKafkaWriter:
             if hold is not None:
                 return hold
             earlier, self._holds = self._holds, {}
-            settings = self.kafka.resolve()
-            timeout_ms = settings.pop(TIMEOUT, self.settings.transaction_timeout_ms)
-            hold = self._holds[run] = Hold(
-                key=self.settings.sink_id,
-                transactional_id=self.settings.transactional_id,
-                ledger=Ledger(read_settings(settings), topic=self.settings.ledger_topic),
-                settings=settings,
-                transaction_timeout_ms=timeout_ms,
-                timeout_s=self.settings.timeout_s,
-            )
+            hold = self._holds[run] = self._new_hold()
         for each in earlier.values():
             each.close()
         return hold
+
+    def _new_hold(self, job: str | None = None) -> Hold:
+        settings = self.kafka.resolve()
+        timeout_ms = settings.pop(TIMEOUT, self.settings.transaction_timeout_ms)
+        key = ledger_key(self.settings.sink_id, job)
+        return Hold(
+            key=key,
+            transactional_id=self.settings.transactional_id_prefix + key,
+            ledger=Ledger(read_settings(settings), topic=self.settings.ledger_topic),
+            settings=settings,
+            transaction_timeout_ms=timeout_ms,
+            timeout_s=self.settings.timeout_s,
+        )
 
     def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
         """The partitions of the topics that the batch may go to; nothing where the batch has no rows."""

@@ -76,10 +76,6 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             _text(name, getattr(self, name))
 
     @property
-    def transactional_id(self) -> str:
-        return self.transactional_id_prefix + self.sink_id
-
-    @property
     def timeout_s(self) -> float:
         return self.timeout_ms / 1000.0
 
