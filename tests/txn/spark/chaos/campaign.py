@@ -1,0 +1,207 @@
+"""One campaign: a driver that is started, dies in one way or another, and is started again until all batches are written; and its report.
+
+Every process of it carries a mark in its environment, by which what is left over is found and ended.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.txn.spark.chaos.account import Account, take_account
+from tests.txn.spark.chaos.plan import Plan
+from tests.txn.spark.conftest import provide_java
+from tests.waiting import until
+
+MARK = "FENCEPOST_CHAOS"
+ROOT = Path(__file__).parents[4]
+# At the end of the path: what is installed comes first.
+PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.driver import main; sys.exit(main(sys.argv[1]))"
+DRIVER_S = 180.0
+"""How long a driver may take from one event to the next."""
+GONE_S = 20.0
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What happened. `mid_produce`: kills of executors at which the task's first records were acknowledged and others not yet sent.
+    `reattempts`: task attempts that Spark numbers 0 although the task had been started before in the same stage; `retries`: those numbered
+    higher."""
+
+    title: str
+    guards: tuple[str, ...]
+    starts: int
+    deaths: tuple[str, ...]
+    kills: int
+    mid_produce: int
+    raised: int
+    reattempts: int
+    retries: int
+    reruns: int
+    skipped: int
+    seconds: float
+    account: Account
+
+    def line(self) -> str:
+        a = self.account
+        verdict = "exact" if a.exact else f"LOST {a.lost:,}, DOUBLED {a.doubled:,}, strange {a.strange:,}, open partitions {a.open}"
+        return "; ".join(
+            [
+                f"{self.title}: guard {'+'.join(self.guards)}",
+                f"{self.starts} starts ({', '.join(self.deaths) or 'no driver killed'})",
+                f"{self.kills} executors killed, {self.mid_produce} mid-produce",
+                f"{self.raised} tasks raised",
+                f"{self.reattempts} stage re-attempts and {self.retries} retries of tasks",
+                f"{self.reruns} reruns, {self.skipped} batches skipped",
+                f"expected {a.expected:,}, present {a.present:,}: {verdict} ({self.seconds:.0f} s)",
+            ]
+        )
+
+
+class Campaign:
+    """Runs plans in a directory of its own, which is removed at the end, and with it whatever runs."""
+
+    def __init__(self, title: str) -> None:
+        provide_java()
+        self.title = title
+        self.mark = f"{MARK}={secrets.token_hex(8)}"
+        self._directory = tempfile.TemporaryDirectory(prefix="fencepost-chaos-", ignore_cleanup_errors=True)
+        self.directory = Path(self._directory.name)
+        self._drivers: list[Driver] = []
+        self._began = time.monotonic()
+
+    def start(self, plan: Plan) -> Driver:
+        """Start a driver."""
+        plan = replace(plan, run=len(self._drivers))
+        driver = Driver(plan, self.mark)
+        self._drivers.append(driver)
+        return driver
+
+    def report(self, plan: Plan, partitions: int, bootstrap: str) -> Report:
+        """Take account of the topic."""
+        events = plan.events.all()
+        began = [each for each in events if each["kind"] == "began"]
+        batches = [each for each in events if each["kind"] == "batch"]
+        first: dict[tuple[int, int, int], int] = {}
+        reattempts = 0
+        for each in began:
+            if each["attempt"] == 0:
+                place = each["run"], each["stage"], each["task"]
+                reattempts += first.setdefault(place, each["attempt_id"]) != each["attempt_id"]
+        kills = [each for each in events if each["kind"] == "kill"]
+        return Report(
+            title=self.title,
+            guards=tuple(sorted({each["guard"] for each in batches if each["guard"]})),
+            starts=len(self._drivers),
+            deaths=tuple(each["point"] for each in events if each["kind"] == "death"),
+            kills=len(kills),
+            mid_produce=sum(each["acked"] > 0 and each["rows_left"] > 0 for each in kills),
+            raised=sum(each["kind"] == "raise" for each in events),
+            reattempts=reattempts,
+            retries=sum(each["attempt"] > 0 for each in began),
+            reruns=sum(each["reruns"] for each in batches),
+            skipped=sum(each["ledger"] == "skipped" for each in batches),
+            seconds=time.monotonic() - self._began,
+            account=take_account(bootstrap, plan.topic, partitions, plan.expected),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            for driver in self._drivers[-2:]:
+                error.add_note(f"driver {driver.plan.run} ended with {driver.tail()}")
+        for driver in self._drivers:
+            driver.kill()
+        for pid in marked(self.mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        until(lambda: not marked(self.mark), "the campaign's processes are gone", timeout_s=GONE_S)
+        self._directory.cleanup()
+
+
+class Driver:
+    """A driver's process."""
+
+    def __init__(self, plan: Plan, mark: str) -> None:
+        self.plan = plan
+        self.output = Path(plan.directory, f"output-{plan.run}.txt")
+        name, _, value = mark.partition("=")
+        environment = {**os.environ, name: value, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        with self.output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(plan.write()), str(ROOT)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=plan.directory,
+                env=environment,
+            )
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the driver and, once it is known, of its JVM."""
+        return [self._process.pid, *(each["jvm"] for each in self.plan.events.all("started") if each["run"] == self.plan.run)]
+
+    def wait(self, *codes: int) -> int:
+        """Until it ends, with one of these codes."""
+        code = self._process.wait(DRIVER_S)
+        assert code in codes, f"driver {self.plan.run} ended with {code}, not {codes}: {self.tail()}"
+        return code
+
+    def await_death(self) -> None:
+        """Until it has killed itself, or was killed."""
+        self.wait(-signal.SIGKILL)
+
+    def until(self, ask: Callable[[], Any], what: str) -> Any:
+        """Wait for something while it runs."""
+
+        def asked() -> Any:
+            found = ask()
+            assert found or self._process.poll() is None, f"driver {self.plan.run} ended before {what}: {self.tail()}"
+            return found
+
+        return until(asked, what, timeout_s=DRIVER_S, pause_max_s=0.1)
+
+    def signal(self, which: signal.Signals) -> None:
+        """To the driver and its JVM."""
+        for pid in reversed(self.pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, which)
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
+        self._process.wait(GONE_S)
+
+    def tail(self) -> str:
+        """The end of what it printed, without Java's stacks."""
+        lines = self.output.read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if not line.startswith("\tat ")][-40:])
+
+
+def marked(mark: str) -> list[int]:
+    """Processes with the mark in their environment."""
+    return [pid for pid, environment in _environments() if mark.encode() in environment]
+
+
+def _environments() -> Iterator[tuple[int, list[bytes]]]:
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                state = (place / "stat").read_bytes().rsplit(b")", 1)[1].split()[0]
+                if state != b"Z":
+                    yield int(place.name), (place / "environ").read_bytes().split(b"\0")

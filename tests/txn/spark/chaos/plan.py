@@ -1,0 +1,112 @@
+"""What a driver of the chaos tests is told to do, and what it and its tasks tell back: one file of JSON there, one line an event here.
+
+The parent and the driver share it; it starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+from msgspec import Struct
+
+INIT: Final = "after the takeover"
+TASKS: Final = "after the tasks"
+LEDGER: Final = "after the ledger's record"
+END_TXN: Final = "after EndTxn"
+POINTS: Final = (INIT, TASKS, LEDGER, END_TXN)
+"""Where a driver can die."""
+
+
+class Strike(Struct, frozen=True, kw_only=True):
+    """What befalls one task of one batch, once: `what` is "kill" (its executor's JVM), "raise" or "freeze" (its Python worker). It waits
+    until strike number `after` has fallen, and until some of the task's rows are acknowledged."""
+
+    what: str
+    batch: int
+    task: int
+    after: int | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, which fall to `slices` parts in each task. `kill_chance`
+    and `raise_chance`: of each task attempt. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes`
+    stops until it is woken. `stays`: it ends only when there is a file `leave`."""
+
+    run: int
+    directory: str
+    bootstrap: str
+    sink: str
+    topic: str
+    guard: str
+    master: str
+    tasks: int
+    batches: int
+    rows: int
+    seed: int
+    keyed: bool = True
+    slices: int = 5
+    kill_chance: float = 0.0
+    raise_chance: float = 0.0
+    strikes: tuple[Strike, ...] = ()
+    death: str | None = None
+    death_batch: int = 0
+    freezes: bool = False
+    stays: bool = False
+    settings: dict[str, Any] = {}
+    conf: dict[str, str] = {}
+
+    @property
+    def expected(self) -> int:
+        """Rows that there must be in the end."""
+        return self.batches * self.rows
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        return msgspec.json.decode(Path(path).read_bytes(), type=cls)
+
+    def write(self) -> Path:
+        path = Path(self.directory, f"plan-{self.run}.json")
+        path.write_bytes(msgspec.json.encode(self))
+        return path
+
+    @property
+    def events(self) -> Events:
+        return Events(f"{self.directory}/events.jsonl")
+
+
+class Events(Struct, frozen=True):
+    """A file that processes append to, each line at once."""
+
+    path: str
+
+    def tell(self, kind: str, **what: Any) -> None:
+        line = msgspec.json.encode({"kind": kind, "pid": os.getpid(), **what}) + b"\n"
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    def all(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The whole lines so far."""
+        try:
+            with open(self.path, "rb") as file:
+                lines = file.read().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+        events = [msgspec.json.decode(line) for line in lines]
+        return [each for each in events if kind is None or each["kind"] == kind]
+
+    def first(self, name: str) -> bool:
+        """Whether nobody has asked this of that name before."""
+        try:
+            os.close(os.open(f"{self.path}.{name}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def happened(self, name: str) -> bool:
+        return os.path.exists(f"{self.path}.{name}")
