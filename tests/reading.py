@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 WAIT_S = 60.0
 
 
 def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[bytes]:
     """Every value up to the ends as they are now; one partition's in its order. With read_committed that ends where something is open."""
+    return [message.value() or b"" for message in read_messages(bootstrap, topic, partitions, isolation=isolation)]
+
+
+def read_messages(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[Message]:
+    """The same with all that a message has."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -21,7 +26,7 @@ def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *,
             "fetch.wait.max.ms": 20,
         }
     )
-    found: list[bytes] = []
+    found: list[Message] = []
     left = set(partitions)
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
@@ -30,7 +35,7 @@ def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *,
             assert message is not None, f"nothing came from partitions {left}, not even the end"
             error = message.error()
             if error is None:
-                found.append(message.value() or b"")
+                found.append(message)
                 continue
             assert error.code() == KafkaError._PARTITION_EOF, error
             left.discard(message.partition())

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +29,21 @@ RUN_ID: Final = "spark.jobGroup.id"
 FINGERPRINT_DIGITS: Final = 32
 HEAD_LINES: Final = 2
 """Of an offsets file: the format's version, and metadata (times and settings), which a replay may have otherwise."""
+
+Read = Callable[[str], str | None]
+"""A small text file, None where it is not there."""
+
+
+class FileOffset(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What Spark's file source has for an offset: which entry of its own log is the newest. It says nothing of the files in it."""
+
+    log_offset: int
+
+
+class FileEntry(Struct, frozen=True, rename="camel"):
+    """A line of that log: a file. `batch_id`: its entry, which has other lines beside it where the log was compacted."""
+
+    batch_id: int
 
 
 class BatchIdentity(Struct, frozen=True, kw_only=True):
@@ -85,19 +102,40 @@ def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint:
     told = here.get(BATCH_ID)
     if told is not None and int(told) != batch:
         raise BatchUnknown(f"called with batch {batch} inside batch {told} of query {query}: call the writer with its own batch")
-    offsets = _offsets(spark, query, batch, checkpoint)
+    root = _root_of(spark, found) if checkpoint is None and found is not None else checkpoint
+    read = _reader(spark)
+    offsets = read(f"{root}/offsets/{batch}") if root is not None else None
     if offsets is None:
         raise BatchUnknown(
             f"the source offsets of batch {batch} of query {query} cannot be read, and without them a batch that was rebuilt with other"
             " rows cannot be told from a replay: give the writer checkpoint=, the query's checkpointLocation"
         )
-    return BatchIdentity(query=query, run=here.get(RUN_ID) or query, batch=batch, fingerprint=fingerprint_of(offsets))
+    files = files_of(offsets, read, f"{root}/sources")
+    return BatchIdentity(query=query, run=here.get(RUN_ID) or query, batch=batch, fingerprint=fingerprint_of(offsets, files))
 
 
-def fingerprint_of(offsets: str) -> str:
-    """Of the text of `<checkpoint>/offsets/<batch>`: the sources' offsets count, times and settings do not."""
-    sources = offsets.strip().split("\n")[HEAD_LINES:]
-    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:FINGERPRINT_DIGITS]
+def fingerprint_of(offsets: str, files: Sequence[str] = ()) -> str:
+    """Of the text of `<checkpoint>/offsets/<batch>`, and of the files that its file sources have read: the sources' offsets count, times
+    and settings do not."""
+    return hashlib.sha256("\n".join([*_sources(offsets), *files]).encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def files_of(offsets: str, read: Read, sources: str) -> list[str]:
+    """The lines of the newest entry in the log of every file source. The offset of such a source only counts the entries, so that a batch
+    that was planned anew over other files has the same."""
+    found: list[str] = []
+    for number, line in enumerate(_sources(offsets)):
+        try:
+            newest = msgspec.json.decode(line, type=FileOffset).log_offset
+        except msgspec.DecodeError:
+            continue  # another kind of source, whose offsets say what they are, or "-" for none
+        entry = read(f"{sources}/{number}/{newest}") or read(f"{sources}/{number}/{newest}.compact") or ""
+        found += [line for line in entry.split("\n")[1:] if line and msgspec.json.decode(line, type=FileEntry).batch_id == newest]
+    return found
+
+
+def _sources(offsets: str) -> list[str]:
+    return offsets.strip().split("\n")[HEAD_LINES:]
 
 
 def _local_properties(spark: SparkSession) -> dict[str, str]:
@@ -109,19 +147,22 @@ def _local_properties(spark: SparkSession) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _offsets(spark: SparkSession, query: str, batch: int, checkpoint: str | None) -> str | None:
-    """The offsets file of the batch, which Spark has written before it calls."""
+def _root_of(spark: SparkSession, query: str) -> str | None:
+    """The checkpoint of a query that runs, where Spark tells."""
     context = context_of(spark)
     if context is None:
-        return _read_through_spark(spark, f"{checkpoint}/offsets/{batch}") if checkpoint is not None else None
-    root = checkpoint
-    if root is None:
-        running = spark._jsparkSession.sharedState().activeStreamingQueries()
-        execution = running.get(context._jvm.java.util.UUID.fromString(query))
-        if execution is None:
-            return None
-        root = execution.resolvedCheckpointRoot()
-    return _read_through_hadoop(context, f"{root}/offsets/{batch}")
+        return None
+    running = spark._jsparkSession.sharedState().activeStreamingQueries()
+    execution = running.get(context._jvm.java.util.UUID.fromString(query))
+    return None if execution is None else str(execution.resolvedCheckpointRoot())
+
+
+def _reader(spark: SparkSession) -> Read:
+    """How files are read here."""
+    context = context_of(spark)
+    if context is None:
+        return lambda place: _read_through_spark(spark, place)
+    return lambda place: _read_through_hadoop(context, place)
 
 
 def _read_through_hadoop(context: Any, place: str) -> str | None:

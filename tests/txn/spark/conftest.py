@@ -15,6 +15,8 @@ import pytest
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
+from broker_stub import BrokerStub
+from tests.txn.spark.site import Site
 from txn.spark.session import JavaMissing, find_java
 
 STOP_TIMEOUT_S = 30.0
@@ -67,6 +69,17 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.register_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # not typed by pyspark
     yield
     cloudpickle.unregister_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # nor this
+
+
+@pytest.fixture
+def site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
+    """A cluster of its own for a test, and where its queries keep what is theirs."""
+    with BrokerStub() as stub:
+        made = Site(spark, stub, tmp_path)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def _stop(session: SparkSession) -> None:

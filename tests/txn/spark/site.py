@@ -1,0 +1,112 @@
+"""What the tests of the Spark writer share: a directory whose files are the batches of a query, checkpoints made by hand for calls of the
+writer without a query, and what a reader of committed records that is not ours finds.
+
+One file is one batch. Nothing here waits without a deadline.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from broker_stub import BrokerStub
+from tests.reading import read_messages, read_values
+from txn.spark import ExactlyOnceKafkaWriter
+
+LIMIT_S = 60
+TOPIC = "out"
+PARTITIONS = 3
+
+
+class Site:
+    """A cluster, a topic, and a directory for everything else."""
+
+    def __init__(self, spark: SparkSession, stub: BrokerStub, place: Path) -> None:
+        self.spark = spark
+        self.stub = stub
+        self.place = place
+        self.input = place / "input"
+        self.input.mkdir()
+        self.checkpoint = place / "checkpoint"
+        self.writers: list[ExactlyOnceKafkaWriter] = []
+        self._fed = 0
+        stub.create_topic(TOPIC, partitions=PARTITIONS)
+
+    def writer(self, sink: str = "sink", **settings: Any) -> ExactlyOnceKafkaWriter:
+        """It is closed with the test. Without a guard of its own it writes from the driver, which is quickest."""
+        given = {"topic": TOPIC, "guard": "driver", "linger_ms": 0, **settings}
+        writer = ExactlyOnceKafkaWriter(self.stub.bootstrap, sink, **given)
+        self.writers.append(writer)
+        return writer
+
+    def close(self) -> None:
+        for query in self.spark.streams.active:
+            query.stop()
+        for writer in self.writers:
+            writer.close()
+
+    # -- batches of a query ----------------------------------------------------------------------------------------------------
+
+    def feed(self, *values: str) -> None:
+        """Another file, which is the next batch."""
+        self._fed += 1
+        unfinished = self.place / "unfinished"
+        unfinished.write_text("".join(f"{value}\n" for value in values))
+        unfinished.rename(self.input / f"{self._fed:03}.txt")
+
+    @property
+    def lines(self) -> DataFrame:
+        """The column `value`, a file at a time."""
+        return self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(self.input))
+
+    def start(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, live: bool = False) -> StreamingQuery:
+        """A query that ends with what there is, or where `live` waits for more."""
+        stream = (df if df is not None else self.lines).writeStream.foreachBatch(call)
+        stream = stream.option("checkpointLocation", str(checkpoint or self.checkpoint))
+        return (stream.trigger(processingTime="0 seconds") if live else stream.trigger(availableNow=True)).start()
+
+    def run(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None) -> str | None:
+        """Run a query over what there is; the text of its failure, if it has one."""
+        return self.outcome(self.start(call, df, checkpoint=checkpoint))
+
+    @staticmethod
+    def outcome(query: StreamingQuery) -> str | None:
+        """Wait for its end."""
+        failure = None
+        try:
+            assert query.awaitTermination(LIMIT_S), f"the query has not ended within {LIMIT_S} s"
+        except Exception as error:  # noqa: BLE001  # its class depends on where in Spark the callback failed
+            failure = str(error)
+        assert (query.exception() is None) == (failure is None)
+        return failure
+
+    # -- calls of the writer without a query -----------------------------------------------------------------------------------
+
+    def by_hand(self, sink: str = "sink", **settings: Any) -> ExactlyOnceKafkaWriter:
+        """A writer that is told which query this is. `offsets` has to be called for each batch."""
+        return self.writer(sink, query="by hand", checkpoint=str(self.checkpoint), **settings)
+
+    def offsets(self, batch: int, said: str = "{}") -> int:
+        """What Spark writes before it calls. Returns the number of the batch."""
+        place = self.checkpoint / "offsets"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / str(batch)).write_text(f"v1\n{{}}\n{said}")
+        return batch
+
+    def rows(self, *values: Any, **columns: str) -> DataFrame:
+        """A DataFrame of the column `value`, and of others as SQL of it."""
+        df = self.spark.createDataFrame([(value,) for value in values], "value string")
+        return df.selectExpr("value", *[f"{sql} as {name}" for name, sql in columns.items()])
+
+    # -- what came of it -------------------------------------------------------------------------------------------------------
+
+    def committed(self, topic: str = TOPIC, partitions: int = PARTITIONS) -> list[str]:
+        """Every value that a reader with read_committed finds, up to the ends as they are now."""
+        return sorted(value.decode() for value in read_values(self.stub.bootstrap, topic, range(partitions)))
+
+    def messages(self, topic: str = TOPIC, partitions: int = PARTITIONS) -> list[Any]:
+        """The same as confluent-kafka's messages."""
+        return read_messages(self.stub.bootstrap, topic, range(partitions))
