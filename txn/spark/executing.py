@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 from txn.ledger_entry import LedgerPartition
 from txn.loan import Written
 from txn.spark.choosing import context_of
-from txn.spark.errors import Tainted
+from txn.spark.errors import GuardUnavailable, Tainted
+from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
@@ -49,7 +50,7 @@ def write_on_executors(plan: WritePlan, guard: Guard, transaction: Transaction, 
             bad_row_limit=plan.bad_row_limit,
             timeout_s=plan.timeout_s,
         )
-        with metrics.phase("write"), large_batches(frame):
+        with metrics.phase("write"), large_batches(frame), refusals(guard):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
     finally:
         if plan.staged:
@@ -85,6 +86,21 @@ def check(summaries: Sequence[Summary]) -> list[Summary]:
     if len({task for task, _ in attempts}) != len(attempts):
         raise Tainted("Spark delivered the rows of two attempts of one task")
     return written
+
+
+@contextmanager
+def refusals(guard: Guard) -> Iterator[None]:
+    """A barrier stage that Spark would refuse as often as it is tried fails once, with what to do."""
+    try:
+        yield
+    except Exception as error:
+        if not guard.barrier or not is_refused_barrier(error):
+            raise
+        reason = "; ".join(str(error).strip().split("\n")[1:2]).strip(": ")
+        raise GuardUnavailable(
+            f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
+            ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
+        ) from error
 
 
 @contextmanager

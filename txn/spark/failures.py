@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,6 +22,13 @@ INTERRUPTED: Final = (
     "java.util.concurrent.CancellationException",
     "Job group",
 )
+
+BARRIER_REFUSED: Final = (
+    "BarrierJobUnsupportedRDDChainException",
+    "BarrierJobRunWithDynamicAllocationException",
+    "BarrierJobSlotsNumberCheckFailed",
+)
+"""How Spark refuses a barrier stage before it begins (SPARK-24820, SPARK-24942, SPARK-24819)."""
 
 
 class Course(enum.Enum):
@@ -69,7 +76,12 @@ def is_stop(error: BaseException) -> bool:
     """Whether Spark has interrupted the thread: `query.stop()`, or its job was cancelled."""
     if isinstance(error, FencepostError):
         return False
-    return any(name in text for text in _java_classes(error) for name in INTERRUPTED)
+    return _thrown(error, INTERRUPTED)
+
+
+def is_refused_barrier(error: BaseException) -> bool:
+    """Whether Spark has refused to run a barrier stage, as it is, and would again."""
+    return _thrown(error, BARRIER_REFUSED)
 
 
 @contextmanager
@@ -81,6 +93,10 @@ def interrupts() -> Iterator[None]:
         if is_stop(error):
             raise QueryStopped from None
         raise
+
+
+def _thrown(error: BaseException, names: Sequence[str]) -> bool:
+    return any(name in text for text in _java_classes(error) for name in names)
 
 
 def _java_classes(error: BaseException) -> Iterator[str]:

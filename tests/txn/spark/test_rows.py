@@ -1,0 +1,154 @@
+"""Rows through the writer as Spark's own sink has them, read by a consumer that is not ours; and rows that can never be written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from producer.core.errors import ConfigError
+from producer.core.partition import partition_for_key
+from producer.wire.codes import Api, ErrorCode
+from tests.txn.spark.site import PARTITIONS, TOPIC, Site
+from txn.spark import BadColumns, BadRows, BatchFailed, GuardUnavailable
+from txn.spark.columns import NULL_TOPIC
+
+BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+"""From the driver and from executors."""
+
+
+@BOTH
+def test_columns_become_what_sparks_sink_makes_of_them(site: Site, guard: str) -> None:
+    """Keys, headers and times to the millisecond, a null value as a tombstone, a partition that is named, other columns ignored."""
+    df = site.spark.sql(
+        "select cast(v as string) as value, cast('k' as binary) as key, 2 as partition, 1 as other,"
+        " timestamp '2026-01-02 03:04:05.678999' as timestamp,"
+        " array(named_struct('key', 'h', 'value', cast('x' as binary)), named_struct('key', 'n', 'value', cast(null as binary))) as headers"
+        " from values ('v'), (null) as t(v)"
+    )
+    site.by_hand(guard=guard)(df, site.offsets(0))
+    found = {message.value(): message for message in site.messages()}
+    assert found.keys() == {b"v", None}
+    for message in found.values():
+        assert (message.key(), message.partition()) == (b"k", 2)
+        assert message.timestamp()[1] == 1767323045678
+        assert message.headers() == [("h", b"x"), ("n", None)]
+
+
+@BOTH
+def test_keys_go_where_kafkas_clients_put_them(site: Site, guard: str) -> None:
+    """Whatever script they are in: murmur2 over their bytes, modulo the partitions. Rows without a key go along, in the same batch."""
+    keys = ["ключ", "鍵", "clé", "k", "", "🔑"]
+    df = site.rows(*keys, "no key", "nor this", key="case when value like 'no%' then null else value end")
+    writer = site.by_hand(guard=guard)
+    writer(df, site.offsets(0))
+    places = {message.value().decode(): (message.partition(), message.key()) for message in site.messages()}
+    assert {value: places[value] for value in keys} == {key: (partition_for_key(key.encode(), PARTITIONS), key.encode()) for key in keys}
+    assert places["no key"][1] is None
+    assert writer.metrics["rows"] == len(places) == 8
+
+
+BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "null topic": ({"topic": None, "topics": [TOPIC]}, {"topic": f"if(value = 'bad', null, '{TOPIC}')"}, NULL_TOPIC),
+    "another topic": (
+        {"topic": None, "topics": [TOPIC]},
+        {"topic": f"if(value = 'bad', 'else', '{TOPIC}')"},
+        "topic 'else' is none of those",
+    ),
+    "partition out of range": ({}, {"partition": "if(value = 'bad', 3, 0)"}, r"3 is not in the range \[0...3\) of topic 'out'"),
+    "partition below zero": ({}, {"partition": "if(value = 'bad', -1, 0)"}, r"-1 is not in the range \[0...3\)"),
+    "record too large": ({"max_request_size": 2000}, {"key": "if(value = 'bad', repeat('x', 3000), 'k')"}, "exceeds max_request_size=2000"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kind", BAD)
+def test_rows_that_can_never_be_written_fail_the_batch(site: Site, guard: str, kind: str) -> None:
+    """The error names the row's place and size and says the way out, nothing of the batch is visible, and a batch without it goes on."""
+    settings, columns, said = BAD[kind]
+    writer = site.by_hand(guard=guard, **settings)
+    site.offsets(0)
+    with pytest.raises(BadRows, match=said) as caught:
+        writer(site.rows("good", "bad", **columns), 0)
+    assert "bytes of key, value and headers" in str(caught.value)
+    assert 'on_bad_row="<topic>"' in str(caught.value)
+    assert site.committed() == []
+    writer(site.rows("good", **columns), 0)
+    assert site.committed() == ["good"]
+
+
+@BOTH
+def test_rows_that_can_never_be_written_can_go_elsewhere(site: Site, guard: str) -> None:
+    """Into a topic of dead letters, in the transaction of the others, with headers that say what is the matter."""
+    site.stub.create_topic("dead")
+    writer = site.by_hand(guard=guard, on_bad_row="dead")
+    writer(site.rows("good", "bad", partition="if(value = 'bad', 9, 0)", key="'k'"), site.offsets(0))
+    assert site.committed() == ["good"]
+    (letter,) = site.messages("dead", 1)
+    assert (letter.key(), letter.value()) == (b"k", b"bad")
+    said = {name: value.decode() for name, value in letter.headers()}
+    assert said.pop("fencepost.reason").startswith("Invalid partition given with record: 9")
+    assert said == {
+        "fencepost.topic": TOPIC,
+        "fencepost.partition": "9",
+        "fencepost.bytes": "4",
+        "fencepost.cut": "False",
+        "fencepost.sink": "sink",
+        "fencepost.batch": "0",
+    }
+    assert writer.metrics["bad_rows"] == 1
+    # The dead letter is as much part of the batch as everything else: with no way for it nothing is written.
+    site.stub.faults.on(Api.PRODUCE).where(topic="dead").forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    stuck = site.by_hand(guard=guard, on_bad_row="dead", max_reruns=0)
+    with pytest.raises(BatchFailed, match="dead"):
+        stuck(site.rows("good too", "bad", partition="if(value = 'bad', 9, 0)"), site.offsets(1))
+    assert site.committed() == ["good"]
+
+
+@BOTH
+def test_several_writes_are_one_batch(site: Site, guard: str) -> None:
+    """To two topics, and twice to one: sequences go on, everything is visible, and the ledger has one record for it."""
+    site.stub.create_topic("more")
+    writer = site.by_hand(guard=guard)
+    with writer.batch(site.rows("0"), site.offsets(0)) as batch:
+        batch.write(site.rows(*"abc", key="value"))
+        batch.write(site.rows(*"def", key="value"))
+        batch.write(site.rows("g", key="value"), topic="more")
+        assert site.committed() == []
+    assert site.committed() == [*"abcdef"]
+    assert site.committed("more", 1) == ["g"]
+    assert writer.metrics["rows"] == 7
+    places = defaultdict(set)
+    for message in site.messages():
+        places[message.partition()].add(message.key())
+    assert {key: partition for partition, keys in places.items() for key in keys} == {
+        key.encode(): partition_for_key(key.encode(), PARTITIONS) for key in "abcdef"
+    }
+
+
+def test_a_barrier_that_spark_refuses(site: Site) -> None:
+    """Rows without a key are not moved, and where their tasks have to be put together a barrier stage cannot be had: said so, once."""
+    site.stub.create_topic("one")
+    writer = site.by_hand(guard="barrier", topic="one")
+    with pytest.raises(GuardUnavailable, match=r"guard='barrier': .*SPARK-24820.*guard=.status"):
+        writer(site.rows("1", "2"), site.offsets(0))
+    assert site.committed("one", 1) == []
+    assert writer.metrics["reruns"] == 0
+
+
+def test_columns_that_kafka_has_no_use_for(site: Site) -> None:
+    """Spark's sink's words, before anything is begun."""
+    with pytest.raises(BadColumns, match="Required attribute 'value' not found"):
+        site.by_hand()(site.spark.sql("select 'k' as key"), site.offsets(0))
+
+
+@pytest.mark.parametrize(
+    "setting", ["kafka.acks", "acks", "enable_idempotence", "kafka.enable.idempotence", "transactional_id", "kafka.transactional.id"]
+)
+def test_what_the_guarantee_rests_on_is_not_set(site: Site, setting: str) -> None:
+    """acks, idempotence and the transactional id are the writer's own: refused with the name, before anything is written."""
+    value = {"acks": "1", "enable_idempotence": False, "kafka.enable.idempotence": "false", "kafka.acks": "0"}.get(setting, "mine")
+    with pytest.raises(ConfigError, match=setting.removeprefix("kafka.")):
+        site.by_hand(**{setting: value})(site.rows("1"), site.offsets(0))
+    assert site.committed() == []
