@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from producer.core.errors import FencepostError
 from txn.errors import TransactionTimeout
@@ -65,7 +65,7 @@ class Hold:
         """The ledger's newest entry, once more. An abort is answered before its markers are written, so they are waited for."""
         waiting = Retrying(
             retry=retry_if_exception_type(LedgerBusy),
-            wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),
+            wait=wait_random_exponential(multiplier=0.02, max=1.0),
             stop=stop_after_delay(min(self.timeout_s, MARKERS_S)),
             reraise=True,
         )
