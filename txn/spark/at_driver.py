@@ -5,6 +5,8 @@ The rows are collected as Arrow, up to Spark's own limit (spark.driver.maxResult
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from txn.errors import MustAbort
@@ -20,10 +22,13 @@ from txn.spark.task import columns_of
 from txn.transaction import Transaction
 
 
-def write_at_driver(plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, limit: tuple[int, str]) -> Outcome:
-    """Collect the rows and write them. `limit`: the bytes that a record may take, and the setting that says so."""
+def write_at_driver(
+    plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None], limit: tuple[int, str]
+) -> Outcome:
+    """Collect the rows, call `opening`, and write them. `limit`: the bytes that a record may take, and the setting that says so."""
     with metrics.phase("collect"), large_batches(plan.frame):
         table = plan.frame.toArrow()
+    opening()
     routes = plan.routes
     with metrics.phase("write"):
         every = [routes.partition(number) for number in range(routes.total)]

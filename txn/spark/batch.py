@@ -252,6 +252,7 @@ class Batch:
         if self._transaction is None:
             with self.metrics.phase("begin"):
                 self._transaction = self._hold.begin()
+        self._hold.opening()
         self._writer.dispose_of(self._outcome.bad, self._hold, self._transaction, self.metrics)
         entry = self._entry()
         with self.metrics.phase("ledger"):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from producer.core.errors import FencepostError
 
-__all__ = ["BadRows", "BatchFailed", "BatchUnknown", "GuardUnavailable", "QueryStopped", "SinkTakenOver", "Tainted", "TransactionTooLong"]
+__all__ = [
+    "BadRows",
+    "BatchFailed",
+    "BatchUnknown",
+    "GuardUnavailable",
+    "QueryStopped",
+    "SinkTakenOver",
+    "Starved",
+    "Tainted",
+    "TransactionTooLong",
+]
 
 
 class BatchUnknown(FencepostError):
@@ -40,6 +50,10 @@ class QueryStopped(FencepostError):
 
     def __init__(self) -> None:
         super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling the batch's job: java.lang.InterruptedException")
+
+
+class Starved(FencepostError):
+    """The tasks of a barrier stage could not all run at once, for as long as was waited. Nothing was written."""
 
 
 class Tainted(FencepostError):

@@ -5,7 +5,7 @@ It ends nothing. Whether the job's rows mean what they say is for the guard; tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -29,14 +29,17 @@ ROWS_PER_BATCH: Final = 100_000
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
-def write_on_executors(plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics) -> Outcome:
-    """Have the executors write. Raises Tainted where exactly one attempt may not be what wrote."""
+def write_on_executors(
+    plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
+) -> Outcome:
+    """Have the executors write. `opening` is called before that. Raises Tainted where exactly one attempt may not be what wrote."""
     frame = routed(plan.frame, plan.routes, plan.tasks) if plan.moves else plan.frame.coalesce(plan.tasks)
     if plan.staged:
         with metrics.phase("stage"):
             frame = frame.persist(StorageLevel.DISK_ONLY)
             frame.write.format("noop").mode("overwrite").save()
     try:
+        opening()
         with metrics.phase("lend"):
             loan = transaction.lend([plan.routes.partition(number) for number in range(plan.routes.total)])
         task = WriteTask(

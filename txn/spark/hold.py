@@ -8,8 +8,8 @@ transaction's time takes over once more, and reads the ledger again before it wr
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
@@ -43,7 +43,7 @@ class Hold:
         self._settings = dict(settings)
         self.transaction_timeout_ms = transaction_timeout_ms
         self._producer: TransactionalProducer | None = None
-        self._opened_at = 0.0
+        self._opened_at: float | None = None
 
     def take_over(self) -> None:
         """Register, whoever had the id before, and read the ledger."""
@@ -72,10 +72,14 @@ class Hold:
         self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
     def begin(self) -> Transaction:
-        """A transaction of this hold."""
-        transaction = self.producer.begin(self.timeout_s)
-        self._opened_at = time.monotonic()
-        return transaction
+        """A transaction of this hold. The brokers know nothing of it before something is written or lent: `opening` says when."""
+        self._opened_at = None
+        return self.producer.begin(self.timeout_s)
+
+    def opening(self) -> None:
+        """The transaction is about to be opened at the brokers, where it is not yet: its time runs from here on."""
+        if self._opened_at is None:
+            self._opened_at = monotonic()
 
     @property
     def producer(self) -> TransactionalProducer:
@@ -91,7 +95,7 @@ class Hold:
     @property
     def outlived(self) -> bool:
         """Whether the transaction begun last has been open for as long as it may be: the coordinator has aborted it, or is about to."""
-        return time.monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
+        return self._opened_at is not None and monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
 
     def close(self) -> None:
         """Abort what is open, and end."""

@@ -157,9 +157,9 @@ class ExactlyOnceKafkaWriter:
         metrics.guard, metrics.guard_reason, metrics.staged = guard, reason, staged
         log.debug("sink %s: batch %d: guard %s: %s", hold.key, metrics.batch, guard, reason)
         if guard == "driver":
-            outcome = write_at_driver(plan, transaction, metrics, hold.producer.record_limit)
+            outcome = write_at_driver(plan, transaction, metrics, hold.opening, hold.producer.record_limit)
         else:
-            outcome = write_on_executors(plan, self._guard(guard, df), transaction, metrics)
+            outcome = write_on_executors(plan, self._guard(guard, df), transaction, metrics, hold.opening)
         if outcome.bad and self.settings.dead_letters is None:
             raise refuse(outcome.bad, self.settings.sink_id, metrics.batch)
         return outcome

@@ -62,15 +62,17 @@ class Site:
         """The column `value`, a file at a time."""
         return self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(self.input))
 
-    def start(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, live: bool = False) -> StreamingQuery:
+    def start(
+        self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, live: bool = False, mode: str = "append"
+    ) -> StreamingQuery:
         """A query that ends with what there is, or where `live` waits for more."""
-        stream = (df if df is not None else self.lines).writeStream.foreachBatch(call)
+        stream = (df if df is not None else self.lines).writeStream.foreachBatch(call).outputMode(mode)
         stream = stream.option("checkpointLocation", str(checkpoint or self.checkpoint))
         return (stream.trigger(processingTime="0 seconds") if live else stream.trigger(availableNow=True)).start()
 
-    def run(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None) -> str | None:
+    def run(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, mode: str = "append") -> str | None:
         """Run a query over what there is; the text of its failure, if it has one."""
-        return self.outcome(self.start(call, df, checkpoint=checkpoint))
+        return self.outcome(self.start(call, df, checkpoint=checkpoint, mode=mode))
 
     @staticmethod
     def outcome(query: StreamingQuery) -> str | None:

@@ -150,5 +150,6 @@ def test_what_the_guarantee_rests_on_is_not_set(site: Site, setting: str) -> Non
     """acks, idempotence and the transactional id are the writer's own: refused with the name, before anything is written."""
     value = {"acks": "1", "enable_idempotence": False, "kafka.enable.idempotence": "false", "kafka.acks": "0"}.get(setting, "mine")
     with pytest.raises(ConfigError, match=setting.removeprefix("kafka.")):
-        site.by_hand(**{setting: value})(site.rows("1"), site.offsets(0))
+        given: dict[str, Any] = {setting: value}
+        site.by_hand(**given)(site.rows("1"), site.offsets(0))
     assert site.committed() == []

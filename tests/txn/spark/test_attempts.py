@@ -1,0 +1,165 @@
+"""One batch, and what becomes of it when a transaction of it fails: again, up to a limit, and never half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_stub import BrokerStub, Fault
+from producer.core.errors import Misuse
+from producer.wire.codes import Api, ErrorCode
+from tests.txn.spark.site import PARTITIONS, TOPIC, Site
+from tests.txn.spark.skipping import SkippingClock
+from tests.waiting import until
+from txn.spark import BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
+
+BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+KEYED = {"key": "value"}
+TIMEOUT_MS = 60_000
+LATE_MS = TIMEOUT_MS + 11_000
+"""The coordinator looks every ten seconds."""
+
+
+@BOTH
+def test_reruns_come_to_an_end(site: Site, guard: str) -> None:
+    """`max_reruns` transactions beyond the first, each aborted, and then BatchFailed with what was wrong the last time; nothing is visible,
+    and when the trouble is over the same batch is written once."""
+    refused = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).forever().error(ErrorCode.INVALID_RECORD)
+    writer = site.by_hand(guard=guard, max_reruns=1)
+    with pytest.raises(BatchFailed, match=r"was aborted 2 times \(max_reruns=1\), the last time because: .*") as caught:
+        writer(site.rows(*"abcdef", **KEYED), site.offsets(0))
+    assert "INVALID_RECORD" in str(caught.value)
+    assert caught.value.__cause__ is not None
+    assert writer.metrics["reruns"] == 2
+    refused.remove()
+    assert site.committed() == []
+    writer(site.rows(*"abcdef", **KEYED), 0)
+    assert site.committed() == [*"abcdef"]
+
+
+@BOTH
+def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
+    """A transaction that had to be aborted is written again, and readers see it once."""
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.INVALID_RECORD)
+    writer = site.by_hand(guard=guard)
+    writer(site.rows(*"abcdef", **KEYED), site.offsets(0))
+    assert site.committed() == [*"abcdef"]
+    assert writer.metrics["reruns"] == 1
+
+
+def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
+    """A second write while the first one is under way is refused, and so is one after the batch's end: they would share sequences."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand()
+    first, second = site.rows("1"), site.rows("2")
+    with ThreadPoolExecutor(1) as pool, writer.batch(first, site.offsets(0)) as batch:
+        writing = pool.submit(batch.write, first)
+        assert held.wait()
+        with pytest.raises(Misuse, match="another write into this batch is under way"):
+            batch.write(second)
+        held.release()
+        writing.result(60)
+    with pytest.raises(Misuse, match="batch 0 is over"):
+        batch.write(second)
+    assert site.committed() == ["1"]
+
+
+@BOTH
+def test_a_topic_that_grows(site: Site, guard: str) -> None:
+    """While a batch is written all of its tasks go by the number of partitions with which it began; the next batch has the new ones."""
+    writer = site.by_hand(guard=guard)
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    keys = [f"k{number}" for number in range(40)]
+
+    def grow() -> None:
+        assert held.wait(timeout=60)
+        site.stub.add_partitions(TOPIC, 7)
+        held.release()
+
+    with ThreadPoolExecutor(1) as pool:
+        growing = pool.submit(grow)
+        writer(site.rows(*keys, key="value"), site.offsets(0))
+        growing.result(60)
+    first = site.messages(partitions=7)
+    assert sorted(message.key().decode() for message in first) == sorted(keys)
+    assert {message.partition() for message in first} == set(range(PARTITIONS))
+    until(lambda: _partitions_seen(site, writer, keys), "the new partitions are used", good=lambda seen: seen == set(range(7)))
+    counts = [len([each for each in site.committed(partitions=7) if each == key]) for key in keys]
+    assert {*counts} == {len(writer.history)}
+
+
+def _partitions_seen(site: Site, writer: ExactlyOnceKafkaWriter, keys: list[str]) -> set[int]:
+    """After another batch. What the driver knows of a topic it asks anew every now and then."""
+    writer(site.rows(*keys, key="value"), site.offsets(len(writer.history)))
+    return {message.partition() for message in site.messages(partitions=7)}
+
+
+@pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])
+def slow(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A site whose transactions are timed out as soon as the test says so."""
+    clock = SkippingClock()
+    monkeypatch.setattr("txn.spark.hold.monotonic", clock.monotonic)
+    with BrokerStub(transaction_version=request.param, clock=clock) as stub:
+        site = Site(spark, stub, tmp_path)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def wait_out(slow: Site, held: Fault, times: int = 1) -> None:
+    """Let so many transactions be timed out while a produce request of theirs is held."""
+    for hit in range(times):
+        assert held.wait(hit + 1, timeout=60)
+        slow.stub.advance(LATE_MS)
+        held.release()
+
+
+@BOTH
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: int) -> None:
+    """The coordinator aborts it. It is written once more with its rows prepared beforehand, so that nothing but writing takes time then;
+    where that was too long as well, TransactionTooLong says which setting to raise. What was aborted is seen by nobody."""
+    writer = slow.by_hand(guard=guard, transaction_timeout_ms=TIMEOUT_MS)
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(times).hold()
+    rows = slow.rows(*"abcdef", key="'same'")
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held, times)
+        if times == 1:
+            writer(rows, slow.offsets(0))
+        else:
+            with pytest.raises(TransactionTooLong, match=rf"transaction_timeout_ms={TIMEOUT_MS}, with its rows prepared beforehand; raise"):
+                writer(rows, slow.offsets(0))
+        waiting.result(60)
+    assert writer.metrics["staged"] is True
+    assert writer.metrics["reruns"] == 0
+    assert slow.committed() == ([*"abcdef"] if times == 1 else [])
+
+
+def test_a_batch_that_is_never_staged(slow: Site) -> None:
+    """`stage="never"`: too long is too long."""
+    writer = slow.by_hand(transaction_timeout_ms=TIMEOUT_MS, stage="never")
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().hold()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held)
+        with pytest.raises(TransactionTooLong, match="stage='never'"):
+            writer(slow.rows("1"), slow.offsets(0))
+        waiting.result(60)
+    assert slow.committed() == []
+
+
+def test_preparing_takes_none_of_the_transactions_time(slow: Site) -> None:
+    """Rows are prepared, or collected, before the brokers hear of the transaction: however long that takes, it is not the batch that was
+    too long."""
+    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS, stage="always")
+    with writer.batch(slow.rows("0"), slow.offsets(0)) as batch:
+        slow.stub.advance(LATE_MS)
+        slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.INVALID_RECORD)
+        batch.write(slow.rows(*"abc", key="value"))
+    assert writer.metrics["reruns"] == 1
+    assert slow.committed() == [*"abc"]
