@@ -22,7 +22,7 @@ from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
 from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
-from txn.spark.failures import Course, course_of
+from txn.spark.failures import Course, course_of, refuse_stopped
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
@@ -106,6 +106,7 @@ class Batch:
     def __enter__(self) -> Self:
         with self.metrics.phase("begin"):
             if not self._hold.held:
+                self._look_first()
                 self._hold.take_over()
             self.skipped = self._decide() is Decision.SKIP
         if self.skipped:
@@ -122,6 +123,13 @@ class Batch:
         finally:
             self._over = True
             self._writes.clear()
+
+    def _look_first(self) -> None:
+        """Taking over ends another driver's hold. A query that the ledger refuses anyway, as the sink is another one's, leaves that alone.
+        That it has nothing means little yet: the markers of a commit may be on their way."""
+        self._hold.read()
+        if self._hold.entry is not None:
+            self._decide()
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)
@@ -258,6 +266,8 @@ class Batch:
         with self.metrics.phase("ledger"):
             key, value = self._hold.ledger.record(entry)
             self._transaction.send(self._hold.ledger.topic, value, key=key, partition=self._hold.ledger.partition_of(entry.key))
+        for write in self._writes[:1]:
+            refuse_stopped(write.df.sparkSession)
         with self.metrics.phase("commit"):
             self._transaction.commit(self._hold.timeout_s)
         self._committed(entry)

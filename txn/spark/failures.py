@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
 
 from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, TopicUnavailable
 from txn.errors import CommitOutcomeUnknown, IdentityLost, NotPermitted
 from txn.ledger_errors import LedgerError
+from txn.spark.choosing import context_of
 from txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
 
 INTERRUPTED: Final = (
@@ -82,6 +84,14 @@ def is_stop(error: BaseException) -> bool:
 def is_refused_barrier(error: BaseException) -> bool:
     """Whether Spark has refused to run a barrier stage, as it is, and would again."""
     return _thrown(error, BARRIER_REFUSED)
+
+
+def refuse_stopped(spark: SparkSession) -> None:
+    """Raises QueryStopped where Spark has interrupted the thread that called foreachBatch. Who does not run a job of Spark's hears nothing
+    of that otherwise."""
+    context = context_of(spark)
+    if context is not None and context._jvm.java.lang.Thread.currentThread().isInterrupted():
+        raise QueryStopped
 
 
 @contextmanager

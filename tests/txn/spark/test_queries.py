@@ -1,0 +1,104 @@
+"""Whole queries: stopped in the middle, started twice, replayed with state. Read by a consumer that is not ours."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from producer.wire.codes import Api
+from tests.txn.spark.site import TOPIC, Site
+from tests.waiting import until
+from txn.spark import SinkTakenOver
+
+BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+
+
+@BOTH
+def test_a_query_that_is_stopped_in_the_middle(site: Site, guard: str) -> None:
+    """`stop()` is no failure: nothing of the batch is visible, the query has no exception, and the next start writes the batch."""
+    writer = site.writer(guard=guard, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
+    site.feed(*"abc")
+    keyed = site.lines.withColumn("key", F.col("value"))
+    query = site.start(writer, keyed, live=True)
+    assert held.wait(timeout=60)
+    query.stop()
+    assert query.exception() is None
+    held.release()
+    assert site.committed() == []
+    assert site.run(writer, keyed) is None
+    assert site.committed() == [*"abc"]
+
+
+def test_a_sink_id_that_is_taken(site: Site) -> None:
+    """A second query with the sink id of one that lives is refused by the ledger, and the one that lives goes on."""
+    first, second = site.writer(), site.writer()
+    site.feed("1")
+    living = site.start(first, live=True)
+    until(lambda: first.metrics.get("ledger") == "committed", "the first query has written", timeout_s=60)
+    failure = site.run(second, checkpoint=site.place / "second") or ""
+    assert "CheckpointReplaced" in failure
+    assert "two queries have the same sink id" in failure
+    site.feed("2")
+    until(lambda: first.metrics["batch"] == 1 and first.metrics["ledger"] == "committed", "the first query goes on", timeout_s=60)
+    living.stop()
+    assert site.committed() == ["1", "2"]
+
+
+@BOTH
+def test_a_sink_id_that_is_taken_over(site: Site, guard: str) -> None:
+    """Where the ledger has no objection, as to a driver that was taken for dead, the newer one goes on, and the older one fails
+    when it comes back, with nothing of its batch visible."""
+    old, new = site.by_hand(guard=guard), site.by_hand()
+    old(site.rows("1", key="value"), site.offsets(0))
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).before().times(1).hold()
+    rows = site.rows("2", key="value")
+    with ThreadPoolExecutor(1) as pool:
+        frozen = pool.submit(old, rows, site.offsets(1))
+        assert held.wait(timeout=60)
+        new(rows, 1)
+        held.release()
+        with pytest.raises(SinkTakenOver, match=r"another driver has registered transactional id .fencepost\.sink."):
+            frozen.result(60)
+    assert site.committed() == ["1", "2"]
+    new(site.rows("3"), site.offsets(2))
+    assert site.committed() == ["1", "2", "3"]
+
+
+class DiesAfterTheCommit:
+    """A writer's call whose driver is gone before Spark hears that the batch was written."""
+
+    def __init__(self, writer: Any, batch: int) -> None:
+        self.writer = writer
+        self.batch = batch
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        self.writer(df, batch_id)
+        if batch_id == self.batch:
+            raise RuntimeError("the driver is gone")
+
+
+COUNTED = {
+    "counts": lambda lines: lines.groupBy("value").count().selectExpr("value as key", "concat(value, ' ', count) as value"),
+    "first ones": lambda lines: lines.dropDuplicates(["value"]),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_a_batch_with_state_that_is_replayed_after_its_commit(site: Site, kind: str) -> None:
+    """The replay is skipped, and still executed, so that Spark's state of it is committed: the query starts, goes on with that state, and
+    nothing is doubled."""
+    site.feed("a", "b", "a")
+    query = COUNTED[kind](site.lines)
+    mode = "update" if kind == "counts" else "append"
+    failure = site.run(DiesAfterTheCommit(site.writer(), 0), query, mode=mode) or ""
+    assert "the driver is gone" in failure
+    site.feed("b", "c")
+    writer = site.writer()
+    assert site.run(writer, query, mode=mode) is None
+    assert [each["ledger"] for each in writer.history[:2]] == ["skipped", "committed"]
+    assert site.committed() == (["a 2", "b 1", "b 2", "c 1"] if kind == "counts" else ["a", "b", "c"])
