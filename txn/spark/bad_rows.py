@@ -11,6 +11,7 @@ from typing import Final
 
 from txn.spark.errors import BadRows
 from txn.spark.summary import Summary
+from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
 NAMED: Final = 3
@@ -18,13 +19,18 @@ MARGIN: Final = 4096
 """Bytes left for the headers of a record that had to be cut."""
 
 
-def refuse(bad: Sequence[Summary], sink: str, batch: int) -> BadRows:
+def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int) -> BadRows:
     """The error that names them."""
     named = "; ".join(_described(each) for each in bad[:NAMED])
     more = f" (and others like them: {len(bad) - NAMED} more are known)" if len(bad) > NAMED else ""
+    way_out = (
+        'let on_bad_row="<topic>" take such rows'
+        if settings.dead_letters is None
+        else f"raise bad_row_limit={settings.bad_row_limit}, as there are more than on_bad_row={settings.on_bad_row!r} is to take"
+    )
     return BadRows(
-        f"sink {sink!r}, batch {batch}: rows that can never be written: {named}{more}. Nothing of the batch is visible. Mend the query,"
-        ' or let on_bad_row="<topic>" take such rows'
+        f"sink {settings.sink_id!r}, batch {batch}: rows that can never be written: {named}{more}. Nothing of the batch is visible. Mend"
+        f" the query, or {way_out}"
     )
 
 

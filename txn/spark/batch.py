@@ -22,7 +22,7 @@ from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
 from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
-from txn.spark.failures import Course, course_of, refuse_stopped
+from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
@@ -94,7 +94,8 @@ class Batch:
             if self._over:
                 raise Misuse(f"{self.identity.name} is over: write inside its block")
             if self.skipped:
-                df.write.format("noop").mode("overwrite").save()
+                with interrupts():
+                    df.write.format("noop").mode("overwrite").save()
                 return
             self._writes.append(Write(df, topic))
             self._until_certain(lambda: self._execute(self._writes[-1]))
@@ -118,6 +119,7 @@ class Batch:
         try:
             if error is not None:
                 self._abort(best_effort=True)
+                self.metrics.ledger = "aborted"
             elif not self.skipped:
                 self._until_certain(self._commit)
         finally:
@@ -126,10 +128,10 @@ class Batch:
 
     def _look_first(self) -> None:
         """Taking over ends another driver's hold. A query that the ledger refuses anyway, as the sink is another one's, leaves that alone.
-        That it has nothing means little yet: the markers of a commit may be on their way."""
-        self._hold.read()
-        if self._hold.entry is not None:
-            self._decide()
+        That it has nothing means little yet: the markers of a commit may be on their way, or a driver that died left an entry open."""
+        entry = self._hold.look()
+        if entry is not None:
+            self.identity.decide(entry, self._writer.settings)
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)
@@ -159,6 +161,7 @@ class Batch:
 
     def _settled(self, error: BaseException) -> bool:
         """Whether the batch turned out to be committed. False: it is to be written again. Raises where it is neither."""
+        self.metrics.ledger = "aborted"
         match course_of(error):
             case Course.STOP | Course.GIVE_UP as course:
                 self._abort(best_effort=True)

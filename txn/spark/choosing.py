@@ -20,7 +20,8 @@ SMALL_BYTES: Final = 16 * 1024 * 1024
 
 class Situation(Struct, frozen=True, kw_only=True):
     """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `coalesced`: the write stage's tasks are put
-    together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first."""
+    together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first. `starved`: a
+    barrier stage of this batch did not get its slots."""
 
     classic: bool
     tasks: int
@@ -29,6 +30,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     speculation: bool
     coalesced: bool
     last_bytes: int | None = None
+    starved: bool = False
 
 
 class Row(Struct, frozen=True):
@@ -47,7 +49,7 @@ TABLE: Final = (
     ),
     Row(
         "barrier",
-        lambda now: not now.dynamic and not now.coalesced and now.slots is not None and now.tasks <= now.slots,
+        lambda now: not (now.dynamic or now.coalesced or now.starved) and now.slots is not None and now.tasks <= now.slots,
         "all its tasks can run at once",
     ),
     Row(
@@ -82,7 +84,7 @@ def objection(guard: str, now: Situation) -> str | None:
     return next((why for wrong, why in checks.get(guard, ()) if wrong), None)
 
 
-def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None) -> Situation:
+def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None, starved: bool = False) -> Situation:
     """What Spark tells of itself now."""
     context = context_of(spark)
     dynamic, speculation = _settled(context) if context is not None else (False, False)
@@ -94,6 +96,7 @@ def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None
         speculation=speculation,
         coalesced=coalesced,
         last_bytes=last_bytes,
+        starved=starved,
     )
 
 

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame
 from txn.ledger_entry import LedgerPartition
 from txn.loan import Written
 from txn.spark.choosing import context_of
-from txn.spark.errors import GuardUnavailable, Tainted
+from txn.spark.errors import GuardUnavailable, Starved, Tainted
 from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.routing import routed
+from txn.spark.starving import patience
 from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows
 from txn.spark.task import WriteTask
 from txn.transaction import Transaction
@@ -53,7 +54,7 @@ def write_on_executors(
             bad_row_limit=plan.bad_row_limit,
             timeout_s=plan.timeout_s,
         )
-        with metrics.phase("write"), large_batches(frame), refusals(guard):
+        with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
     finally:
         if plan.staged:
@@ -104,6 +105,20 @@ def refusals(guard: Guard) -> Iterator[None]:
             f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
             ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
         ) from error
+
+
+@contextmanager
+def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
+    """A barrier stage that does not get its slots is given up, and noted."""
+    if not guard.barrier:
+        yield
+        return
+    try:
+        with patience(context_of(plan.frame.sparkSession), plan.barrier_wait_s):
+            yield
+    except Starved:
+        metrics.starved += 1
+        raise
 
 
 @contextmanager

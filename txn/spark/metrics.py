@@ -12,8 +12,9 @@ from msgspec import Struct, field, to_builtins
 
 class BatchMetrics(Struct, kw_only=True):
     """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
-    there. `reruns`: transactions that were given up. `retries`: records that were sent again, counted each time. `stage_attempts`: of the
-    write stage beyond the first, where Spark tells."""
+    there: open, committed, skipped or aborted. `reruns`: transactions that were given up. `retries`: records that were sent again, counted
+    each time. `stage_attempts`: of the write stage beyond the first, where Spark tells. `starved`: barrier stages that did not get their
+    slots."""
 
     sink: str
     query: str | None
@@ -26,6 +27,7 @@ class BatchMetrics(Struct, kw_only=True):
     retries: int = 0
     bad_rows: int = 0
     stage_attempts: int = 0
+    starved: int = 0
     guard: str = ""
     guard_reason: str = ""
     ledger: str = "open"

@@ -28,6 +28,7 @@ class WritePlan(Struct, frozen=True, kw_only=True):
     keep_bad: bool
     bad_row_limit: int
     timeout_s: float
+    barrier_wait_s: float
 
     @property
     def moves(self) -> bool:

@@ -115,11 +115,8 @@ class WriteTask:
         return work
 
     def _note(self, bad: list[Summary], more: list[Summary]) -> None:
-        room = (self._bad_row_limit if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
-        if self._keep_bad and len(more) > room:
-            raise ValueError(
-                f"more than {self._bad_row_limit} rows of one task cannot be written (bad_row_limit); the last: {more[-1].reason}"
-            )
+        # One more than the limit says that there are more.
+        room = (self._bad_row_limit + 1 if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
         bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
 
 

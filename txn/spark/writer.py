@@ -23,14 +23,13 @@ from txn.ledger_entry import ledger_key
 from txn.spark.at_driver import write_at_driver
 from txn.spark.bad_rows import bury, refuse
 from txn.spark.batch import Batch, Identity
-from txn.spark.choosing import choose, context_of, objection, situation, slots_of
+from txn.spark.choosing import context_of, slots_of
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
-from txn.spark.errors import BadRows, GuardUnavailable
+from txn.spark.errors import BadRows
 from txn.spark.executing import write_on_executors
 from txn.spark.failures import interrupts
-from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard
+from txn.spark.guarding import Guards
 from txn.spark.hold import Hold
-from txn.spark.kafka_claims import KafkaClaims
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.query import identify
@@ -76,7 +75,8 @@ class ExactlyOnceKafkaWriter:
 
     def batch(self, df: DataFrame, batch_id: int) -> Batch:
         """Several writes as one transaction: `with writer.batch(df, batch_id) as b: b.write(df1, topic="a"); b.write(df2, topic="b")`."""
-        identity = identify(df, int(batch_id), query=self.settings.query, checkpoint=self.settings.checkpoint)
+        with interrupts():
+            identity = identify(df, int(batch_id), query=self.settings.query, checkpoint=self.settings.checkpoint)
         return self.batch_of(self._hold(identity.run), identity)
 
     def job(self, job: str) -> Hold:
@@ -109,12 +109,9 @@ class ExactlyOnceKafkaWriter:
         with self._lock:
             holds = [*self._holds.values()]
             self._holds.clear()
-            guards = [*self._guards.values()]
-            self._guards.clear()
         for hold in holds:
             hold.close()
-        for guard in guards:
-            guard.close()
+        self._guards.close()
 
     def __repr__(self) -> str:
         return f"ExactlyOnceKafkaWriter({self.settings.sink_id!r}, topic={self.settings.topic!r}, guard={self.settings.guard!r})"
@@ -142,7 +139,7 @@ class ExactlyOnceKafkaWriter:
                 return Outcome()
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
             tasks = self._tasks(df, routes, columns)
-            guard, reason = self._choose(df, columns, tasks, metrics)
+            guard, reason = self._guards.choose(df, columns, tasks, metrics, self._bytes_before(metrics))
         plan = WritePlan(
             frame=frame,
             columns=columns,
@@ -153,15 +150,16 @@ class ExactlyOnceKafkaWriter:
             keep_bad=self.settings.dead_letters is not None,
             bad_row_limit=self.settings.bad_row_limit,
             timeout_s=self.settings.timeout_s,
+            barrier_wait_s=self.settings.barrier_wait_ms / 1000.0,
         )
         metrics.guard, metrics.guard_reason, metrics.staged = guard, reason, staged
         log.debug("sink %s: batch %d: guard %s: %s", hold.key, metrics.batch, guard, reason)
         if guard == "driver":
             outcome = write_at_driver(plan, transaction, metrics, hold.opening, hold.producer.record_limit)
         else:
-            outcome = write_on_executors(plan, self._guard(guard, df), transaction, metrics, hold.opening)
-        if outcome.bad and self.settings.dead_letters is None:
-            raise refuse(outcome.bad, self.settings.sink_id, metrics.batch)
+            outcome = write_on_executors(plan, self._guards.get(guard, df), transaction, metrics, hold.opening)
+        if outcome.bad and (self.settings.dead_letters is None or len(outcome.bad) > self.settings.bad_row_limit):
+            raise refuse(outcome.bad, self.settings, metrics.batch)
         return outcome
 
     def dispose_of(self, bad: Sequence[Summary], hold: Hold, transaction: Transaction, metrics: BatchMetrics) -> None:
@@ -176,7 +174,7 @@ class ExactlyOnceKafkaWriter:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._holds: dict[str, Hold] = {}
-        self._guards: dict[str, Guard] = {}
+        self._guards = Guards(self.settings, self.kafka)
         atexit.register(_close, weakref.ref(self))
 
     def _hold(self, run: str) -> Hold:
@@ -226,43 +224,9 @@ class ExactlyOnceKafkaWriter:
         context = context_of(df.sparkSession)
         return most if context is None else max(1, min(most, slots_of(context)))
 
-    def _choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics) -> tuple[str, str]:
-        asked = self.settings.guard
-        before = next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
-        now = situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=before)
-        if asked == "auto":
-            # All writes of a batch go the same way: a partition has one writer in a transaction.
-            if metrics.guard == "driver":
-                return "driver", metrics.guard_reason
-            guard, why = choose(now)
-            if guard == "driver" and (metrics.guard or metrics.reruns):
-                guard, why = choose(situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=None))
-            return guard, why
-        why_not = objection(asked, now)
-        if why_not is not None:
-            raise GuardUnavailable(f"guard={asked!r}: {why_not}")
-        return asked, "asked for"
-
-    def _guard(self, name: str, df: DataFrame) -> Guard:
-        with self._lock:
-            if name not in self._guards:
-                self._guards[name] = self._new_guard(name, df)
-            return self._guards[name]
-
-    def _new_guard(self, name: str, df: DataFrame) -> Guard:
-        match name:
-            case "barrier":
-                return BarrierGuard()
-            case "status":
-                return StatusGuard(df.sparkSession.sparkContext)
-            case "claims":
-                host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
-                return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
-            case "kafka-claims":
-                return KafkaClaimsGuard(KafkaClaims(self.kafka, topic=self.settings.claims_topic, timeout_s=self.settings.timeout_s))
-            case "off":
-                return NoGuard()
-        raise GuardUnavailable(f"guard={name!r} cannot be had here")
+    def _bytes_before(self, metrics: BatchMetrics) -> int | None:
+        """Of the newest batch that was committed."""
+        return next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
 
 
 def _close(writer: weakref.ref[ExactlyOnceKafkaWriter]) -> None:

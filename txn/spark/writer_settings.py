@@ -31,7 +31,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     on_bad_row: str = "fail"
     """What becomes of rows that can never be written: "fail", or the name of a topic that they go to in the same transaction."""
     bad_row_limit: int = 1000
-    """How many of them, of one task, are taken for rows that are bad rather than for a query that is."""
+    """How many of them in one write are taken for rows that are bad rather than for a query that is."""
     on_new_checkpoint: str = "error"
     """What becomes of a batch of another query than the ledger's: "error", or "reset" to write it all the same."""
     on_missing_ledger: str = "error"
@@ -47,6 +47,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """How long one call to the brokers may take."""
     tasks: int | None = None
     """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition."""
+    barrier_wait_ms: int = 30_000
+    """How long a barrier stage may wait for slots that others have. After that guard="auto" takes another guard, "barrier" fails."""
     checkpoint: str | None = None
     """The query's checkpointLocation, where Spark does not tell (Spark Connect)."""
     query: str | None = None
@@ -69,9 +71,12 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             ("max_reruns", 0),
             ("transaction_timeout_ms", 1),
             ("timeout_ms", 1),
+            ("barrier_wait_ms", 1),
             ("tasks", 1),
         ):
             _at_least(name, getattr(self, name), least)
+        if self.topic is not None and self.on_bad_row == self.topic:
+            raise ConfigError(f"on_bad_row={self.on_bad_row!r}: a topic of its own, not the sink's")
         for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic", "claims_topic"):
             _text(name, getattr(self, name))
 

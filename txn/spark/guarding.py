@@ -1,0 +1,75 @@
+"""The guards of one writer: which of them a write is under, made when first needed, and ended with the writer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+from pyspark.sql import DataFrame
+
+from txn.spark.choosing import choose, objection, situation
+from txn.spark.columns import SinkColumns
+from txn.spark.errors import GuardUnavailable
+from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard
+from txn.spark.kafka_claims import KafkaClaims
+from txn.spark.metrics import BatchMetrics
+from txn.spark.secrets import KafkaSettings
+from txn.spark.writer_settings import WriterSettings
+
+
+class Guards:
+    """See the module."""
+
+    def __init__(self, settings: WriterSettings, kafka: KafkaSettings) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._lock = threading.Lock()
+        self._made: dict[str, Guard] = {}
+
+    def choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics, last_bytes: int | None) -> tuple[str, str]:
+        """The guard's name, and why it is the one. `last_bytes`: of the batch before. Raises GuardUnavailable for one that was asked for
+        and cannot be had."""
+        asked = self._settings.guard
+        now = situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=last_bytes, starved=metrics.starved > 0)
+        if asked != "auto":
+            why_not = objection(asked, now)
+            if why_not is not None:
+                raise GuardUnavailable(f"guard={asked!r}: {why_not}")
+            return asked, "asked for"
+        # All writes of a batch go the same way, as a partition has one writer in a transaction; what went wrong here is not tried again.
+        if metrics.guard == "driver" and not metrics.reruns:
+            return metrics.guard, metrics.guard_reason
+        return choose(replace(now, last_bytes=None) if metrics.guard or metrics.reruns else now)
+
+    def get(self, name: str, df: DataFrame) -> Guard:
+        """The guard of that name."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = MAKERS[name](self._settings, self._kafka, df)
+            return self._made[name]
+
+    def close(self) -> None:
+        """None of them guards any more."""
+        with self._lock:
+            made = [*self._made.values()]
+            self._made.clear()
+        for guard in made:
+            guard.close()
+
+
+def _claims(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Guard:
+    host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
+    return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
+
+
+MAKERS: Final[dict[str, Callable[[WriterSettings, KafkaSettings, DataFrame], Guard]]] = {
+    "barrier": lambda settings, kafka, df: BarrierGuard(),
+    "status": lambda settings, kafka, df: StatusGuard(df.sparkSession.sparkContext),
+    "claims": _claims,
+    "kafka-claims": lambda settings, kafka, df: KafkaClaimsGuard(
+        KafkaClaims(kafka, topic=settings.claims_topic, timeout_s=settings.timeout_s)
+    ),
+    "off": lambda settings, kafka, df: NoGuard(),
+}
