@@ -34,7 +34,7 @@ def one_slot_taken(site: Site, mark: Path) -> Iterator[Future[Any]]:
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(lambda: site.spark.sparkContext.parallelize([0], 1).map(occupy).collect())
         try:
-            until(lambda: Path(running).exists() or job.done(), LIMIT_S)
+            until(lambda: Path(running).exists() or job.done(), "the other job runs", timeout_s=LIMIT_S)
             yield job
         finally:
             Path(leave).touch()
