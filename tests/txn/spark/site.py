@@ -21,24 +21,25 @@ TOPIC = "out"
 PARTITIONS = 3
 
 
-class Site:
-    """A cluster, a topic, and a directory for everything else."""
+class AnySite:
+    """A cluster, a topic, and a directory for everything else. `sink`: of the writers."""
 
-    def __init__(self, spark: SparkSession, stub: BrokerStub, place: Path) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, place: Path, *, topic: str = TOPIC, sink: str = "sink") -> None:
         self.spark = spark
-        self.stub = stub
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.sink = sink
         self.place = place
         self.input = place / "input"
         self.input.mkdir()
         self.checkpoint = place / "checkpoint"
         self.writers: list[ExactlyOnceKafkaWriter] = []
         self._fed = 0
-        stub.create_topic(TOPIC, partitions=PARTITIONS)
 
-    def writer(self, sink: str = "sink", **settings: Any) -> ExactlyOnceKafkaWriter:
+    def writer(self, **settings: Any) -> ExactlyOnceKafkaWriter:
         """It is closed with the test. Without a guard of its own it writes from the driver, which is quickest."""
-        given = {"topic": TOPIC, "guard": "driver", "linger_ms": 0, **settings}
-        writer = ExactlyOnceKafkaWriter(self.stub.bootstrap, sink, **given)
+        given = {"topic": self.topic, "guard": "driver", "linger_ms": 0, **settings}
+        writer = ExactlyOnceKafkaWriter(self.bootstrap, self.sink, **given)
         self.writers.append(writer)
         return writer
 
@@ -87,9 +88,9 @@ class Site:
 
     # -- calls of the writer without a query -----------------------------------------------------------------------------------
 
-    def by_hand(self, sink: str = "sink", **settings: Any) -> ExactlyOnceKafkaWriter:
+    def by_hand(self, **settings: Any) -> ExactlyOnceKafkaWriter:
         """A writer that is told which query this is. `offsets` has to be called for each batch."""
-        return self.writer(sink, query="by hand", checkpoint=str(self.checkpoint), **settings)
+        return self.writer(query="by hand", checkpoint=str(self.checkpoint), **settings)
 
     def offsets(self, batch: int, said: str = "{}") -> int:
         """What Spark writes before it calls. Returns the number of the batch."""
@@ -105,10 +106,19 @@ class Site:
 
     # -- what came of it -------------------------------------------------------------------------------------------------------
 
-    def committed(self, topic: str = TOPIC, partitions: int = PARTITIONS) -> list[str]:
+    def committed(self, topic: str | None = None, partitions: int = PARTITIONS) -> list[str]:
         """Every value that a reader with read_committed finds, up to the ends as they are now."""
-        return sorted(value.decode() for value in read_values(self.stub.bootstrap, topic, range(partitions)))
+        return sorted(value.decode() for value in read_values(self.bootstrap, topic or self.topic, range(partitions)))
 
-    def messages(self, topic: str = TOPIC, partitions: int = PARTITIONS) -> list[Any]:
+    def messages(self, topic: str | None = None, partitions: int = PARTITIONS) -> list[Any]:
         """The same as confluent-kafka's messages."""
-        return read_messages(self.stub.bootstrap, topic, range(partitions))
+        return read_messages(self.bootstrap, topic or self.topic, range(partitions))
+
+
+class Site(AnySite):
+    """On a stub."""
+
+    def __init__(self, spark: SparkSession, stub: BrokerStub, place: Path) -> None:
+        super().__init__(spark, stub.bootstrap, place)
+        self.stub = stub
+        stub.create_topic(TOPIC, partitions=PARTITIONS)

@@ -1,0 +1,116 @@
+"""What the Spark writer promises, on Apache Kafka, with transaction versions 1 and 2: the few promises that rest on what Kafka answers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from tests.conformance.fixtures import require_kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin
+from tests.conformance.txn_site import IMPATIENT
+from tests.once import once_is_enough
+from tests.txn.spark.site import PARTITIONS, AnySite
+from tests.waiting import until
+from txn.ledger_errors import CheckpointReplaced, LedgerMissing
+from txn.spark import SinkTakenOver
+
+WAIT_S = 60.0
+TIMEOUT_MS = 5_000
+
+pytestmark = [once_is_enough("asks Kafka"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["tv1", "tv2"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A broker that looks for transactions whose time is up five times a second."""
+    require_kafka()
+    with KafkaCluster(features={"transaction.version": request.param}, config=IMPATIENT) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def place(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> Iterator[AnySite]:
+    name = secrets.token_hex(4)
+    site = AnySite(spark, cluster.bootstrap, tmp_path, topic=f"spark-{name}", sink=name)
+    Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+def ends(site: AnySite) -> int:
+    """Offsets of all records and markers."""
+    consumer = Consumer({"bootstrap.servers": site.bootstrap, "group.id": "reader"})
+    try:
+        found = (consumer.get_watermark_offsets(TopicPartition(site.topic, partition), timeout=WAIT_S) for partition in range(PARTITIONS))
+        return sum(marks[1] for marks in found if marks is not None)
+    finally:
+        consumer.close()
+
+
+def test_several_writes_are_one_batch_and_a_replay_is_none(place: AnySite) -> None:
+    """From executors: sequences go on from write to write, nothing is visible before the end, and the same batch again is skipped; another
+    one under its number is refused."""
+    writer = place.by_hand(guard="barrier", on_bad_row=f"{place.topic}-dead")
+    Admin(place.bootstrap).create(f"{place.topic}-dead", partitions=1)
+    rows = place.rows(*"abcdef", key="value")
+    with writer.batch(rows, place.offsets(0)) as batch:
+        batch.write(rows)
+        batch.write(place.rows(*"ghi", "bad", key="value", partition="if(value = 'bad', 77, null)"))
+        assert place.committed() == []
+    assert place.committed() == [*"abcdefghi"]
+    assert place.committed(f"{place.topic}-dead", 1) == ["bad"]
+    again = place.by_hand()
+    again(rows, 0)
+    assert again.metrics["ledger"] == "skipped"
+    place.offsets(0, '{"other": 1}')
+    with pytest.raises(CheckpointReplaced):
+        place.by_hand()(rows, 0)
+    assert place.committed() == [*"abcdefghi"]
+
+
+def test_a_batch_that_outlives_its_transaction(place: AnySite) -> None:
+    """Kafka has aborted it; it is written once more, and is there once."""
+    writer = place.by_hand(transaction_timeout_ms=TIMEOUT_MS)
+    rows = place.rows(*"abc", key="value")
+    with writer.batch(rows, place.offsets(0)) as batch:
+        batch.write(rows)
+        written = ends(place)
+        until(lambda: ends(place), "the abort's markers", good=lambda now: now > written, timeout_s=WAIT_S, pause_max_s=0.3)
+    assert place.committed() == [*"abc"]
+    assert writer.metrics["staged"] is True
+
+
+def test_a_sink_that_is_taken_over(place: AnySite) -> None:
+    """The driver that was replaced in the middle of a batch fails, and the one that replaced it goes on."""
+    old, new = place.by_hand(), place.by_hand()
+    rows = place.rows("1", key="value")
+    place.offsets(0)
+    with pytest.raises(SinkTakenOver), old.batch(rows, 0) as batch:
+        batch.write(rows)
+        new(rows, 0)
+    assert place.committed() == ["1"]
+    new(place.rows("2"), place.offsets(1))
+    assert place.committed() == ["1", "2"]
+
+
+def test_a_ledger_that_is_deleted(place: AnySite) -> None:
+    """A later batch is refused then."""
+    ledger = f"{place.topic}-ledger"
+    writer = place.by_hand(ledger_topic=ledger)
+    writer(place.rows("1"), place.offsets(0))
+    writer.close()
+    admin = AdminClient({"bootstrap.servers": place.bootstrap})
+    admin.delete_topics([ledger])[ledger].result(WAIT_S)
+    until(lambda: ledger not in admin.list_topics(timeout=WAIT_S).topics, "the topic is gone")
+    with pytest.raises(LedgerMissing):
+        place.by_hand(ledger_topic=ledger)(place.rows("2"), place.offsets(1))
+    assert place.committed() == ["1"]
