@@ -6,6 +6,7 @@ The rows are collected as Arrow, up to Spark's own limit (spark.driver.maxResult
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ def write_at_driver(
 ) -> Outcome:
     """Collect the rows, call `opening`, and write them. `limit`: the bytes that a record may take, and the setting that says so."""
     with metrics.phase("collect"), large_batches(plan.frame):
-        table = plan.frame.toArrow()
+        batches = collected(plan.frame)
     opening()
     routes = plan.routes
     with metrics.phase("write"):
@@ -36,7 +37,7 @@ def write_at_driver(
         bad: list[Summary] = []
         size = 0
         futures = []
-        for batch in table.to_batches(max_chunksize=ROWS_PER_BATCH):
+        for batch in batches:
             portions, more = placer.place(_numbered(batch, routes) if plan.moves else batch)
             bad += more
             for portion in portions:
@@ -54,6 +55,16 @@ def write_at_driver(
             ]
     merged = _merged(partitions)
     return Outcome(partitions=merged, rows=sum(each.records for each in merged), bytes=size, bad=bad)
+
+
+def collected(frame: Any) -> list[pa.RecordBatch]:
+    """The rows, as Arrow batches of at most ROWS_PER_BATCH rows."""
+    if hasattr(frame, "toArrow"):
+        batches: list[pa.RecordBatch] = frame.toArrow().to_batches(max_chunksize=ROWS_PER_BATCH)
+        return batches
+    # Before Spark 4.0.
+    found: list[pa.RecordBatch] = frame._collect_as_arrow()
+    return found
 
 
 def _numbered(batch: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:

@@ -30,6 +30,7 @@ from producer.columns import content
 from producer.core.bulk_append import Column as Bytes
 from producer.core.placement import KEYLESS, NO_TOPIC, NULL, PARTITION_OUT_OF_RANGE, UNKNOWN, UNKNOWN_TOPIC, place_rows
 from txn.spark.columns import KEY, NULL_TOPIC, PARTITION, TOPIC, BadColumns, read_columns, select_columns
+from txn.spark.hashing import keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -224,10 +225,11 @@ def scalar_arrow() -> int:
 
 
 def spread(df: DataFrame, tasks: int) -> DataFrame:
-    """One task for all rows of a route. Before Spark 4.1 a task may get those of several and another none, which costs time only."""
+    """All rows of a route into the task whose number is the route's modulo `tasks`: before Spark 4.1 by a number whose hash leads there."""
     if hasattr(df, "repartitionById"):
         return df.repartitionById(tasks, F.col(ROUTE))
-    return df.repartition(tasks, F.col(ROUTE))
+    numbers = F.array(*[F.lit(number) for number in keys(tasks)])
+    return df.repartition(tasks, F.element_at(numbers, F.pmod(F.col(ROUTE), F.lit(tasks)) + F.lit(1)))
 
 
 def route(df: DataFrame, partitions: int | Mapping[str, int], *, topic: str | None = None, tasks: int | None = None) -> DataFrame:
