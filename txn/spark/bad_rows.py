@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from txn.borrower import Borrower
 from txn.spark.errors import BadRows
 from txn.spark.summary import Summary
 from txn.spark.writer_settings import WriterSettings
@@ -34,7 +35,7 @@ def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int) -> BadR
     )
 
 
-def bury(bad: Sequence[Summary], topic: str, transaction: Transaction, *, sink: str, batch: int, largest: int) -> None:
+def bury(bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower, *, sink: str, batch: int, largest: int) -> None:
     """Write them to the topic."""
     for row in bad:
         room = max(0, largest - MARGIN)

@@ -46,10 +46,12 @@ Identity = tuple[int, int]
 
 
 class KafkaClaim(Struct, frozen=True):
-    """The value of a record."""
+    """The value of a record. `task`: what is claimed, by its number. `claimant`: the Spark task that claims it, where that is another
+    thing."""
 
     task: int
     attempt_id: int
+    claimant: int = -1
 
 
 class Place(Struct, frozen=True):

@@ -1,10 +1,13 @@
-"""`format("fencepost")`: Kafka's topics as a source for batch and streaming queries, over fencepost's own wire code.
+"""`format("fencepost")`: Kafka's topics as a source and as a sink of batch and streaming queries, over fencepost's own wire code.
 
-No Kafka package for the JVM is needed. Options are in `txn.spark.source_options`; what a reader does is in `txn.spark.source`.
+No Kafka package for the JVM is needed. What a reader does is in `txn.spark.source`, what a writer does in `txn.spark.sink`; their options
+are in `txn.spark.source_options` and `txn.spark.sink_options`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyspark
@@ -45,10 +48,25 @@ class FencepostDataSource(DataSource):
         self._check(schema)
         return StreamReader(self.options)
 
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        return _sink().batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        # Kafka has no rows to be overwritten: in every output mode the batch's rows are written, as Spark's own sink does.
+        return _sink().stream_writer(self.options, schema)
+
     def _check(self, given: StructType) -> None:
         names = [column.partition(" ")[0] for column in COLUMNS.split(", ")] + ["headers"] * includes_headers(self.options)
         if given.fieldNames() != names:
             raise Misuse(f"the columns are {', '.join(names)}, and cannot be set: {', '.join(given.fieldNames())} were asked for")
+
+
+def _sink() -> ModuleType:
+    """Writers of Arrow batches came later than readers."""
+    try:
+        return import_module("txn.spark.sink")
+    except ImportError as error:
+        raise Misuse(f"format('fencepost') writes with pyspark 4.1 or newer, this is {pyspark.__version__}: {error}") from None
 
 
 def register(spark: SparkSession) -> type[Any]:

@@ -10,7 +10,7 @@ It relies on the claims topic as transactions do on theirs: where acknowledged r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -40,13 +40,23 @@ class KafkaDesk(Struct, frozen=True):
     def claim(self, task: int, attempt_id: int) -> None:
         """Raises Tainted where another attempt has the task, or Kafka does not say who has."""
         ours = KafkaClaim(task, attempt_id)
-        identity, partition = self.place(task)
-        try:
-            winner = _asked(self.kafka, self.topic, CLAIM_TIMEOUT_S, lambda topic: topic.claim(partition, identity, ours))
-        except (Unanswered, NotPermitted) as error:
-            raise Tainted(f"task attempt {attempt_id} may not write, as task {task} cannot be claimed: {error}") from error
+        (winner,) = self.claim_all([ours])
         if winner != ours:
             raise Tainted(f"task attempt {attempt_id} may not write: task {winner.task} belongs to attempt {winner.attempt_id}")
+
+    def claim_all(self, claims: Sequence[KafkaClaim]) -> list[KafkaClaim]:
+        """Several at once. Returns those that stand, own ones or not. Raises Tainted where Kafka does not say."""
+
+        async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
+            places = [self.place(each.task) for each in claims]
+            return await asyncio.gather(
+                *(topic.claim(partition, identity, each) for (identity, partition), each in zip(places, claims, strict=True))
+            )
+
+        try:
+            return _asked(self.kafka, self.topic, CLAIM_TIMEOUT_S, ask)
+        except (Unanswered, NotPermitted) as error:
+            raise Tainted(f"task attempt {claims[0].attempt_id} may not write, as nothing can be claimed: {error}") from error
 
     def place(self, task: int) -> tuple[Identity, int]:
         """The identity and the partition of a task."""
@@ -58,14 +68,15 @@ class KafkaDesk(Struct, frozen=True):
 
 
 class KafkaClaims:
-    """The driver's end, for one attempt to write a batch after the other. It keeps no connection."""
+    """The driver's end, for one attempt to write a batch after the other. It keeps no connection. `places`: where this attempt's claims
+    begin."""
 
     def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float) -> None:
         self._kafka = kafka
         self._topic = topic
         self._timeout_s = timeout_s
         self._desk: KafkaDesk | None = None
-        self._places: dict[int, Place] = {}
+        self.places: dict[int, Place] = {}
 
     def begin(self, tasks: int) -> KafkaDesk:
         """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are of no account. Raises GuardUnavailable."""
@@ -78,7 +89,7 @@ class KafkaClaims:
             return KafkaDesk(self._kafka, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
 
         try:
-            self._desk, self._places = _asked(self._kafka, self._topic, self._timeout_s, ask)
+            self._desk, self.places = _asked(self._kafka, self._topic, self._timeout_s, ask)
         except Unanswered as error:
             raise Tainted(f"topic {self._topic!r} cannot be reached for claims: {error}") from error
         except NotPermitted as error:
@@ -90,29 +101,34 @@ class KafkaClaims:
 
     def winners(self) -> dict[int, int]:
         """The attempt that has each task that was claimed, as the log says. Raises Tainted where it does not say so clearly."""
-        desk, places = self._desk, self._places
-        assert desk is not None
-        producers = {producer_id for producer_id, _ in desk.identities}
+        assert self._desk is not None
+        return winners_of(self._desk, self.places, self._timeout_s)
 
-        async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
-            now = await topic.place(partition)
-            if now.topic_id != before.topic_id or now.end < before.end:
-                raise Tainted(f"topic {self._topic!r} was made anew, or lost records, while tasks were claimed")
-            return await topic.claims(partition, producers, before.end, now.end)
 
-        async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
-            found = await asyncio.gather(*(of_partition(topic, *place) for place in places.items()))
-            return [each for claims in found for each in claims]
+def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -> dict[int, int]:
+    """The attempt that has each task that was claimed, as the log says from these places on. Raises Tainted where it does not say so
+    clearly."""
+    producers = {producer_id for producer_id, _ in desk.identities}
 
-        try:
-            claims = _asked(self._kafka, self._topic, self._timeout_s, ask)
-        except (Unanswered, NotPermitted) as error:
-            raise Tainted(f"whose the tasks are cannot be read from topic {self._topic!r}: {error}") from error
-        winners: dict[int, int] = {}
-        for each in claims:
-            if winners.setdefault(each.task, each.attempt_id) != each.attempt_id:
-                raise Tainted(f"topic {self._topic!r} has task {each.task} for attempt {winners[each.task]} and for {each.attempt_id}")
-        return winners
+    async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
+        now = await topic.place(partition)
+        if now.topic_id != before.topic_id or now.end < before.end:
+            raise Tainted(f"topic {desk.topic!r} was made anew, or lost records, while tasks were claimed")
+        return await topic.claims(partition, producers, before.end, now.end)
+
+    async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
+        found = await asyncio.gather(*(of_partition(topic, *place) for place in places.items()))
+        return [each for claims in found for each in claims]
+
+    try:
+        claims = _asked(desk.kafka, desk.topic, timeout_s, ask)
+    except (Unanswered, NotPermitted) as error:
+        raise Tainted(f"whose the tasks are cannot be read from topic {desk.topic!r}: {error}") from error
+    winners: dict[int, int] = {}
+    for each in claims:
+        if winners.setdefault(each.task, each.attempt_id) != each.attempt_id:
+            raise Tainted(f"topic {desk.topic!r} has task {each.task} for attempt {winners[each.task]} and for {each.attempt_id}")
+    return winners
 
 
 def _asked(kafka: KafkaSettings, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:

@@ -75,7 +75,7 @@ def write_once(
             raise ConfigError(
                 f"{name}={settings[name]!r}: write_once is not part of a streaming query; job_id and version say what is written"
             )
-    identity = _identity(sink_id, job_id, version)
+    identity = job_version(sink_id, job_id, version)
     writer = ExactlyOnceKafkaWriter(bootstrap, sink_id, topic=topic, **settings)
     try:
         hold = writer.job(identity.job)
@@ -89,7 +89,7 @@ def write_once(
         writer.close()
 
 
-def _identity(sink_id: str, job_id: str | None, version: int | None) -> JobVersion:
+def job_version(sink_id: str, job_id: str | None, version: int | None) -> JobVersion:
     if job_id is None:
         if version is not None:
             raise Misuse(f"version={version}: of which job? Give job_id, too, or neither of them")

@@ -1,0 +1,47 @@
+"""Writes of `format("fencepost")` on Apache Kafka, with both transaction versions: begun, written and ended by processes apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from producer.config import read_settings
+from tests.conformance.txn_site import PARTITIONS, Site, older, site
+from tests.txn.spark.sink_play import Play
+from txn.borrower import LoanOver
+from txn.ledger import Ledger
+from txn.spark.errors import Tainted
+
+__all__ = ["older", "site"]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_what_the_tasks_wrote_is_committed_with_the_ledgers_record(site: Site) -> None:
+    """All of it at once; a version that is written is not written again; the next write begins where this one ended."""
+    for version in range(2):
+        play = Play(site.bootstrap, site.topic, sinkId=site.name, jobId="load", version=version)
+        begun = play.begin()
+        told = [play.task(begun, task, value=[f"{version}-{task}-{row}" for row in range(20)]) for task in range(PARTITIONS)]
+        assert len(site.committed()) == 60 * version
+        play.commit(*told, begun=begun)
+        assert len(set(site.committed())) == 60 * (version + 1)
+        assert play.begin().lent is None
+    entry = Ledger(read_settings({"bootstrap_servers": site.bootstrap})).read(f"{site.name}#load")
+    assert entry is not None
+    assert (entry.batch, entry.rows, len(entry.partitions)) == (1, 60, PARTITIONS)
+
+
+def test_what_was_given_up_is_never_seen(site: Site) -> None:
+    """A second attempt is refused by its claim, an abort leaves nothing, and whoever writes later is refused by Kafka."""
+    play = Play(site.bootstrap, site.topic, sinkId=site.name)
+    begun = play.begin()
+    told = play.task(begun, 0, attempt_id=1, value=["lost"])
+    with pytest.raises(Tainted, match="attempt 1 of this task may have written already"):
+        play.task(begun, 0, attempt_id=2, value=["lost"])
+    play.abort(told, begun=begun)
+    with pytest.raises(LoanOver):
+        play.task(begun, 1, value=["late"])
+    begun = play.begin()
+    play.commit(play.task(begun, 0, value=["kept"]), begun=begun)
+    play.abort(begun=begun)
+    assert site.committed() == [b"kept"]

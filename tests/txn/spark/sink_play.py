@@ -1,0 +1,59 @@
+"""A write of `format("fencepost")` step by step, without Spark: its beginning, tasks and end, as other processes would have them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+from txn.spark.sink import sink_columns
+from txn.spark.sink_begin import Begun, begin
+from txn.spark.sink_end import abort, commit
+from txn.spark.sink_options import read_sink_options
+from txn.spark.sink_task import Attempt, Told, write_as
+
+T = TypeVar("T")
+
+TYPES: Final[Mapping[Any, DataType]] = {
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float64(): DoubleType(),
+    pa.timestamp("us", "UTC"): TimestampType(),
+}
+
+
+class Play:
+    """One write with these options, of a query where there is a checkpoint."""
+
+    def __init__(self, bootstrap: str, topic: str, checkpoint: str | None = None, **options: object) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "sinkId": "sink", "kafka.retry.backoff.ms": 5, **options}
+        if checkpoint is not None:
+            given["checkpointLocation"] = checkpoint
+        self.options = read_sink_options({name: str(value) for name, value in given.items()}, streaming=checkpoint is not None)
+
+    def begin(self) -> Begun:
+        return _sent(begin(self.options))
+
+    def task(self, begun: Begun, task: int, attempt_id: int = 0, **columns: Any) -> Told:
+        """The account of a task with these columns, of strings where they are lists."""
+        arrays = {name: column if isinstance(column, pa.Array) else pa.array(column, pa.string()) for name, column in columns.items()}
+        schema = StructType([StructField(name, TYPES[column.type]) for name, column in arrays.items()])
+        attempt = Attempt(stage=0, task=task, attempt=0, attempt_id=attempt_id or 100 + task)
+        batch = pa.RecordBatch.from_pydict(arrays)
+        return _sent(write_as(attempt, begun, self.options, sink_columns(schema, self.options.topic), iter([batch])))
+
+    def commit(self, *told: Told | None, begun: Begun | None = None, batch: int | None = None) -> None:
+        commit(self.options, told, begun=begun, batch=batch)
+
+    def abort(self, *told: Told | None, begun: Begun | None = None) -> None:
+        abort(self.options, told, begun=begun)
+
+
+def _sent(what: T) -> T:
+    copy: T = pickle.loads(pickle.dumps(what))
+    return copy

@@ -1,0 +1,288 @@
+"""What `format("fencepost")` writes, step by step and without Spark: what is committed is what each partition's one attempt wrote."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from broker_stub import BrokerStub
+from producer.config import read_settings
+from producer.core.errors import ConfigError, Misuse
+from producer.wire import Api
+from tests.reading import read_messages, read_values
+from tests.txn.spark.sink_play import Play
+from txn.borrower import LoanOver
+from txn.ledger import Ledger
+from txn.ledger_entry import LedgerEntry
+from txn.ledger_errors import CheckpointReplaced, CheckpointRolledBack, OlderVersion
+from txn.spark.columns import BadColumns
+from txn.spark.errors import BadRows, BatchUnknown, Tainted
+from txn.spark.routing import ROUTE
+from txn.spark.sink_options import read_sink_options
+
+TOPIC = "out"
+PARTITIONS = 3
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub() as stub:
+        stub.create_topic(TOPIC, partitions=PARTITIONS)
+        stub.create_topic("letters", partitions=2)
+        yield stub
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Of a query whose first batch is about to be written."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id":"a-query"}')
+    plan(tmp_path, 0)
+    return tmp_path
+
+
+def plan(checkpoint: Path, batch: int, offsets: str = "{}") -> None:
+    """What Spark writes before a batch."""
+    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
+    (checkpoint / "offsets" / f".{batch}.crc").touch()
+
+
+def found(stub: BrokerStub) -> list[str]:
+    return sorted(value.decode() for value in read_values(stub.bootstrap, TOPIC, range(PARTITIONS)))
+
+
+def entries(stub: BrokerStub) -> list[LedgerEntry]:
+    return Ledger(read_settings({"bootstrap_servers": stub.bootstrap})).list()
+
+
+def ints(*numbers: int | None) -> Any:
+    return pa.array(numbers, pa.int32())
+
+
+def test_a_job_is_written_once(stub: BrokerStub) -> None:
+    """Keyless tasks take a partition each, all of it is visible with the commit, and the same version is not written again."""
+    play = Play(stub.bootstrap, TOPIC, jobId="load", version=1)
+    begun = play.begin()
+    told = [play.task(begun, task, value=[f"{task}-{row}" for row in range(5)]) for task in range(2)]
+    told.append(play.task(begun, 2, value=[]))
+    assert found(stub) == []
+    play.commit(*told, begun=begun)
+    assert len(found(stub)) == 10
+    (entry,) = entries(stub)
+    assert (entry.key, entry.batch, entry.rows, sum(each.records for each in entry.partitions)) == ("sink#load", 1, 10, 10)
+    again = play.begin()
+    assert again.lent is None
+    play.commit(play.task(again, 0, value=["again"]), begun=again)
+    assert len(found(stub)) == 10
+    with pytest.raises(OlderVersion):
+        Play(stub.bootstrap, TOPIC, jobId="load", version=0).begin()
+
+
+def test_without_a_job_nothing_stays_in_the_ledger(stub: BrokerStub) -> None:
+    """Nobody could ask for it."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    play.commit(play.task(begun, 0, value=["a"]), begun=begun)
+    assert found(stub) == ["a"]
+    assert entries(stub) == []
+
+
+def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
+    """Nor is the batch committed without the account of the first, which may have written."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    play.task(begun, 0, attempt_id=1, value=["lost"])
+    with pytest.raises(Tainted, match="attempt 1 of this task may have written already"):
+        play.task(begun, 0, attempt_id=2, value=["lost"])
+    other = play.task(begun, 1, value=["other"])
+    with pytest.raises(Tainted, match="belongs to task attempt 1, and Spark delivered attempt None"):
+        play.commit(other, begun=begun)
+    with pytest.raises(Tainted, match="1 of 2 Spark tasks have not said what they wrote"):
+        play.commit(other, None, begun=begun)
+    play.abort(other, None, begun=begun)
+    assert found(stub) == []
+    with pytest.raises(LoanOver):
+        play.task(begun, 2, value=["late"])
+
+
+def test_rows_of_a_partition_come_from_one_task(stub: BrokerStub) -> None:
+    """By key or by partition; the error says how to bring them together."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    play.task(begun, 0, value=["a", "b"], partition=ints(0, 1))
+    with pytest.raises(Tainted, match=r"Kafka partition 1 of topic 'out' is produced by two Spark tasks, 0 and 1; wrap the DataFrame"):
+        play.task(begun, 1, value=["c", "d"], partition=ints(2, 1))
+    with pytest.raises(Tainted, match="out-0 belongs to attempt 100 of this task, which may have written there"):
+        play.task(begun, 0, attempt_id=7, value=["a"], partition=ints(0))
+
+
+def test_rows_that_were_routed_stay_where_they_are(stub: BrokerStub) -> None:
+    """A row without key and partition goes to the partition that `route` has brought it to."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    routed = {ROUTE: ints(1, 2), "timestamp": pa.array([1_500, None], pa.int64())}
+    told = play.task(begun, 0, value=["a", "b"], partition=ints(None, 2), **routed)
+    assert told.claimed == [1, 2]
+    play.commit(told, begun=begun)
+    messages = {message.value(): message for message in read_messages(stub.bootstrap, TOPIC, range(PARTITIONS))}
+    assert (messages[b"a"].partition(), messages[b"b"].partition()) == (1, 2)
+    assert messages[b"a"].timestamp()[1] == 1_500
+
+
+def test_more_tasks_than_partitions_are_refused(stub: BrokerStub) -> None:
+    """With what to do."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    for task in range(PARTITIONS):
+        play.task(begun, task, value=["a"])
+    with pytest.raises(Tainted, match=r"more Spark tasks than topic 'out' has partitions: df.coalesce\(3\) or less"):
+        play.task(begun, PARTITIONS, value=["a"])
+
+
+@pytest.mark.parametrize(
+    ("times", "milliseconds"),
+    [
+        (pa.array([1_234_567, -1], pa.timestamp("us", "UTC")), [1_234, 0]),
+        (pa.array([1.2345678, 2.0], pa.float64()), [1_234, 2_000]),
+        (pa.array([1_234, 5], pa.int64()), [1_234, 5]),
+    ],
+    ids=["timestamp", "double", "bigint"],
+)
+def test_times_are_those_of_sparks_sink(stub: BrokerStub, times: Any, milliseconds: list[int]) -> None:
+    """Cut off after the milliseconds."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    play.commit(play.task(begun, 0, value=["a", "b"], timestamp=times), begun=begun)
+    messages = read_messages(stub.bootstrap, TOPIC, range(PARTITIONS))
+    assert [message.timestamp()[1] for message in sorted(messages, key=lambda each: str(each.value()))] == milliseconds
+
+
+def test_rows_that_cannot_be_written(stub: BrokerStub) -> None:
+    """They fail the batch, or go to their topic in the same transaction."""
+    bad = {"value": ["good", "bad"], "partition": ints(0, 9)}
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    with pytest.raises(BadRows, match=r"9 is not in the range \[0...3\) of topic 'out'"):
+        play.commit(play.task(begun, 0, **bad), begun=begun)
+    play.abort(begun=begun)
+    kept = Play(stub.bootstrap, TOPIC, onBadRow="letters", jobId="j", version=1)
+    begun = kept.begin()
+    kept.commit(kept.task(begun, 0, **bad), begun=begun)
+    assert found(stub) == ["good"]
+    assert read_values(stub.bootstrap, "letters", range(2)) == [b"bad"]
+
+
+def test_batches_of_a_query_go_by_its_checkpoint(stub: BrokerStub, checkpoint: Path) -> None:
+    """The newest batch there is the one that is written: once, and under the rules of the ledger."""
+    play = Play(stub.bootstrap, TOPIC, str(checkpoint))
+    for batch in range(2):
+        plan(checkpoint, batch, f'{{"at":{batch}}}')
+        begun = play.begin()
+        assert begun.identity.full_name == f"batch {batch} of query a-query"
+        play.commit(play.task(begun, 0, value=[str(batch)]), batch=batch)
+    replayed = play.begin()
+    assert replayed.lent is None
+    play.commit(play.task(replayed, 0, value=["again"]), batch=1)
+    assert found(stub) == ["0", "1"]
+    plan(checkpoint, 1, '{"at":7}')
+    with pytest.raises(CheckpointReplaced):
+        play.begin()
+    (checkpoint / "offsets" / "1").unlink()
+    with pytest.raises(CheckpointRolledBack):
+        play.begin()
+
+
+def test_a_batch_without_tasks_is_in_the_ledger(stub: BrokerStub, checkpoint: Path) -> None:
+    """Nobody brings word of the beginning: the end begins anew."""
+    play = Play(stub.bootstrap, TOPIC, str(checkpoint))
+    play.begin()
+    play.commit(batch=0)
+    (entry,) = entries(stub)
+    assert (entry.batch, entry.rows) == (0, 0)
+
+
+def test_another_batch_than_was_begun_is_not_committed(stub: BrokerStub, checkpoint: Path) -> None:
+    """Whoever plans ahead of the checkpoint is not followed."""
+    play = Play(stub.bootstrap, TOPIC, str(checkpoint))
+    begun = play.begin()
+    told = play.task(begun, 0, value=["a"])
+    with pytest.raises(BatchUnknown, match="Spark commits batch 5, and what was begun is batch 0 of query a-query"):
+        play.commit(told, batch=5)
+    other = play.task(play.begin(), 1, value=["b"])
+    with pytest.raises(Tainted, match="into different transactions"):
+        play.commit(told, other, batch=0)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_refused(stub: BrokerStub, tmp_path: Path) -> None:
+    """With what to do."""
+    for place in (str(tmp_path / "nothing"), "strange://host/place"):
+        with pytest.raises(BatchUnknown, match=r"cannot be read by Python on the driver's host.*foreachBatch"):
+            Play(stub.bootstrap, TOPIC, place).begin()
+
+
+def test_a_commit_whose_answer_is_lost_is_one(stub: BrokerStub) -> None:
+    """And an abort after it changes nothing, and does not raise."""
+    quick: dict[str, Any] = {"kafka.request.timeout.ms": 500}
+    play = Play(stub.bootstrap, TOPIC, **quick)
+    begun = play.begin()
+    told = play.task(begun, 0, value=["a"])
+    stub.faults.on(Api.END_TXN).after_append().times(1).drop()
+    play.commit(told, begun=begun)
+    play.abort(told, begun=begun)
+    assert found(stub) == ["a"]
+
+
+def test_an_abort_never_raises(stub: BrokerStub, checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a word of any task the sink is taken over, which aborts; where nobody answers, that is logged."""
+    play = Play(stub.bootstrap, TOPIC, str(checkpoint), timeoutMs=1000)
+    begun = play.begin()
+    play.task(begun, 0, value=["lost"])
+    play.abort(None, None)
+    with pytest.raises(LoanOver):
+        play.task(begun, 1, value=["late"])
+    stub.close()
+    with caplog.at_level(logging.WARNING, "fencepost.spark"):
+        play.abort(None)
+    assert "sink sink: not aborted" in caplog.text
+
+
+def options(**given: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": "broker:9092", "sinkid": "s", "topic": "t", **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"sinkid": None}, "the option sinkId is missing"),
+        ({"topic": None}, "the option topic is missing.*foreachBatch can write to several"),
+        ({"checkpointlocation": None}, "the option checkpointLocation is missing"),
+        ({"guard": "barrier"}, "option guard='barrier': the guard here is always"),
+        ({"maxreruns": "3"}, "option maxReruns='3': a data source is not asked twice"),
+        ({"jobid": "j"}, "option jobId='j': it is for batch writes only"),
+        ({"timeoutms": "soon"}, "option timeoutMs='soon': a whole number"),
+        ({"sinkIdd": "s"}, "unknown option 'sinkIdd'; did you mean 'sinkId'"),
+        ({"kafka.transactional.id": "mine"}, "transactional.id"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(given: dict[str, str | None], text: str) -> None:
+    """Each with its name, its value and what to do."""
+    wanted: dict[str, Any] = {**options(checkpointlocation="/c"), **given}
+    with pytest.raises((ConfigError, Misuse), match=text):
+        read_sink_options({name: value for name, value in wanted.items() if value is not None}, streaming=True)
+    with pytest.raises(ConfigError, match="onNewCheckpoint='reset': it is for streaming writes only"):
+        read_sink_options(options(onNewCheckpoint="reset"), streaming=False)
+
+
+def test_columns_are_those_of_sparks_sink(stub: BrokerStub) -> None:
+    """With its words."""
+    play = Play(stub.bootstrap, TOPIC)
+    begun = play.begin()
+    with pytest.raises(BadColumns, match=r"value attribute unsupported type int\. value must be a"):
+        play.task(begun, 0, value=ints(1))
+    with pytest.raises(BadColumns, match="Required attribute 'value' not found"):
+        play.task(begun, 0, key=["k"])

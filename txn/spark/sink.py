@@ -1,0 +1,88 @@
+"""What `format("fencepost")` gives Spark to write with: begun where it is pickled for the tasks, ended wherever Spark ends it.
+
+Spark makes a stream's writer once for every batch where the batch is planned, pickles it there, and makes another one, elsewhere, for the
+batch's end. So a stream's writer begins its transaction when it is pickled, and the other one goes by what the tasks say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+
+from producer.core.errors import Misuse
+from txn.spark.columns import HEADERS, HEADERS_TYPE, TIMESTAMP, BadColumns, SinkColumns, read_columns
+from txn.spark.once import job_version
+from txn.spark.sink_begin import Begun, begin
+from txn.spark.sink_end import abort, commit
+from txn.spark.sink_options import SinkOptions, read_sink_options
+from txn.spark.sink_task import Told, write_rows
+
+
+class _Writer:
+    """What both kinds have in common."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        self._options = options
+        self._columns = columns
+        self._begun: Begun | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._begun is None:
+            self._begun = begin(self._options)
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+        assert self._begun is not None
+        return write_rows(self._begun, self._options, self._columns, iterator)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Of one batch of a query."""
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        commit(self._options, messages, batch=batchId)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        abort(self._options, messages)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Of one batch job."""
+
+    def commit(self, messages: list[Any]) -> None:
+        commit(self._options, messages, begun=self._begun)
+
+    def abort(self, messages: list[Any]) -> None:
+        abort(self._options, messages, begun=self._begun)
+
+
+def sink_columns(schema: StructType, topic: str) -> SinkColumns:
+    """`read_columns`; a timestamp may be a bigint, too, of milliseconds, as `route` makes it. Raises BadColumns."""
+    fields = [
+        StructField(field.name, TimestampType()) if field.name == TIMESTAMP and isinstance(field.dataType, LongType) else field
+        for field in schema.fields
+    ]
+    columns = read_columns(StructType(fields), topic)
+    headers = next((field.dataType.simpleString() for field in fields if field.name == HEADERS), HEADERS_TYPE)
+    if headers != HEADERS_TYPE:
+        raise BadColumns(f"headers attribute unsupported type {headers}. headers must be a(n) {HEADERS_TYPE}, its names in small letters")
+    return columns
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
+    """Raises ConfigError and BadColumns."""
+    read = read_sink_options(options, streaming=True)
+    return StreamWriter(read, sink_columns(schema, read.topic))
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Raises ConfigError, BadColumns, and Misuse for a mode that would have to take back what is there."""
+    if overwrite:
+        raise Misuse('mode("overwrite"): nothing that Kafka has can be overwritten; use mode("append")')
+    read = read_sink_options(options, streaming=False)
+    job_version(read.settings.sink_id, read.job, read.version)
+    return BatchWriter(read, sink_columns(schema, read.topic))

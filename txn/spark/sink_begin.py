@@ -1,0 +1,105 @@
+"""How a write of `format("fencepost")` begins, on the driver's host, in a process that may be gone when it is to end.
+
+The sink is taken over, the ledger is asked, and a transaction is begun, lent to the tasks, and prepared with its first ledger record, so
+that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how many rows; the end writes it
+once more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from producer.config import read_settings
+from txn.ledger import Ledger
+from txn.ledger_entry import ledger_key
+from txn.ledger_rules import Decision
+from txn.loan import Loan
+from txn.outstanding import OUTSTANDING
+from txn.spark.checkpoint import newest_batch
+from txn.spark.claims_topic import Place
+from txn.spark.hold import Hold
+from txn.spark.kafka_claims import KafkaClaims, KafkaDesk
+from txn.spark.once import JobVersion, job_version
+from txn.spark.query import BatchIdentity
+from txn.spark.routing import Routes
+from txn.spark.sink_options import SinkOptions
+from txn.spark.writer import TIMEOUT, TURNS
+from txn.token import PreparedTransaction
+
+
+class Lent(Struct, frozen=True, kw_only=True):
+    """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `places`: where claims begin."""
+
+    token: PreparedTransaction
+    loan: Loan
+    routes: Routes
+    record: tuple[str, int]
+    desk: KafkaDesk
+    places: Mapping[int, Place]
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    """What tasks and the end have to know. `lent`: None where the ledger has the batch, and nothing is to be written."""
+
+    identity: BatchIdentity | JobVersion
+    lent: Lent | None = None
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Equal for the same beginning."""
+        return self.identity, None if self.lent is None else self.lent.token
+
+
+def begin(options: SinkOptions) -> Begun:
+    """Begin the write: of the checkpoint's newest batch, or of a job's version. Raises what the ledger, the claims and Kafka have."""
+    identity: BatchIdentity | JobVersion
+    if options.checkpoint is not None:
+        identity = newest_batch(options.checkpoint)
+    else:
+        identity = job_version(options.settings.sink_id, options.job, options.version)
+    hold = hold_of(options, identity)
+    try:
+        hold.take_over()
+        if identity.decide(hold.entry, options.settings) is Decision.SKIP:
+            return Begun(identity=identity)
+        return Begun(identity=identity, lent=_lend(options, hold, identity))
+    finally:
+        hold.close()
+
+
+def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = None) -> Hold:
+    """The sink's, or that of a job in it."""
+    settings = options.kafka.resolve()
+    timeout_ms = settings.pop(TIMEOUT, options.settings.transaction_timeout_ms)
+    key = ledger_key(options.settings.sink_id, identity.job if isinstance(identity, JobVersion) else None)
+    return Hold(
+        key=key,
+        transactional_id=options.settings.transactional_id_prefix + key,
+        ledger=Ledger(read_settings(settings), topic=options.settings.ledger_topic),
+        settings=settings,
+        transaction_timeout_ms=timeout_ms,
+        timeout_s=options.settings.timeout_s,
+    )
+
+
+def _lend(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion) -> Lent:
+    topics = {options.topic, options.settings.dead_letters or options.topic}
+    counts = {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
+    routes = Routes.of({options.topic: counts[options.topic]}, turn=identity.batch % TURNS)
+    claims = KafkaClaims(options.kafka, topic=options.settings.claims_topic, timeout_s=hold.timeout_s)
+    desk = claims.begin(routes.total)
+    ledger = hold.ledger
+    record = (ledger.topic, ledger.partition_of(hold.key))
+    transaction = hold.begin()
+    loan = transaction.lend([(topic, partition) for topic, count in counts.items() for partition in range(count)], hold.timeout_s)
+    value = None
+    if not (isinstance(identity, JobVersion) and options.job is None):
+        value = ledger.record(identity.entry(options.settings.sink_id, 0, (), int(time.time() * 1000)))[1]
+    transaction.send(ledger.topic, value, key=hold.key.encode(), partition=record[1])
+    token = transaction.prepare(hold.timeout_s)
+    # Whoever begins the next write in this process takes over all the same.
+    OUTSTANDING.discard(token)
+    return Lent(token=token, loan=loan, routes=routes, record=record, desk=desk, places=claims.places)
