@@ -76,6 +76,11 @@ class SinkColumns(Struct, frozen=True, kw_only=True):
         """Whether something says where a row belongs, so that rows may have to be brought there."""
         return self.keyed or PARTITION in self.names
 
+    @property
+    def by_place(self) -> list[tuple[str, int]]:
+        """Names, and where they are in the DataFrame that was given."""
+        return [*zip(self.names, self.places, strict=True)]
+
     def column(self, name: str) -> str | None:
         """Its own name where it is there: what `send_arrow` is to be told."""
         return name if name in self.names else None

@@ -20,6 +20,7 @@ from txn.ledger import Ledger
 from txn.ledger_entry import LedgerEntry
 from txn.ledger_errors import LedgerBusy
 from txn.producer import TransactionalProducer
+from txn.spark.errors import QueryStopped
 from txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
@@ -43,11 +44,14 @@ class Hold:
         self._settings = dict(settings)
         self.transaction_timeout_ms = transaction_timeout_ms
         self._producer: TransactionalProducer | None = None
+        self._retired = False
         self._opened_at: float | None = None
 
     def take_over(self) -> None:
-        """Register, whoever had the id before, and read the ledger."""
+        """Register, whoever had the id before, and read the ledger. Raises QueryStopped where the query's next run has the sink."""
         self.close()
+        if self._retired:
+            raise QueryStopped
         self.ledger.ensure(self.timeout_s)
         self._producer = TransactionalProducer(
             {
@@ -104,6 +108,11 @@ class Hold:
     def outlived(self) -> bool:
         """Whether the transaction begun last has been open for as long as it may be: the coordinator has aborted it, or is about to."""
         return self._opened_at is not None and monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
+
+    def retire(self) -> None:
+        """Another run of the query has begun: this one's callback, where it is still at it, must not take the sink back."""
+        self._retired = True
+        self.close()
 
     def close(self) -> None:
         """Abort what is open, and end."""

@@ -27,6 +27,7 @@ from txn.spark.choosing import context_of, slots_of
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
 from txn.spark.errors import BadRows
 from txn.spark.executing import write_on_executors
+from txn.spark.explaining import explain
 from txn.spark.failures import interrupts
 from txn.spark.guarding import Guards
 from txn.spark.hold import Hold
@@ -104,6 +105,11 @@ class ExactlyOnceKafkaWriter:
         with self._lock:
             return [each.as_dict() for each in self._metrics]
 
+    def explain(self, df: DataFrame, topic: str | None = None) -> str:
+        """How this DataFrame would be written, a streaming one as well: `print(writer.explain(df))`. It writes nothing, and takes nothing
+        over; brokers are asked for partitions and for the ledger's newest entry."""
+        return explain(self, df, topic)
+
     def close(self) -> None:
         """Give the sink back: what is open is aborted. A writer that is used again takes it over again."""
         with self._lock:
@@ -138,8 +144,8 @@ class ExactlyOnceKafkaWriter:
             if not counts:
                 return Outcome()
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
-            tasks = self._tasks(df, routes, columns)
-            guard, reason = self._guards.choose(df, columns, tasks, metrics, self._bytes_before(metrics))
+            tasks = self.tasks_for(df, routes, columns)
+            guard, reason = self.choose_guard(df, columns, tasks, metrics)
         plan = WritePlan(
             frame=frame,
             columns=columns,
@@ -169,6 +175,20 @@ class ExactlyOnceKafkaWriter:
         if bad and topic is not None:
             bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=hold.producer.record_limit[0])
 
+    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns) -> int:
+        """How many Spark tasks write."""
+        # A task needs a partition of its own in each topic where rows are not brought to it.
+        most = routes.total if columns.placed else min(routes.counts)
+        if self.settings.tasks is not None:
+            return min(self.settings.tasks, most)
+        context = context_of(df.sparkSession)
+        return most if context is None else max(1, min(most, slots_of(context)))
+
+    def choose_guard(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics) -> tuple[str, str]:
+        """The guard, and why it is that one. Raises GuardUnavailable."""
+        before = next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
+        return self._guards.choose(df, columns, tasks, metrics, before)
+
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -186,7 +206,7 @@ class ExactlyOnceKafkaWriter:
             earlier, self._holds = self._holds, {}
             hold = self._holds[run] = self._new_hold()
         for each in earlier.values():
-            each.close()
+            each.retire()
         return hold
 
     def _new_hold(self, job: str | None = None) -> Hold:
@@ -215,18 +235,6 @@ class ExactlyOnceKafkaWriter:
         if not topics:
             raise BadRows(f"sink {hold.key!r}: no row has a topic: set the option topic")
         return {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
-
-    def _tasks(self, df: DataFrame, routes: Routes, columns: SinkColumns) -> int:
-        # A task needs a partition of its own in each topic where rows are not brought to it.
-        most = routes.total if columns.placed else min(routes.counts)
-        if self.settings.tasks is not None:
-            return min(self.settings.tasks, most)
-        context = context_of(df.sparkSession)
-        return most if context is None else max(1, min(most, slots_of(context)))
-
-    def _bytes_before(self, metrics: BatchMetrics) -> int | None:
-        """Of the newest batch that was committed."""
-        return next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
 
 
 def _close(writer: weakref.ref[ExactlyOnceKafkaWriter]) -> None:

@@ -50,8 +50,12 @@ def ends(site: AnySite) -> int:
     """Offsets of all records and markers."""
     consumer = Consumer({"bootstrap.servers": site.bootstrap, "group.id": "reader"})
     try:
-        found = (consumer.get_watermark_offsets(TopicPartition(site.topic, partition), timeout=WAIT_S) for partition in range(PARTITIONS))
-        return sum(marks[1] for marks in found if marks is not None)
+        total = 0
+        for partition in range(PARTITIONS):
+            marks = consumer.get_watermark_offsets(TopicPartition(site.topic, partition), timeout=WAIT_S)
+            assert marks is not None
+            total += int(marks[1])
+        return total
     finally:
         consumer.close()
 

@@ -1,0 +1,72 @@
+"""`explain` says how a DataFrame would be written, and does nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_stub import BrokerStub
+from producer.wire.codes import Api
+from tests.txn.spark.site import TOPIC, AnySite, Site
+from txn.spark import BadColumns
+
+ASKED_ONLY = {Api.API_VERSIONS, Api.METADATA, Api.LIST_OFFSETS, Api.FETCH, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
+
+
+def said(text: str) -> dict[str, str]:
+    """Its lines by their names."""
+    return {line[2:15].strip(): line[15:] for line in text.splitlines()[1:]}
+
+
+def test_what_it_says(site: Site) -> None:
+    """Columns, partitions, routing, tasks, guard with its reason, staging, transaction, ledger."""
+    writer = site.by_hand(guard="auto", max_block_ms=5_000)
+    text = writer.explain(site.rows("1", key="value", other="1"))
+    assert text.startswith("sink 'sink'\n")
+    lines = said(text)
+    assert lines["columns"] == "key string, value string; ignored: other"
+    assert lines["topics"] == "out (3 partitions)"
+    assert lines["routing"] == "by key (murmur2): one shuffle brings the rows of each partition into one task"
+    assert lines["tasks"] == "2"
+    assert lines["guard"] == "barrier: all its tasks can run at once"
+    assert lines["staging"].startswith("auto: after a transaction that took too long")
+    assert lines["transaction"] == "id 'fencepost.sink', open for at most 300000 ms"
+    assert lines["bad rows"] == "fail the batch"
+    assert lines["ledger"] == "__fencepost_ledger: no entry"
+    writer(site.rows("1"), site.offsets(0))
+    assert "batch 0 of query 'by hand'" in said(writer.explain(site.rows("1")))["ledger"]
+
+
+def test_it_changes_nothing(site: Site) -> None:
+    """No transaction, no topic, no job: not for a stream, and not for a topic that is not there."""
+    writer = site.by_hand(topic="absent")
+    lines = said(writer.explain(site.lines))
+    assert lines["topics"] == "absent (not there; the brokers may create it)"
+    assert lines["tasks"] == "settled with each batch"
+    assert lines["routing"] == "none: rows have neither key nor partition and are not shuffled"
+    asked = {Api(exchange.api) for exchange in site.stub.journal.requests()}
+    assert asked <= ASKED_ONLY
+    assert site.committed(TOPIC) == []
+    with pytest.raises(BadColumns):
+        writer.explain(site.lines.selectExpr("1 as value"))
+
+
+def test_a_guard_that_cannot_be_had(site: Site) -> None:
+    """Said instead of raised."""
+    lines = said(site.by_hand(guard="barrier", tasks=3).explain(site.rows("1", key="value")))
+    assert lines["guard"].startswith("unavailable: guard='barrier': a barrier stage of 3 tasks needs as many slots, and there are 2")
+
+
+def test_no_secret_is_shown(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither in `explain` nor in the writer's repr."""
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hush-hush';"
+    with BrokerStub(sasl={"u": "hush-hush"}) as stub:
+        stub.create_topic(TOPIC)
+        site = AnySite(spark, stub.bootstrap, tmp_path)
+        settings = {"sasl.jaas.config": login, "sasl.mechanism": "PLAIN", "security.protocol": "SASL_PLAINTEXT"}
+        writer = site.writer(**{f"kafka.{name}": value for name, value in settings.items()})
+        text = writer.explain(site.rows("1"))
+    assert "hush-hush" not in text + repr(writer) + repr(writer.kafka)
+    assert "sasl.mechanism=PLAIN" in said(text)["settings"]
