@@ -11,11 +11,38 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from tests.txn.spark.conftest import provide_java
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+WITH_SPARK = [example for example in EXAMPLES if "_spark_" in example.name]
+
+SPARK_SAYS = re.compile(
+    r"WARNING: Using incubator modules: |Using Spark's default log4j profile: |Setting |To adjust logging level |../../.. ..:..:.. WARN "
+)
+"""What Spark's JVM writes to stderr before anybody has set its level of logging."""
+
+
+@pytest.mark.parametrize("example", WITH_SPARK, ids=lambda path: path.stem)
+@pytest.mark.timeout(400)
+def test_an_example_with_spark_runs(example: Path, tmp_path: Path) -> None:
+    """It ends well, says something, and only Spark itself complains."""
+    provide_java()
+    # pyspark itself warns of pandas 3.
+    command = [sys.executable, "-W", "error", "-W", "ignore:PySpark does not yet fully support pandas:FutureWarning", str(example)]
+    where = {
+        **os.environ,
+        "PYTHONPATH": str(Path(fencepost.__file__).parents[1]),
+        "PYSPARK_SUBMIT_ARGS": "--driver-memory 512m --conf spark.ui.showConsoleProgress=false pyspark-shell",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)
+    assert (ran.returncode, [line for line in ran.stderr.splitlines() if not SPARK_SAYS.match(line)]) == (0, [])
+    assert ran.stdout
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if each not in WITH_SPARK], ids=lambda path: path.stem)
 def test_an_example_runs(example: Path) -> None:
     """It ends well, says something, and complains of nothing."""
     command = [sys.executable, "-W", "error", str(example)]
@@ -35,9 +62,7 @@ def test_the_example_with_tests_passes_under_pytest() -> None:
 
 
 def test_examples_are_numbered_and_say_what_they_show() -> None:
-    """01, 02, ..., each once and with a docstring that begins with its number. 05 and 06 are for what is not there yet."""
-    kept = {5, 6}
-    numbers = [number for number in range(1, len(EXAMPLES) + len(kept) + 1) if number not in kept]
-    assert [example.name[:3] for example in EXAMPLES] == [f"{number:02}_" for number in numbers]
+    """01, 02, ..., each once and with a docstring that begins with its number."""
+    assert [example.name[:3] for example in EXAMPLES] == [f"{number:02}_" for number in range(1, len(EXAMPLES) + 1)]
     for example in EXAMPLES:
         assert re.match(rf'"""{example.name[:2]}: \w', example.read_text(encoding="utf-8")), example.name
