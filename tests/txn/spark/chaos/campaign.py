@@ -27,10 +27,11 @@ from tests.txn.spark.conftest import provide_java
 from tests.waiting import until
 
 MARK = "FENCEPOST_CHAOS"
+FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # At the end of the path: what is installed comes first.
 PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.driver import main; sys.exit(main(sys.argv[1]))"
-DRIVER_S = 180.0
+DRIVER_S = 1800.0 if FULL else 120.0
 """How long a driver may take from one event to the next."""
 GONE_S = 20.0
 
@@ -165,6 +166,16 @@ class Driver:
     def await_death(self) -> None:
         """Until it has killed itself, or was killed."""
         self.wait(-signal.SIGKILL)
+
+    def killed_after(self, seconds: float) -> None:
+        """Killed from outside, so many seconds after its session is up."""
+        self.until(lambda: len(self.pids) > 1, "it has a session")
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+            raise AssertionError(f"driver {self.plan.run} was to be killed, and ended before: {self.tail()}")
+        self.signal(signal.SIGKILL)
+        self.await_death()
+        self.plan.events.tell("death", run=self.plan.run, point=f"{seconds:.1f} s after its start")
 
     def until(self, ask: Callable[[], Any], what: str) -> Any:
         """Wait for something while it runs."""

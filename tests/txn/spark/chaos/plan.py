@@ -32,8 +32,9 @@ class Strike(Struct, frozen=True, kw_only=True):
 
 class Plan(Struct, frozen=True, kw_only=True):
     """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, which fall to `slices` parts in each task. `kill_chance`
-    and `raise_chance`: of each task attempt. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes`
-    stops until it is woken. `stays`: it ends only when there is a file `leave`."""
+    and `raise_chance`: of each task attempt. `input_first`: tasks have input before the guard sees them, so that lost shuffle files show as
+    such and not as a task's failure. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes` stops
+    until it is woken. `stays`: it ends only when there is a file `leave`."""
 
     run: int
     directory: str
@@ -48,6 +49,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     seed: int
     keyed: bool = True
     slices: int = 5
+    input_first: bool = False
     kill_chance: float = 0.0
     raise_chance: float = 0.0
     strikes: tuple[Strike, ...] = ()

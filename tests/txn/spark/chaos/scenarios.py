@@ -5,17 +5,22 @@ Whether the report is good enough is for the tests.
 
 from __future__ import annotations
 
+import random
 import re
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from broker_stub.proxy import FaultProxy
+from producer.wire import Api
 from tests.txn.spark.chaos.campaign import Campaign, Report
-from tests.txn.spark.chaos.plan import Plan
+from tests.txn.spark.chaos.plan import Plan, Strike
 from tests.txn.spark.chaos.site import Site
 
-PATIENT = {"max_reruns": 50}
+PATIENT = {"max_reruns": 20}
+RANDOM_WITHIN_S = 12.0
 CLUSTER = "local-cluster[2,2,1024]"
 
 
@@ -53,6 +58,91 @@ def driver_kills(site: Site, points: Sequence[str], *, guard: str, seed: int = 0
             campaign.start(replace(plan, death=point, death_batch=number + 1)).await_death()
         campaign.start(plan).wait(0)
         return told(campaign, plan, site, 4)
+
+
+def random_kills(site: Site, kills: int, *, guard: str, seed: int) -> Report:
+    """Drivers killed at any time; local[2], two tasks."""
+    draw = random.Random(seed)
+    with Campaign(f"driver killed at random {guard} {site.name}") as campaign:
+        plan = planned(campaign, site, partitions=4, guard=guard, master="local[2]", tasks=2, batches=4 * kills, rows=20_000, seed=seed)
+        for _ in range(kills):
+            campaign.start(plan).killed_after(draw.uniform(0.0, RANDOM_WITHIN_S))
+        campaign.start(plan).wait(0)
+        return told(campaign, plan, site, 4)
+
+
+def lost_replies(site: Site, *, guard: str, seed: int = 0) -> Report:
+    """The answers to EndTxn are lost: of the first commit once, of the second three times; and of a third for good, whose driver is then
+    killed, so that nobody ever heard of it."""
+    with FaultProxy(site.bootstrap, journal=0) as proxy, Campaign(f"EndTxn unanswered {guard} {site.name}") as campaign:
+        plan = planned(
+            campaign,
+            site,
+            partitions=4,
+            guard=guard,
+            master="local[2]",
+            tasks=2,
+            batches=5,
+            rows=2000,
+            seed=seed,
+            settings={"request_timeout_ms": 1000},
+        )
+        through = replace(plan, bootstrap=proxy.bootstrap)
+        lost = [proxy.faults.on(Api.END_TXN).drop_reply().times(number) for number in (1, 3)]
+        driver = campaign.start(through)
+        driver.until(lambda: len([each for each in plan.events.all("batch") if each["ledger"] == "committed"]) >= 3, "three batches")
+        lost.append(proxy.faults.on(Api.END_TXN).drop_reply().forever())
+        driver.until(lambda: lost[-1].hits, "an EndTxn that is not answered")
+        driver.signal(signal.SIGKILL)
+        driver.await_death()
+        campaign.start(plan).wait(0)
+        assert [fault.hits >= least for fault, least in zip(lost, (1, 3, 1), strict=True)] == [True] * 3
+        return told(campaign, plan, site, 4)
+
+
+def python_failures(site: Site, *, guard: str, seed: int, batches: int = 26) -> Report:
+    """15 of 100 task attempts raise; local[2] with retries, four tasks."""
+    with Campaign(f"tasks raise {guard} {site.name}") as campaign:
+        plan = planned(
+            campaign,
+            site,
+            partitions=4,
+            guard=guard,
+            master="local[4,4]",
+            tasks=4,
+            batches=batches,
+            rows=20_000,
+            seed=seed,
+            raise_chance=0.15,
+        )
+        campaign.start(plan).wait(0)
+        return told(campaign, plan, site, 4)
+
+
+def executor_kills(site: Site, *, guard: str, seed: int, full: bool, strikes: Sequence[Strike] = (), starts: int = 3) -> Report:
+    """Executors killed in the middle of what they write, with some five produce batches of one size for each of twelve partitions. In full:
+    13 batches of 240,000 rows, and some task attempts kill theirs. A query that gives up is started again, up to `starts` times."""
+    tasks = 4 if guard == "barrier" else 12
+    with Campaign(f"executors killed {guard} {site.name}") as campaign:
+        plan = planned(
+            campaign,
+            site,
+            partitions=12,
+            guard=guard,
+            master=CLUSTER,
+            tasks=tasks,
+            batches=13 if full else 2,
+            rows=240_000 if full else 24_000,
+            seed=seed,
+            kill_chance=(0.08 if guard == "barrier" else 0.03) if full else 0.0,
+            strikes=tuple(strikes),
+            input_first=not full,
+            # A batch is full before it leaves, so that another attempt's are as large.
+            settings={"batch_size": (240_000 if full else 24_000) * 65 // 12 // 5, "linger_ms": 5000},
+        )
+        while campaign.start(plan).wait(0, 3) and starts > 1:
+            starts -= 1
+        return told(campaign, plan, site, 12)
 
 
 def told(campaign: Campaign, plan: Plan, site: Site, partitions: int) -> Report:

@@ -6,6 +6,7 @@ It is told of nothing but what the plan says, and tells the plan's events.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -58,6 +59,8 @@ class TroubledTask:
         self._events.tell("began", **who)
         with self._watched():
             try:
+                if self._plan.input_first:
+                    batches = itertools.chain([each for each in [next(batches, None)] if each is not None], batches)
                 yield from self._task(self._slices(batches, who))
             except Exception as error:
                 code = getattr(error, "code", None)

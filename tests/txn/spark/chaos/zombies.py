@@ -1,0 +1,69 @@
+"""Zombies: a task's worker and a driver that are frozen in the middle, and go on once others have done their work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.txn.spark.chaos.campaign import Campaign, Report
+from tests.txn.spark.chaos.plan import Strike
+from tests.txn.spark.chaos.scenarios import CLUSTER, planned, told
+from tests.txn.spark.chaos.site import Site
+
+ROWS = 8000
+
+
+def frozen_task(site: Site, *, guard: str) -> tuple[Report, dict[str, Any]]:
+    """A worker is frozen with some rows written and others to come, and another task fails; once the batch is committed by its rerun, it is
+    woken. The report, and how the woken attempt ended."""
+    with Campaign(f"frozen task {guard} {site.name}") as campaign:
+        plan = planned(
+            campaign,
+            site,
+            partitions=4,
+            guard=guard,
+            master=CLUSTER,
+            tasks=2,
+            batches=3,
+            rows=ROWS,
+            seed=0,
+            strikes=(Strike(what="freeze", batch=1, task=0), Strike(what="raise", batch=1, task=1, after=0)),
+            stays=True,
+            settings={"batch_size": 16_384},
+            # Spark kills the worker of a task that does not hear that it is given up.
+            conf={"spark.python.task.killTimeout": "1h"},
+        )
+        driver = campaign.start(plan)
+
+        def committed() -> list[int]:
+            return [each["batch"] for each in plan.events.all("batch") if each["ledger"] == "committed"]
+
+        driver.until(lambda: 1 in committed(), "the rerun is committed")
+        (frozen,) = plan.events.all("freeze")
+        os.kill(frozen["pid"], signal.SIGCONT)
+
+        def end() -> dict[str, Any] | None:
+            ends = plan.events.all("failed") + plan.events.all("ended")
+            return next((each for each in ends if each["attempt_id"] == frozen["attempt_id"]), None)
+
+        ended: dict[str, Any] = driver.until(end, "the woken task ends")
+        plan.events.first("leave")
+        driver.wait(0)
+        return told(campaign, plan, site, 4), ended
+
+
+def frozen_driver(site: Site, *, guard: str, point: str) -> tuple[Report, dict[str, Any]]:
+    """A driver is frozen at the point; a second one with the same checkpoint writes everything; the first is woken. The report, and how the
+    first one's batch ended."""
+    with Campaign(f"frozen driver {guard} {point} {site.name}") as campaign:
+        plan = planned(campaign, site, partitions=4, guard=guard, master="local[2]", tasks=2, batches=3, rows=ROWS, seed=0)
+        first = campaign.start(replace(plan, death=point, death_batch=1, freezes=True))
+        first.until(lambda: plan.events.all("frozen driver"), "it is frozen")
+        campaign.start(plan).wait(0)
+        first.signal(signal.SIGCONT)
+        first.wait(3)
+        (failed,) = [each for each in plan.events.all("batch failed") if each["run"] == 0]
+        return told(campaign, plan, site, 4), failed
