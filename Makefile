@@ -26,7 +26,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
+.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -87,6 +87,9 @@ bench-transactions: .venv/.built
 
 bench-loans: .venv/.built
 	@$(COMPILED) tests/bench/loans.py $(BENCH_ARGS)
+
+bench-spark: .venv/.built
+	@$(COMPILED) tests/bench/spark.py $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built

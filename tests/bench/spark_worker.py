@@ -1,0 +1,159 @@
+"""One Spark application of the bench, and what it does with an errand: a streaming query whose batches all go through `foreachBatch`.
+
+It reads errands from its input, one JSON line each, and answers with a line, so that what it has warmed up stays warm. The first batches of
+a query are thrown away. What a batch took is Spark's own `addBatch`: the plan, the function, and the commit in it. It counts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+# At the end of the path, so that what is measured is the installed package and not the checkout.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+import msgspec
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+WAIT_S = 900.0
+KEY_BYTES = 16
+VALUE_BYTES = 100
+Sink = Callable[[DataFrame, int], None]
+
+
+class Contender(StrEnum):
+    """Who writes."""
+
+    BARRIER = "fencepost, barrier"
+    STATUS = "fencepost, status"
+    CLAIMS = "fencepost, claims"
+    DRIVER = "fencepost, driver"
+    SINK = "Spark's sink"
+    BARE = "noop, nothing written"
+
+
+class Application(msgspec.Struct, frozen=True):
+    """How the application is to be: Spark's settings."""
+
+    conf: dict[str, str]
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """`slices`: partitions of the source. `settings`: of the Kafka clients, the same for all."""
+
+    contender: Contender
+    keyed: bool
+    bootstrap: str
+    topic: str
+    rows: int
+    slices: int
+    warm_up: int
+    batches: int
+    settings: dict[str, str]
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """`ms`: of each batch that was measured. `phases`: those of the writer's metrics, batch by batch. `written`: rows, in all batches."""
+
+    ms: list[float]
+    phases: list[dict[str, float]]
+    written: int
+
+
+def main() -> int:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Spark may write there.
+    builder = SparkSession.builder
+    for name, value in msgspec.json.decode(sys.stdin.readline(), type=Application).conf.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    print(msgspec.json.encode(pyspark.__version__).decode(), file=answers, flush=True)
+    for line in sys.stdin:
+        told = run(spark, msgspec.json.decode(line, type=Errand))
+        print(msgspec.json.encode(told).decode(), file=answers, flush=True)
+    spark.stop()
+    return 0
+
+
+def run(spark: SparkSession, errand: Errand) -> Told:
+    """The query, until it has done its batches. RuntimeError where it failed."""
+    writer = writer_of(errand)
+    write = writer if writer is not None else SINKS[errand.contender](errand)
+    total = errand.warm_up + errand.batches
+    enough = threading.Event()
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        if batch_id < total:
+            write(df, batch_id)
+        else:
+            enough.set()
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = rows_of(spark, errand).writeStream.foreachBatch(each).option("checkpointLocation", checkpoint).start()
+        try:
+            while not enough.wait(0.5):
+                if not query.isActive:
+                    raise RuntimeError(f"the query ended: {query.exception()}")
+        finally:
+            query.stop()
+        progress = [one for one in query.recentProgress if errand.warm_up <= one["batchId"] < total]
+    if writer is not None:
+        writer.close()
+    if [one["numInputRows"] for one in progress] != [errand.rows] * errand.batches:
+        raise RuntimeError(f"the source gave {[one['numInputRows'] for one in progress]} rows, not {errand.rows} each")
+    return Told(
+        ms=[float(one["durationMs"]["addBatch"]) for one in progress],
+        phases=[one["ms"] for one in writer.history[errand.warm_up :]] if writer is not None else [],
+        written=0 if errand.contender is Contender.BARE else total * errand.rows,
+    )
+
+
+def rows_of(spark: SparkSession, errand: Errand) -> DataFrame:
+    """So many rows in each batch, made as they are read."""
+    source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=errand.rows, numPartitions=errand.slices).load()
+    number = F.lpad(F.col("value").cast("string"), KEY_BYTES, "0")
+    value = F.concat(number, F.lit("v" * (VALUE_BYTES - KEY_BYTES))).cast("binary").alias("value")
+    return source.select(number.cast("binary").alias("key"), value) if errand.keyed else source.select(value)
+
+
+def writer_of(errand: Errand) -> Any:
+    """Ours, None for the others: their Spark may not have what it needs."""
+    guard = errand.contender.name.lower()
+    if errand.contender in SINKS:
+        return None
+    from txn.spark.writer import ExactlyOnceKafkaWriter
+
+    options: dict[str, Any] = {f"kafka.{name}": value for name, value in errand.settings.items()}
+    return ExactlyOnceKafkaWriter(errand.bootstrap, errand.topic, topic=errand.topic, guard=guard, **options)
+
+
+def sparks_sink(errand: Errand) -> Sink:
+    options = {f"kafka.{name}": value for name, value in errand.settings.items()}
+    options |= {"kafka.bootstrap.servers": errand.bootstrap, "topic": errand.topic}
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        df.write.format("kafka").options(**options).save()
+
+    return write
+
+
+def nothing(errand: Errand) -> Sink:
+    def write(df: DataFrame, batch_id: int) -> None:
+        df.write.format("noop").mode("overwrite").save()
+
+    return write
+
+
+SINKS: dict[Contender, Callable[[Errand], Sink]] = {Contender.SINK: sparks_sink, Contender.BARE: nothing}
+
+if __name__ == "__main__":
+    sys.exit(main())
