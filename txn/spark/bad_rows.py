@@ -20,6 +20,11 @@ MARGIN: Final = 4096
 """Bytes left for the headers of a record that had to be cut."""
 
 
+def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
+    """Whether these fail the batch."""
+    return len(bad) > (0 if settings.dead_letters is None else settings.bad_row_limit)
+
+
 def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int) -> BadRows:
     """The error that names them."""
     named = "; ".join(_described(each) for each in bad[:NAMED])

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from producer.core.errors import FencepostError
 from txn.ledger_entry import LedgerPartition
 from txn.resumed import Resumed, resume
-from txn.spark.bad_rows import bury, refuse
+from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
 from txn.spark.kafka_claims import winners_of
@@ -52,8 +52,8 @@ def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begu
     written = check(summaries)
     _agree(lent, told, options.settings.timeout_s)
     bad = [each for each in summaries if each.kind == BAD]
-    if bad and options.settings.dead_letters is None:
-        raise refuse(bad, options.settings.sink_id, begun.identity.batch)
+    if is_too_much(bad, options.settings):
+        raise refuse(bad, options.settings, begun.identity.batch)
     _record(options, begun, lent, written, bad)
     status = _resumed(options, lent).commit(options.settings.timeout_s)
     log.info("sink %s: %s: %s", options.settings.sink_id, begun.identity.full_name, status.why)

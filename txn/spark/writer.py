@@ -21,7 +21,7 @@ from producer.config import read_settings
 from txn.ledger import Ledger
 from txn.ledger_entry import ledger_key
 from txn.spark.at_driver import write_at_driver
-from txn.spark.bad_rows import bury, refuse
+from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.batch import Batch, Identity
 from txn.spark.choosing import context_of, slots_of
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
@@ -164,7 +164,7 @@ class ExactlyOnceKafkaWriter:
             outcome = write_at_driver(plan, transaction, metrics, hold.opening, hold.producer.record_limit)
         else:
             outcome = write_on_executors(plan, self._guards.get(guard, df), transaction, metrics, hold.opening)
-        if outcome.bad and (self.settings.dead_letters is None or len(outcome.bad) > self.settings.bad_row_limit):
+        if is_too_much(outcome.bad, self.settings):
             raise refuse(outcome.bad, self.settings, metrics.batch)
         return outcome
 
