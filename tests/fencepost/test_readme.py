@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests.txn.spark.conftest import provide_java
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,6 +35,18 @@ def test_the_asyncio_program_runs_as_printed() -> None:
     ran = subprocess.run([sys.executable, "-c", programs()[1]], capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
+
+
+@pytest.mark.timeout(400)
+def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
+    """A micro-batch with nothing but the stub."""
+    provide_java()
+    (program,) = [each for each in programs() if "pyspark" in each]
+    where = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "1000 rows, visible at once; guard: barrier\n"
 
 
 def test_the_program_is_short() -> None:

@@ -1,0 +1,60 @@
+"""docs/spark.md is true: its tables are those of the code, and its programs can be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from msgspec.structs import fields
+
+from txn.spark.choosing import GUARDS, TABLE
+from txn.spark.metrics import BatchMetrics
+from txn.spark.writer_settings import WriterSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+CODE = re.compile(r"`([^`]+)`")
+
+
+def tables(heading: str) -> list[list[list[str]]]:
+    """The tables below a heading, without their first two lines."""
+    text = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [[[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in each.splitlines()[2:]] for each in found]
+
+
+def test_every_setting_is_there_with_its_default() -> None:
+    """In the order of the code."""
+    (rows,) = tables("Settings")
+    told = [(name.strip("`"), default.strip("`")) for name, default, _ in rows]
+    ours = [(field.name, "required" if field.required else str(field.default)) for field in fields(WriterSettings)]
+    assert [(name, default.strip('"')) for name, default in told] == ours
+
+
+def test_guards_and_how_auto_chooses() -> None:
+    """All guards, and the table by which `auto` goes, with its reasons."""
+    guards, choice = tables("Guards")
+    assert {row[0].strip("`") for row in guards} == {*GUARDS} - {"auto"}
+    assert [(guard.strip("`"), why) for guard, why in choice] == [(row.guard, row.why) for row in TABLE]
+
+
+def test_every_metric_is_there() -> None:
+    """The fields of the metrics, and the phases whose time is measured."""
+    (rows,) = tables("Logs and metrics")
+    assert {name for row in rows for name in CODE.findall(row[0])} == {field.name for field in fields(BatchMetrics)}
+    phases = {name for source in (ROOT / "txn" / "spark").glob("*.py") for name in re.findall(r'phase\("(\w+)"\)', source.read_text())}
+    assert set(re.findall(r"\w+", rows[-1][1].split(":")[1])) == phases
+
+
+def test_every_event_names_the_test_that_keeps_its_promise() -> None:
+    """That those exist is looked at for all pages together."""
+    (rows,) = tables("What happens when")
+    assert [event for event, _, tests in rows if not all(name.startswith("tests/") for name in CODE.findall(tests) or [""])] == []
+
+
+def test_its_programs_are_python() -> None:
+    """Each can be compiled."""
+    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert programs
+    for program in programs:
+        compile(program, "spark.md", "exec")
