@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from tests.once import once_is_enough
 from tests.txn.spark.conftest import provide_java
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
@@ -24,6 +25,7 @@ SPARK_SAYS = re.compile(
 """What Spark's JVM writes to stderr before anybody has set its level of logging."""
 
 
+@once_is_enough("starts Spark")
 @pytest.mark.parametrize("example", WITH_SPARK, ids=lambda path: path.stem)
 @pytest.mark.timeout(400)
 def test_an_example_with_spark_runs(example: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.once import once_is_enough
 from tests.txn.spark.conftest import provide_java
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,7 @@ def test_the_asyncio_program_runs_as_printed() -> None:
     assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
 
 
+@once_is_enough("starts Spark")
 @pytest.mark.timeout(400)
 def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
     """A micro-batch with nothing but the stub."""

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker_stub import BrokerStub, Fault
-from producer.core.errors import Misuse
+from producer.core.errors import Misuse, TopicUnavailable
 from producer.wire.codes import Api, ErrorCode
-from tests.txn.spark.site import PARTITIONS, TOPIC, Site
+from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping import SkippingClock
 from tests.waiting import until
+from txn.errors import NotPermitted
 from txn.spark import BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
@@ -96,6 +97,25 @@ def _partitions_seen(site: Site, writer: ExactlyOnceKafkaWriter, keys: list[str]
     """After another batch. What the driver knows of a topic it asks anew every now and then."""
     writer(site.rows(*keys, key="value"), site.offsets(len(writer.history)))
     return {message.partition() for message in site.messages(partitions=7)}
+
+
+def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Where brokers create none, it is waited for as long as one call may take, and not once more for each rerun."""
+    with BrokerStub(config={"auto.create.topics.enable": False}) as stub:
+        site = AnySite(spark, stub.bootstrap, tmp_path, topic="absent")
+        writer = site.by_hand(timeout_ms=1_000)
+        with pytest.raises(TopicUnavailable, match="absent"):
+            writer(site.rows("1"), site.offsets(0))
+        assert writer.metrics["reruns"] == 0
+        site.close()
+
+
+def test_a_transaction_timeout_that_the_brokers_do_not_allow(site: Site) -> None:
+    """Said before anything is written, with the limit's name."""
+    writer = site.by_hand(transaction_timeout_ms=3_600_000)
+    with pytest.raises(NotPermitted, match=r"transaction\.max\.timeout\.ms"):
+        writer(site.rows("1"), site.offsets(0))
+    assert site.committed() == []
 
 
 @pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])

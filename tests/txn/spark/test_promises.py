@@ -6,7 +6,10 @@ import shutil
 
 import pytest
 
+from tests.once import once_is_enough
 from tests.txn.spark.site import Site
+
+pytestmark = once_is_enough("is about checkpoints and the ledger")
 
 
 def test_a_checkpoint_that_was_deleted(site: Site) -> None:

@@ -10,9 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from producer.wire.codes import Api
+from tests.once import once_is_enough
 from tests.txn.spark.site import TOPIC, Site
 from tests.waiting import until
 from txn.spark import SinkTakenOver
+
+pytestmark = once_is_enough("is about the lives of queries")
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
 
@@ -84,7 +87,9 @@ class DiesAfterTheCommit:
 
 COUNTED = {
     "counts": lambda lines: lines.groupBy("value").count().selectExpr("value as key", "concat(value, ' ', count) as value"),
-    "first ones": lambda lines: lines.dropDuplicates(["value"]),
+    "first ones": lambda lines: (
+        lines.selectExpr("value", "timestamp_seconds(ascii(value)) as at").withWatermark("at", "1 hour").dropDuplicates(["value", "at"])
+    ),
 }
 
 

@@ -62,8 +62,15 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
 }
 
 
-@BOTH
-@pytest.mark.parametrize("kind", BAD)
+EACH = [
+    *((kind, "driver") for kind in BAD),
+    ("another topic", "status"),
+    ("partition out of range", "barrier"),
+    ("record too large", "barrier"),
+]
+
+
+@pytest.mark.parametrize(("kind", "guard"), EACH)
 def test_rows_that_can_never_be_written_fail_the_batch(site: Site, guard: str, kind: str) -> None:
     """The error names the row's place and size and says the way out, nothing of the batch is visible, and a batch without it goes on."""
     settings, columns, said = BAD[kind]
