@@ -17,6 +17,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pyspark import TaskContext
 
+from producer.core.errors import Misuse
+from producer.version import VERSION
 from txn.borrower import Borrower
 from txn.loan import Loan
 from txn.spark.columns import HEADERS, KEY, TIMESTAMP, VALUE
@@ -70,11 +72,13 @@ class WriteTask:
         self._keep_bad = keep_bad
         self._bad_row_limit = bad_row_limit
         self._timeout_s = timeout_s
+        self._version = VERSION
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "outside a Spark task"
         began = time.perf_counter()
+        check_version(self._version)
         self._guard.enter(context)
         own = self._routes.of_task(context.partitionId(), self._tasks)
         work = self._write(batches, own, context.partitionId())
@@ -118,6 +122,12 @@ class WriteTask:
         # One more than the limit says that there are more.
         room = (self._bad_row_limit + 1 if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
         bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
+
+
+def check_version(drivers: str) -> None:
+    """What was pickled by another version may mean something else here. Raises Misuse."""
+    if drivers != VERSION:
+        raise Misuse(f"the driver has fencepost {drivers}, and the executor {socket.gethostname()} has {VERSION}: install the same on both")
 
 
 def make_borrower(kafka: KafkaSettings) -> Borrower:

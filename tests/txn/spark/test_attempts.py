@@ -52,6 +52,14 @@ def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
     assert writer.metrics["reruns"] == 1
 
 
+def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that was pickled by another version of fencepost writes nothing, and says which versions there are."""
+    monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
+    with pytest.raises(BatchFailed, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
+        site.by_hand(guard="barrier", max_reruns=0)(site.rows("1", **KEYED), site.offsets(0))
+    assert site.committed() == []
+
+
 def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
     """A second write while the first one is under way is refused, and so is one after the batch's end: they would share sequences."""
     held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
@@ -59,7 +67,7 @@ def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
     first, second = site.rows("1"), site.rows("2")
     with ThreadPoolExecutor(1) as pool, writer.batch(first, site.offsets(0)) as batch:
         writing = pool.submit(batch.write, first)
-        assert held.wait()
+        assert held.wait(timeout=60)
         with pytest.raises(Misuse, match="another write into this batch is under way"):
             batch.write(second)
         held.release()
@@ -103,7 +111,7 @@ def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
     """Where brokers create none, it is waited for as long as one call may take, and not once more for each rerun."""
     with BrokerStub(config={"auto.create.topics.enable": False}) as stub:
         site = AnySite(spark, stub.bootstrap, tmp_path, topic="absent")
-        writer = site.by_hand(timeout_ms=1_000)
+        writer = site.by_hand(timeout_ms=4_000)
         with pytest.raises(TopicUnavailable, match="absent"):
             writer(site.rows("1"), site.offsets(0))
         assert writer.metrics["reruns"] == 0
@@ -146,7 +154,7 @@ def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: in
     where that was too long as well, TransactionTooLong says which setting to raise. What was aborted is seen by nobody."""
     writer = slow.by_hand(guard=guard, transaction_timeout_ms=TIMEOUT_MS)
     held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(times).hold()
-    rows = slow.rows(*"abcdef", key="'same'")
+    rows = slow.rows("one row, and so one request", key="value")
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(wait_out, slow, held, times)
@@ -158,7 +166,7 @@ def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: in
         waiting.result(60)
     assert writer.metrics["staged"] is True
     assert writer.metrics["reruns"] == 0
-    assert slow.committed() == ([*"abcdef"] if times == 1 else [])
+    assert slow.committed() == (["one row, and so one request"] if times == 1 else [])
 
 
 def test_a_batch_that_is_never_staged(slow: Site) -> None:

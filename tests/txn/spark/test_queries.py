@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
 @BOTH
 def test_a_query_that_is_stopped_in_the_middle(site: Site, guard: str) -> None:
     """`stop()` is no failure: nothing of the batch is visible, the query has no exception, and the next start writes the batch."""
-    writer = site.writer(guard=guard, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
+    writer = site.writer(guard=guard, delivery_timeout_ms=20_000, request_timeout_ms=1_000)
     held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
     site.feed(*"abc")
     keyed = site.lines.withColumn("key", F.col("value"))
