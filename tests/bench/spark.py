@@ -76,7 +76,7 @@ def main() -> int:
             for turn, (number, rows, name) in enumerate(plan):
                 progress.update(task, description=f"round {number}: {name}, {rows} rows")
                 told = measure(sparks, host, f"spark-{turn}", name, rows, options)
-                measured.append(Measured(round=number, rows=rows, name=name, ms=told.ms, phases=told.phases))
+                measured.append(Measured(round=number, rows=rows, name=name, ms=told.ms, cpu_ms=told.cpu_ms, phases=told.phases))
                 progress.advance(task)
     console.print(speeds(measured, options.contenders))
     console.print(phases(measured, options.contenders))
@@ -163,7 +163,9 @@ def application(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A process of `spark_worker`. What it has to say of errors is shown where it ends with one."""
     with tempfile.TemporaryFile("w+") as said:
         command = [sys.executable, "-P", str(WORKER)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=environment, start_new_session=True
+        )
         try:
             yield process
         except BaseException:

@@ -16,23 +16,32 @@ RIVALS = {"barrier": "sink", "driver": "sink", "claims": "sink", "status": "sink
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """A contender's batches of one size in one round: `ms` of each, and of each phase where there are phases."""
+    """A contender's batches of one size in one round: `ms` of each, and of each phase where there are phases; `cpu_ms` of all of them."""
 
     round: int
     rows: int
     name: str
     ms: list[float]
+    cpu_ms: float
     phases: list[dict[str, float]]
 
     @property
     def batch_ms(self) -> float:
         return median(self.ms)
 
+    @property
+    def cpu_us(self) -> float:
+        """Of a row."""
+        return self.cpu_ms * 1000.0 / len(self.ms) / self.rows
+
 
 def speeds(measured: Sequence[Measured], names: Sequence[str]) -> Table:
     """The time of a batch, its rows per second, the multiple of Spark's sink, and what comes on top of a batch that is not written."""
     sizes = sorted({each.rows for each in measured})
-    table = Table(title=f"ms of a batch, rows/s, × Spark's sink, + over bare; medians of {_rounds(measured)}", title_justify="left")
+    table = Table(
+        title=f"ms of a batch, rows/s, CPU of a row, × Spark's sink (speed, CPU), + over bare; medians of {_rounds(measured)}",
+        title_justify="left",
+    )
     table.add_column("rows")
     for name in names:
         table.add_column(name, justify="right")
@@ -62,19 +71,21 @@ def _cell(measured: Sequence[Measured], rows: int, name: str) -> str:
     ours = _by_round(measured, rows, name)
     if not ours:
         return ""
-    ms = median(ours.values())
-    parts = [f"{ms:.0f} ms", f"{rows / ms / 1e3:.2f} M/s"]
+    ms = median(each.batch_ms for each in ours.values())
+    cpu_us = median(each.cpu_us for each in ours.values())
+    parts = [f"{ms:.0f} ms", f"{rows / ms / 1e3:.2f} M/s", f"{cpu_us:.1f} µs"]
     theirs = _by_round(measured, rows, RIVALS.get(name, ""))
     if both := ours.keys() & theirs.keys():
-        parts.append(f"×{median(theirs[each] / ours[each] for each in both):.2f}")
+        faster = median(theirs[each].batch_ms / ours[each].batch_ms for each in both)
+        parts.append(f"×{faster:.2f}, ×{median(ours[each].cpu_us / theirs[each].cpu_us for each in both):.2f}")
     bare = _by_round(measured, rows, BARE)
     if name != BARE and (both := ours.keys() & bare.keys()):
-        parts.append(f"{median(ours[each] - bare[each] for each in both):+.0f} ms")
+        parts.append(f"{median(ours[each].batch_ms - bare[each].batch_ms for each in both):+.0f} ms")
     return "\n".join(parts)
 
 
-def _by_round(measured: Sequence[Measured], rows: int, name: str) -> dict[int, float]:
-    return {each.round: each.batch_ms for each in measured if (each.rows, each.name) == (rows, name)}
+def _by_round(measured: Sequence[Measured], rows: int, name: str) -> dict[int, Measured]:
+    return {each.round: each for each in measured if (each.rows, each.name) == (rows, name)}
 
 
 def _rounds(measured: Sequence[Measured]) -> str:

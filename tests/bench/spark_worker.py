@@ -61,9 +61,11 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """`ms`: of each batch that was measured. `phases`: those of the writer's metrics, batch by batch. `written`: rows, in all batches."""
+    """`ms`: of each batch that was measured, `cpu_ms`: of all of them and what is between, in the driver, the JVM and Python's workers.
+    `phases`: those of the writer's metrics, batch by batch. `written`: rows, in all batches."""
 
     ms: list[float]
+    cpu_ms: float
     phases: list[dict[str, float]]
     written: int
 
@@ -90,8 +92,11 @@ def run(spark: SparkSession, errand: Errand) -> Told:
     write = writer if writer is not None else SINKS[errand.contender](errand)
     total = errand.warm_up + errand.batches
     enough = threading.Event()
+    cpu: list[float] = []
 
     def each(df: DataFrame, batch_id: int) -> None:
+        if batch_id in (errand.warm_up, total):
+            cpu.append(cpu_ms())
         if batch_id < total:
             write(df, batch_id)
         else:
@@ -112,9 +117,23 @@ def run(spark: SparkSession, errand: Errand) -> Told:
         raise RuntimeError(f"the source gave {[one['numInputRows'] for one in progress]} rows, not {errand.rows} each")
     return Told(
         ms=[float(one["durationMs"]["addBatch"]) for one in progress],
+        cpu_ms=cpu[1] - cpu[0],
         phases=[one["ms"] for one in writer.history[errand.warm_up :]] if writer is not None else [],
         written=0 if errand.contender is Contender.BARE else total * errand.rows,
     )
+
+
+def cpu_ms() -> float:
+    """Of all processes of this session, and of those that they have waited for."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # It has just ended; who waited for it has it.
+        if int(fields[3]) == os.getsid(0):
+            ticks += sum(map(int, fields[11:15]))
+    return ticks * 1000.0 / os.sysconf("SC_CLK_TCK")
 
 
 def rows_of(spark: SparkSession, errand: Errand) -> DataFrame:
