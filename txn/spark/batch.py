@@ -194,7 +194,10 @@ class Batch:
             error.resolve(self._hold.timeout_s)
         except CommitOutcomeUnknown as unknown:
             log.warning("sink %s: %s; the ledger will tell", self._hold.key, unknown)
-            return self._taken_over_again()
+            if self._taken_over_again():
+                return True
+            self._count_rerun(error)
+            return False
         except FencepostError as other:
             return self._settled(other)
         self._committed()

@@ -52,6 +52,19 @@ def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
     assert writer.metrics["reruns"] == 1
 
 
+def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can say whether such a commit was one before the ledger is asked, which says no here: written again, up to the limit."""
+    monkeypatch.setattr("txn.spark.hold.CLOSE_S", 0.2)
+    unheard = site.stub.faults.on(Api.END_TXN).before().forever().drop()
+    writer = site.by_hand(max_reruns=0, timeout_ms=2_500, request_timeout_ms=500)
+    with pytest.raises(BatchFailed, match=r"was aborted 1 times \(max_reruns=0\)"):
+        writer(site.rows("1"), site.offsets(0))
+    unheard.remove()
+    assert site.committed() == []
+    writer(site.rows("1"), 0)
+    assert site.committed() == ["1"]
+
+
 def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that was pickled by another version of fencepost writes nothing, and says which versions there are."""
     monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
