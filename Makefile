@@ -26,7 +26,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
+.PHONY: demo spark-demo spark-chaos test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -34,6 +34,9 @@ install: .venv/.built  ## what the other targets need; also a compiled build to 
 
 demo: .venv/.built
 	@.venv/bin/fencepost demo
+
+spark-demo: .venv/.built
+	@.venv/bin/fencepost spark-demo
 
 # The whole suite twice: against the compiled package, then against the pure one.
 test: test-compiled test-pure
@@ -106,6 +109,9 @@ crowds: .venv/.built
 
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_mutations.py -s
+
+spark-chaos: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_SPARK_CHAOS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn/spark/chaos -s
 
 epochs: .venv/.built
 	@FENCEPOST_TXN_EPOCHS=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_transactions_on_kafka.py -k epochs -s

@@ -17,6 +17,7 @@ from fencepost.cli.fault import fault
 from fencepost.cli.ledger import ledger
 from fencepost.cli.produce import produce
 from fencepost.cli.proxy import Control, proxy
+from fencepost.cli.spark_demo import spark_demo
 from fencepost.cli.topics import topics
 from fencepost.cli.txn import txn
 
@@ -91,5 +92,6 @@ app.add_typer(topics, name="topics")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
 app.command()(demo)
+app.command("spark-demo")(spark_demo)
 app.command()(proxy)
 app.add_typer(fault, name="fault")

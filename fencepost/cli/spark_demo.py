@@ -1,0 +1,47 @@
+"""`fencepost spark-demo`: the flights of 2013 through Spark, whose executors and driver are killed, and what came of them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from typing import Annotated
+
+import typer
+from confluent_kafka import KafkaException
+from rich.console import Console
+
+from fencepost.cli.complaints import Complaint, complaining
+from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
+from producer import FencepostError
+
+ROWS_MIN = 60_000  # fewer are written too quickly for anybody to be killed in the middle
+
+
+def spark_demo(
+    rows: Annotated[int, typer.Option(help=f"Write only the first so many flights, from {ROWS_MIN} on.")] = FLIGHTS_TOTAL,
+) -> None:
+    """Write every flight that left New York in 2013 with Spark while an executor and then the driver are killed; read back and count.
+
+    Everything runs here, the broker included. Exit code 1 if the guarded run lost or doubled anything, or nobody could be killed in it.
+    """
+    begun = time.monotonic()
+    console, errors = Console(), Console(stderr=True)
+    with complaining("spark-demo"):
+        if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
+            raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
+        # What ends the demo ends what it started.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        try:
+            import txn.spark  # noqa: F401  # says what is missing
+            from fencepost.spark_demo import as_table, problems, run_spark_demo
+
+            report = run_spark_demo(load_flights(rows), lambda line: errors.print(line, markup=False, highlight=False))
+        except (ImportError, FlightsMissing, FencepostError, KafkaException, OSError, TimeoutError) as error:
+            raise Complaint(str(error), code=1) from None
+    console.print(as_table(report))
+    console.print(f"{time.monotonic() - begun:.0f} s", highlight=False)
+    found = problems(report)
+    for problem in found:
+        errors.print(f"fencepost spark-demo: {problem}", style="red", markup=False, highlight=False)
+    raise typer.Exit(1 if found else 0)

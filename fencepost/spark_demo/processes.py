@@ -1,0 +1,173 @@
+"""The demo's processes: a stub, a Spark driver with its JVM and executors, and what is left of them, which is found and ended.
+
+It signals no process but those that it started, and their descendants; one is known by its id and its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+EXECUTOR: Final = "CoarseGrainedExecutorBackend"
+START_S: Final = 30.0
+GONE_S: Final = 20.0
+PROC: Final = Path("/proc")
+
+
+class Seen(NamedTuple):
+    """A process as it is listed."""
+
+    pid: int
+    parent: int
+    command: str
+
+
+class Stub:
+    """`fencepost broker` with a control, in a process of its own."""
+
+    def __init__(self, partitions: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fencepost", "broker", "--port", "0", "--partitions", str(partitions), "--control", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self.bootstrap = self._address()
+        self._control = self._address()
+
+    @property
+    def appended(self) -> int:
+        """Batches of records in its logs."""
+        with urllib.request.urlopen(f"{self._control}/stats", timeout=START_S) as answer:
+            return int(json.load(answer)["appended"])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait(GONE_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _address(self) -> str:
+        """The last word of its next line."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.close()
+            raise OSError("the broker did not start")
+        return line.split()[-1]
+
+
+class Driver:
+    """A Spark application. `pid`: of its Python."""
+
+    def __init__(self, plan: Path, environment: dict[str, str]) -> None:
+        with (plan.parent / "output.txt").open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fencepost.spark_demo.driver", str(plan)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+        self.pid = self._process.pid
+        self._family: set[Seen] = set()
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
+
+    def executors(self) -> list[int]:
+        """Of its executors' JVMs."""
+        return sorted(each.pid for each in self.look() if EXECUTOR in each.command)
+
+    def look(self) -> list[Seen]:
+        """Its descendants; they are remembered."""
+        listed = processes()
+        family, wave = [], {self.pid}
+        while wave:
+            found = [each for each in listed if each.parent in wave]
+            family += found
+            wave = {each.pid for each in found}
+        self._family.update(family)
+        return family
+
+    def kill_executor(self, pid: int) -> None:
+        """SIGKILL to an executor's JVM and to its Python workers, as when its machine is lost."""
+        family, wave = [pid], {pid}
+        seen = self.look()
+        while wave:
+            wave = {each.pid for each in seen if each.parent in wave}
+            family += wave
+        for each in family:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    def kill(self, jvm: int | None) -> None:
+        """SIGKILL to the JVM and to the Python."""
+        self.look()
+        for pid in (jvm, self.pid):
+            if pid is not None and self.code is None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self._process.wait(GONE_S)
+
+    def clear_up(self) -> None:
+        """End what is left of its descendants."""
+        deadline = time.monotonic() + GONE_S
+        while (left := self._left()) and time.monotonic() < deadline:
+            for each in left:
+                with suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def _left(self) -> list[Seen]:
+        known = {(each.pid, each.command) for each in self._family}
+        return [each for each in processes() if (each.pid, each.command) in known]
+
+
+def processes() -> list[Seen]:
+    """All of the machine's, without those that are dead and not yet waited for."""
+    if (PROC / "self" / "stat").exists():  # elsewhere there is ps
+        return [each for each in map(_read, PROC.iterdir()) if each is not None]
+    shown = subprocess.run(["ps", "-axww", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True, timeout=START_S)
+    lines = [line.split(None, 3) for line in shown.stdout.splitlines()]
+    return [Seen(int(line[0]), int(line[1]), line[3]) for line in lines if len(line) == 4 and not line[2].startswith("Z")]
+
+
+def _read(place: Path) -> Seen | None:
+    """A process of Linux, which may be gone by now."""
+    if not place.name.isdigit():
+        return None
+    try:
+        state, parent = (place / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[:2]
+        command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return None
+    return None if state == "Z" else Seen(int(place.name), int(parent), command)
+
+
+def spark_home(place: Path) -> Path:
+    """A SPARK_HOME that is pyspark's by links, so that the cluster's work directory is not made beside the installed package."""
+    from importlib.util import find_spec
+
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    home = place / "spark"
+    if not home.exists():
+        home.mkdir()
+        for each in Path(spec.origin).parent.iterdir():
+            if each.name != "work":
+                (home / each.name).symlink_to(each)
+    return home
