@@ -21,6 +21,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fencepost.spark_demo.processes import spark_home
 from tests.txn.spark.chaos.account import Account, take_account
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.conftest import provide_java
@@ -101,7 +102,7 @@ class Campaign:
             if each["attempt"] == 0:
                 place = each["run"], each["stage"], each["task"]
                 reattempts += first.setdefault(place, each["attempt_id"]) != each["attempt_id"]
-        kills = [each for each in events if each["kind"] == "kill"]
+        kills = [each for each in events if each["kind"] in ("kill", "lose")]
         return Report(
             title=self.title,
             guards=tuple(sorted({each["guard"] for each in batches if each["guard"]})),
@@ -141,7 +142,14 @@ class Driver:
         self.plan = plan
         self.output = Path(plan.directory, f"output-{plan.run}.txt")
         name, _, value = mark.partition("=")
-        environment = {**os.environ, name: value, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        home = spark_home(Path(plan.directory))
+        environment = {
+            **os.environ,
+            name: value,
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(plan.write()), str(ROOT)],

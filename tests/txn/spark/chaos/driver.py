@@ -36,6 +36,9 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.deploy.maxExecutorRetries": "-1",
+    # As on machines of their own: what a killed executor had is gone, and is missed at once, not after three tries of 5 s.
+    "spark.shuffle.readHostLocalDisk": "false",
+    "spark.shuffle.io.maxRetries": "0",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
@@ -91,7 +94,7 @@ def _run(plan: Plan, spark: SparkSession, mortal: Mortal) -> bool:
         finally:
             plan.events.tell("batch", run=plan.run, **writer.metrics)
 
-    source: Any = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", plan.rows).option("numPartitions", 4).load()
+    source: Any = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", plan.rows).option("numPartitions", plan.maps).load()
     query = (
         source.select(*columns(keyed=plan.keyed))
         .writeStream.foreachBatch(write)

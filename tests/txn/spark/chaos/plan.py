@@ -21,8 +21,9 @@ POINTS: Final = (INIT, TASKS, LEDGER, END_TXN)
 
 
 class Strike(Struct, frozen=True, kw_only=True):
-    """What befalls one task of one batch, once: `what` is "kill" (its executor's JVM), "raise" or "freeze" (its Python worker). It waits
-    until strike number `after` has fallen, and until some of the task's rows are acknowledged."""
+    """What befalls one task of one batch, once: `what` is "kill" (its executor's JVM; its workers go on for as long as they do), "lose"
+    (the workers, too, as with a machine), "raise" or "freeze" (its Python worker). It waits until strike
+    number `after` has fallen, and until some of the task's rows are acknowledged."""
 
     what: str
     batch: int
@@ -31,10 +32,10 @@ class Strike(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, which fall to `slices` parts in each task. `kill_chance`
-    and `raise_chance`: of each task attempt. `input_first`: tasks have input before the guard sees them, so that lost shuffle files show as
-    such and not as a task's failure. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes` stops
-    until it is woken. `stays`: it ends only when there is a file `leave`."""
+    """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, of as many partitions as `maps`, which
+    fall to `slices` parts in each task. `kill_chance`
+    and `raise_chance`: of each task attempt. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes`
+    stops until it is woken. `stays`: it ends only when there is a file `leave`."""
 
     run: int
     directory: str
@@ -49,7 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     seed: int
     keyed: bool = True
     slices: int = 5
-    input_first: bool = False
+    maps: int = 4
     kill_chance: float = 0.0
     raise_chance: float = 0.0
     strikes: tuple[Strike, ...] = ()

@@ -119,9 +119,19 @@ def python_failures(site: Site, *, guard: str, seed: int, batches: int = 26) -> 
         return told(campaign, plan, site, 4)
 
 
-def executor_kills(site: Site, *, guard: str, seed: int, full: bool, strikes: Sequence[Strike] = (), starts: int = 3) -> Report:
-    """Executors killed in the middle of what they write, with some five produce batches of one size for each of twelve partitions. In full:
-    13 batches of 240,000 rows, and some task attempts kill theirs. A query that gives up is started again, up to `starts` times."""
+def executor_kills(
+    site: Site,
+    *,
+    guard: str,
+    seed: int,
+    batches: int = 13,
+    rows: int = 240_000,
+    kill_chance: float = 0.0,
+    strikes: Sequence[Strike] = (),
+    starts: int = 3,
+) -> Report:
+    """Executors killed in the middle of what they write, with some five produce batches of one size for each of twelve partitions. A query
+    that gives up is started again, up to `starts` times."""
     tasks = 4 if guard == "barrier" else 12
     with Campaign(f"executors killed {guard} {site.name}") as campaign:
         plan = planned(
@@ -131,14 +141,14 @@ def executor_kills(site: Site, *, guard: str, seed: int, full: bool, strikes: Se
             guard=guard,
             master=CLUSTER,
             tasks=tasks,
-            batches=13 if full else 2,
-            rows=240_000 if full else 24_000,
+            batches=batches,
+            rows=rows,
+            maps=8,
             seed=seed,
-            kill_chance=(0.08 if guard == "barrier" else 0.03) if full else 0.0,
+            kill_chance=kill_chance,
             strikes=tuple(strikes),
-            input_first=not full,
             # A batch is full before it leaves, so that another attempt's are as large.
-            settings={"batch_size": (240_000 if full else 24_000) * 65 // 12 // 5, "linger_ms": 5000},
+            settings={"batch_size": rows * 65 // 12 // 5, "linger_ms": 5000},
         )
         while campaign.start(plan).wait(0, 3) and starts > 1:
             starts -= 1

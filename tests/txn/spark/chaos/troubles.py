@@ -6,7 +6,6 @@ It is told of nothing but what the plan says, and tells the plan's events.
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import signal
@@ -59,8 +58,6 @@ class TroubledTask:
         self._events.tell("began", **who)
         with self._watched():
             try:
-                if self._plan.input_first:
-                    batches = itertools.chain([each for each in [next(batches, None)] if each is not None], batches)
                 yield from self._task(self._slices(batches, who))
             except Exception as error:
                 code = getattr(error, "code", None)
@@ -116,7 +113,8 @@ class TroubledTask:
             if (strike.batch, strike.task) == (who["batch"], who["task"]) and not self._events.happened(name):
                 return strike, name
         chance = random.Random(f"{self._plan.seed}/{self._plan.run}/{who['attempt_id']}").random()
-        for what, share in (("kill", self._plan.kill_chance), ("raise", self._plan.raise_chance)):
+        killed = self._plan.kill_chance / 2
+        for what, share in (("kill", killed), ("lose", killed), ("raise", self._plan.raise_chance)):
             if chance < share:
                 return Strike(what=what, batch=who["batch"], task=who["task"]), f"{what}-{self._plan.run}-{who['attempt_id']}"
             chance -= share
@@ -136,6 +134,8 @@ class TroubledTask:
             self._events.tell("woken", **who)
         else:
             os.kill(executor_of(os.getpid()), signal.SIGKILL)
+            if strike.what == "lose":
+                os.killpg(_workers(), signal.SIGKILL)
 
 
 def executor_of(pid: int) -> int:
@@ -147,6 +147,14 @@ def executor_of(pid: int) -> int:
             if EXECUTOR in file.read():
                 return pid
     raise RuntimeError("there is no executor above this process")
+
+
+def _workers() -> int:
+    """The group of all workers of this executor."""
+    group = os.getpgid(0)
+    with open(f"/proc/{group}/cmdline", "rb") as file:
+        assert b"pyspark.daemon" in file.read()
+    return group
 
 
 def _wait(ask: Callable[[], bool], within_s: float) -> None:

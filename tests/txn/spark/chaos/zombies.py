@@ -55,15 +55,22 @@ def frozen_task(site: Site, *, guard: str) -> tuple[Report, dict[str, Any]]:
         return told(campaign, plan, site, 4), ended
 
 
-def frozen_driver(site: Site, *, guard: str, point: str) -> tuple[Report, dict[str, Any]]:
-    """A driver is frozen at the point; a second one with the same checkpoint writes everything; the first is woken. The report, and how the
-    first one's batch ended."""
+def frozen_driver(site: Site, *, guard: str, point: str, successor: str | None = None) -> tuple[Report, dict[str, Any]]:
+    """A driver is frozen at the point; a second one with the same checkpoint writes the batch, is killed at the point `successor` if there
+    is one, and followed by a third; the first is woken. The report, and how the first one's batch ended."""
     with Campaign(f"frozen driver {guard} {point} {site.name}") as campaign:
-        plan = planned(campaign, site, partitions=4, guard=guard, master="local[2]", tasks=2, batches=3, rows=ROWS, seed=0)
+        plan = planned(campaign, site, partitions=4, guard=guard, master="local[2]", tasks=2, batches=2, rows=ROWS, seed=0)
         first = campaign.start(replace(plan, death=point, death_batch=1, freezes=True))
         first.until(lambda: plan.events.all("frozen driver"), "it is frozen")
+        if successor is not None:
+            campaign.start(replace(plan, death=successor, death_batch=1)).await_death()
         campaign.start(plan).wait(0)
         first.signal(signal.SIGCONT)
         first.wait(3)
         (failed,) = [each for each in plan.events.all("batch failed") if each["run"] == 0]
         return told(campaign, plan, site, 4), failed
+
+
+def is_refused(ended: dict[str, Any]) -> bool:
+    """Whether a task attempt ended because its broker refused what it sent: INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
+    return ended["kind"] == "failed" and ended["code"] in (47, 90)
