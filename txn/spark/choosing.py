@@ -21,7 +21,7 @@ SMALL_BYTES: Final = 16 * 1024 * 1024
 class Situation(Struct, frozen=True, kw_only=True):
     """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `coalesced`: the write stage's tasks are put
     together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first. `starved`: a
-    barrier stage of this batch did not get its slots."""
+    barrier stage of this batch did not get its slots. `vouched`: the user says how many tasks there are to be."""
 
     classic: bool
     tasks: int
@@ -31,6 +31,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     coalesced: bool
     last_bytes: int | None = None
     starved: bool = False
+    vouched: bool = False
 
 
 class Row(Struct, frozen=True):
@@ -75,6 +76,11 @@ def objection(guard: str, now: Situation) -> str | None:
                 now.slots is not None and now.tasks > now.slots,
                 f"a barrier stage of {now.tasks} tasks needs as many slots, and there are {now.slots}: set tasks={now.slots} or less",
             ),
+            (
+                now.slots is None and not now.vouched,
+                "Spark Connect does not say how many tasks can run at once, and a barrier stage without slots waits for them: set tasks= to"
+                " what the cluster has for certain, or take kafka-claims",
+            ),
         ),
         "status": (
             (not now.classic, "Spark Connect has no status tracker"),
@@ -84,7 +90,9 @@ def objection(guard: str, now: Situation) -> str | None:
     return next((why for wrong, why in checks.get(guard, ()) if wrong), None)
 
 
-def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None, starved: bool = False) -> Situation:
+def situation(
+    spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None, starved: bool = False, vouched: bool = False
+) -> Situation:
     """What Spark tells of itself now."""
     context = context_of(spark)
     dynamic, speculation = _settled(context) if context is not None else (False, False)
@@ -97,6 +105,7 @@ def situation(spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None
         coalesced=coalesced,
         last_bytes=last_bytes,
         starved=starved,
+        vouched=vouched,
     )
 
 

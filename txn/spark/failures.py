@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
 from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, TopicUnavailable
@@ -24,6 +24,9 @@ INTERRUPTED: Final = (
     "java.util.concurrent.CancellationException",
     "Job group",
 )
+
+CANCELED: Final = "[OPERATION_CANCELED]"
+"""What Spark Connect says of a job that somebody has interrupted."""
 
 BARRIER_REFUSED: Final = (
     "BarrierJobUnsupportedRDDChainException",
@@ -78,7 +81,7 @@ def is_stop(error: BaseException) -> bool:
     """Whether Spark has interrupted the thread: `query.stop()`, or its job was cancelled."""
     if isinstance(error, FencepostError):
         return False
-    return _thrown(error, INTERRUPTED)
+    return _thrown(error, INTERRUPTED) or (isinstance(error, PySparkException) and CANCELED in str(error))
 
 
 def is_refused_barrier(error: BaseException) -> bool:

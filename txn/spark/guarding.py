@@ -32,7 +32,14 @@ class Guards:
         """The guard's name, and why it is the one. `last_bytes`: of the batch before. Raises GuardUnavailable for one that was asked for
         and cannot be had."""
         asked = self._settings.guard
-        now = situation(df.sparkSession, tasks=tasks, coalesced=not columns.placed, last_bytes=last_bytes, starved=metrics.starved > 0)
+        now = situation(
+            df.sparkSession,
+            tasks=tasks,
+            coalesced=not columns.placed,
+            last_bytes=last_bytes,
+            starved=metrics.starved > 0,
+            vouched=self._settings.tasks is not None,
+        )
         if asked != "auto":
             why_not = objection(asked, now)
             if why_not is not None:
@@ -61,7 +68,14 @@ class Guards:
 
 def _claims(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Guard:
     host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
-    return ClaimsGuard(str(df.sparkSession.conf.get("spark.driver.bindAddress", host)), host)
+    bind = str(df.sparkSession.conf.get("spark.driver.bindAddress", host))
+    try:
+        return ClaimsGuard(bind, host)
+    except OSError as error:
+        raise GuardUnavailable(
+            f"guard='claims': this process cannot listen at {bind}, the address of Spark's driver ({error}): a client of Spark Connect is"
+            " not where the driver is; take kafka-claims"
+        ) from error
 
 
 MAKERS: Final[dict[str, Callable[[WriterSettings, KafkaSettings, DataFrame], Guard]]] = {

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from tests.txn.spark.late_workers import despite_late_workers
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
 from txn.spark import route
 from txn.spark.datasource import register
@@ -26,7 +27,7 @@ def stream(site: Site, **more: str) -> str | None:
     """Run a query over what there is; the text of its failure, if it has one."""
     register(site.spark)
     writer = site.lines.writeStream.format("fencepost").options(**options(site, **more)).option("checkpointLocation", str(site.checkpoint))
-    return site.outcome(writer.trigger(availableNow=True).start())
+    return despite_late_workers(lambda: site.outcome(writer.trigger(availableNow=True).start()))
 
 
 def rows(site: Site, count: int, **columns: str) -> DataFrame:

@@ -1,0 +1,26 @@
+"""Spark gives a Python process of a query (a sink's end, a callback with Connect) ten seconds to begin, whatever the machine has to do, and
+lets the query fail. Queries that are exact can be started again, and tests do so; nothing else is forgiven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.errors import PySparkException
+
+LATE: Final = "Timed out while waiting for the Python worker to connect back"
+TRIES: Final = 8
+
+
+def despite_late_workers(run: Callable[[], str | None]) -> str | None:
+    """What `run` raises or returns, the text of a failure or None, once no worker was late."""
+    for _ in range(TRIES):
+        try:
+            failure = run()
+        except PySparkException as error:
+            if LATE not in str(error):
+                raise
+            continue
+        if failure is None or LATE not in failure:
+            return failure
+    raise AssertionError(f"Spark's Python workers did not begin within its ten seconds, {TRIES} times")
