@@ -22,6 +22,7 @@ FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONF = {
     "spark.master": f"local-cluster[{EXECUTORS},1,1024]",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "512m",
     "spark.driver.extraJavaOptions": FAST,

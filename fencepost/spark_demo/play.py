@@ -52,7 +52,7 @@ def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
                 without = run.play(executors_in=range(1, batches), driver_in=None)
                 if without.lost or without.doubled:
                     break
-                say("guard off: nothing was lost this time")
+                say(f"guard off: nothing was lost this time, with {without.executors_killed} executors killed and {without.reruns} reruns")
         finally:
             stub.close()
     return Report(guarded, without)

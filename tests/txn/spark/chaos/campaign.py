@@ -32,7 +32,7 @@ FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # At the end of the path: what is installed comes first.
 PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.driver import main; sys.exit(main(sys.argv[1]))"
-DRIVER_S = 1800.0 if FULL else 120.0
+DRIVER_S = 1800.0 if FULL else 240.0
 """How long a driver may take from one event to the next."""
 GONE_S = 20.0
 

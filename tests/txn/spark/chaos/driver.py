@@ -30,6 +30,7 @@ CONF = {
     "spark.driver.extraJavaOptions": FAST,
     "spark.executor.extraJavaOptions": FAST,
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "512m",
     "spark.driver.host": "127.0.0.1",
