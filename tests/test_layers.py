@@ -51,12 +51,16 @@ def test_imports_go_one_way(package: str) -> None:
     assert wrong == []
 
 
+SPARK_DRIVER = ROOT / "fencepost" / "spark_demo" / "driver.py"
+
+
 def test_only_txn_spark_needs_spark() -> None:
-    """pyspark is an extra: nothing but `txn.spark` imports it, and `txn.spark` is imported by nothing beside it without being asked."""
+    """pyspark is an extra: nothing but `txn.spark` imports it, and `txn.spark` is imported by nothing beside it without being asked. The
+    driver of the Spark demo is a program of its own, which is only ever started."""
     wrong = []
     for package in ("producer", "txn", "broker_stub", "fencepost"):
         for source in sorted((ROOT / package).rglob("*.py")):
-            if source.is_relative_to(ROOT / "txn" / "spark"):
+            if source.is_relative_to(ROOT / "txn" / "spark") or source == SPARK_DRIVER:
                 continue
             tree = ast.parse(source.read_text())
             at_import = {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in _names(node)}
