@@ -14,10 +14,12 @@ import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 START_S: Final = 30.0
+PRODUCE_MS: Final = 40
+"""How long the broker takes for each Produce."""
 GONE_S: Final = 20.0
 PROC: Final = Path("/proc")
 
@@ -44,12 +46,20 @@ class Stub:
         self.pid = self._process.pid
         self.bootstrap = self._address()
         self._control = self._address()
+        # A broker that takes its time, so that what is killed is in the middle of a partition's batches, not after them.
+        self._ask("/faults", {"on": ["PRODUCE"], "action": "delay", "ms": PRODUCE_MS, "forever": True})
 
     @property
     def appended(self) -> int:
         """Batches of records in its logs."""
-        with urllib.request.urlopen(f"{self._control}/stats", timeout=START_S) as answer:
-            return int(json.load(answer)["appended"])
+        return int(self._ask("/stats")["appended"])
+
+    def _ask(self, path: str, what: dict[str, Any] | None = None) -> Any:
+        """A question to the control, or an order."""
+        body = json.dumps(what).encode() if what is not None else None
+        request = urllib.request.Request(self._control + path, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=START_S) as answer:
+            return json.load(answer)
 
     def close(self) -> None:
         self._process.kill()

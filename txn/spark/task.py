@@ -79,9 +79,11 @@ class WriteTask:
         assert context is not None, "outside a Spark task"
         began = time.perf_counter()
         check_version(self._version)
+        # The input first: a task whose shuffle files are gone must fail for that, or Spark would start it in vain until it gives up.
+        first = next((batch for batch in batches if batch.num_rows), None)
         self._guard.enter(context)
         own = self._routes.of_task(context.partitionId(), self._tasks)
-        work = self._write(batches, own, context.partitionId())
+        work = self._write(first, batches, own, context.partitionId())
         done = Summary(
             kind=DONE,
             records=sum(each.records for each in work.told if each.kind == WRITTEN),
@@ -97,9 +99,8 @@ class WriteTask:
         told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
         yield to_arrow([*told, done])
 
-    def _write(self, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> Work:
+    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> Work:
         work = Work()
-        first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return work
         with borrowed(self._kafka.key, lambda: make_borrower(self._kafka), self._loan.part(own)) as borrower:
