@@ -14,7 +14,7 @@ from pyspark.errors import PySparkAttributeError, PySparkException
 
 GUARDS: Final = ("auto", "barrier", "status", "claims", "kafka-claims", "driver", "off")
 
-SMALL_BYTES: Final = 16 * 1024 * 1024
+SMALL_BYTES: Final = 64 * 1024 * 1024
 """A batch is taken for small under `auto` where the one before was not larger, keys and values."""
 
 
