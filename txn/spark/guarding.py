@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
-from txn.spark.choosing import choose, objection, situation
+from txn.spark.choosing import Situation, choose, objection, situation
 from txn.spark.columns import SinkColumns
 from txn.spark.errors import GuardUnavailable
 from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard
@@ -17,6 +18,9 @@ from txn.spark.kafka_claims import KafkaClaims
 from txn.spark.metrics import BatchMetrics
 from txn.spark.secrets import KafkaSettings
 from txn.spark.writer_settings import WriterSettings
+
+LOOK_S: Final = 0.25
+"""How often slots are counted while they are waited for."""
 
 
 class Guards:
@@ -27,28 +31,42 @@ class Guards:
         self._kafka = kafka
         self._lock = threading.Lock()
         self._made: dict[str, Guard] = {}
+        self._had: set[str] = set()
 
     def choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics, last_bytes: int | None) -> tuple[str, str]:
         """The guard's name, and why it is the one. `last_bytes`: of the batch before. Raises GuardUnavailable for one that was asked for
         and cannot be had."""
         asked = self._settings.guard
-        now = situation(
-            df.sparkSession,
-            tasks=tasks,
-            coalesced=not columns.placed,
-            last_bytes=last_bytes,
-            starved=metrics.starved > 0,
-            vouched=self._settings.tasks is not None,
-        )
+
+        def look() -> Situation:
+            return situation(
+                df.sparkSession,
+                tasks=tasks,
+                coalesced=not columns.placed,
+                last_bytes=last_bytes,
+                starved=metrics.starved > 0,
+                vouched=self._settings.tasks is not None,
+            )
+
+        now = look()
         if asked != "auto":
-            why_not = objection(asked, now)
-            if why_not is not None:
-                raise GuardUnavailable(f"guard={asked!r}: {why_not}")
+            self._refuse(asked, now, look)
             return asked, "asked for"
         # All writes of a batch go the same way, as a partition has one writer in a transaction; what went wrong here is not tried again.
         if metrics.guard == "driver" and not metrics.reruns:
             return metrics.guard, metrics.guard_reason
         return choose(replace(now, last_bytes=None) if metrics.guard or metrics.reruns else now)
+
+    def _refuse(self, asked: str, now: Situation, look: Callable[[], Situation]) -> None:
+        """Raises GuardUnavailable where the guard cannot be had. One that was had before is waited for: an executor that was lost comes
+        back."""
+        deadline = time.monotonic() + self._settings.barrier_wait_ms / 1000.0 if asked in self._had else 0.0
+        while (why_not := objection(asked, now)) is not None:
+            if time.monotonic() >= deadline:
+                raise GuardUnavailable(f"guard={asked!r}: {why_not}")
+            time.sleep(LOOK_S)
+            now = look()
+        self._had.add(asked)
 
     def get(self, name: str, df: DataFrame) -> Guard:
         """The guard of that name."""
