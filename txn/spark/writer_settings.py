@@ -48,8 +48,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     tasks: int | None = None
     """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition."""
     barrier_wait_ms: int = 30_000
-    """How long a barrier stage may wait for slots that others have, or that were lost with an executor. After that guard="auto" takes another
-    guard, "barrier" fails."""
+    """How long a barrier stage may wait for slots that others have, or that were lost with an executor. After that guard="auto" takes
+    another guard, and "barrier" fails."""
     checkpoint: str | None = None
     """The query's checkpointLocation, where Spark does not tell (Spark Connect)."""
     query: str | None = None
