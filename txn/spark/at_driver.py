@@ -16,7 +16,7 @@ from txn.spark.columns import KEY, PARTITION, TOPIC
 from txn.spark.executing import ROWS_PER_BATCH, large_batches
 from txn.spark.metrics import BatchMetrics
 from txn.spark.placing import PLACED, Placer
-from txn.spark.plan import Outcome, WritePlan
+from txn.spark.plan import Outcome, WritePlan, merged
 from txn.spark.routing import ROUTE, Routes, route_numbers
 from txn.spark.summary import Summary
 from txn.spark.task import columns_of
@@ -53,8 +53,7 @@ def write_at_driver(
                 LedgerPartition(topic, partition, sum(map(len, ranges)), min((each.start for each in ranges), default=None))
                 for partition, ranges in told.offsets.items()
             ]
-    merged = _merged(partitions)
-    return Outcome(partitions=merged, rows=sum(each.records for each in merged), bytes=size, bad=bad)
+    return Outcome(partitions=merged(partitions), rows=sum(each.records for each in partitions), bytes=size, bad=bad)
 
 
 def collected(frame: Any) -> list[pa.RecordBatch]:
@@ -71,17 +70,3 @@ def _numbered(batch: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
     found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
     numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC))
     return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])
-
-
-def _merged(partitions: list[LedgerPartition]) -> tuple[LedgerPartition, ...]:
-    """One row for each partition."""
-    found: dict[tuple[str, int], LedgerPartition] = {}
-    for each in partitions:
-        place = (each.topic, each.partition)
-        so_far = found.get(place)
-        if so_far is None:
-            found[place] = each
-            continue
-        offsets = [offset for offset in (so_far.first_offset, each.first_offset) if offset is not None]
-        found[place] = LedgerPartition(*place, so_far.records + each.records, min(offsets, default=None))
-    return tuple(found.values())

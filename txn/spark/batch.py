@@ -290,13 +290,7 @@ class Batch:
         self.metrics.partitions = len({(each.topic, each.partition) for each in outcome.partitions})
 
     def _entry(self) -> LedgerEntry:
-        found: dict[tuple[str, int], LedgerPartition] = {}
-        for each in self._outcome.partitions:
-            before = found.get((each.topic, each.partition))
-            records = each.records + (before.records if before is not None else 0)
-            first = before.first_offset if before is not None else each.first_offset
-            found[each.topic, each.partition] = LedgerPartition(each.topic, each.partition, records, first)
-        written = tuple(each for each in found.values() if each.records)
+        written = tuple(each for each in self._outcome.partitions if each.records)
         return self.identity.entry(self._writer.settings.sink_id, self._outcome.rows, written, int(time.time() * 1000))
 
     def _abort(self, *, best_effort: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
@@ -46,8 +47,22 @@ class Outcome(Struct, frozen=True, kw_only=True):
     def and_then(self, other: Any) -> Outcome:
         """Both."""
         return Outcome(
-            partitions=(*self.partitions, *other.partitions),
+            partitions=merged((*self.partitions, *other.partitions)),
             rows=self.rows + other.rows,
             bytes=self.bytes + other.bytes,
             bad=[*self.bad, *other.bad],
         )
+
+
+def merged(partitions: Iterable[LedgerPartition]) -> tuple[LedgerPartition, ...]:
+    """One row for each partition, with all its records and the first offset that is known."""
+    found: dict[tuple[str, int], LedgerPartition] = {}
+    for each in partitions:
+        place = (each.topic, each.partition)
+        so_far = found.get(place)
+        if so_far is None:
+            found[place] = each
+            continue
+        offsets = [offset for offset in (so_far.first_offset, each.first_offset) if offset is not None]
+        found[place] = LedgerPartition(*place, so_far.records + each.records, min(offsets, default=None))
+    return tuple(found.values())
