@@ -49,6 +49,7 @@ SMALL_ROWS = 10_000
 CONTENDERS = {
     "bare": (Contender.BARE, True),
     "bare-keyless": (Contender.BARE, False),
+    "turns": (Contender.TURNS, True),
     "barrier": (Contender.BARRIER, True),
     "status": (Contender.STATUS, False),
     "driver": (Contender.DRIVER, True),
@@ -59,7 +60,7 @@ CONTENDERS = {
     "driver-keyless": (Contender.DRIVER, False),
 }
 """Who writes, and whether rows have keys."""
-USUAL = [*CONTENDERS][:7]
+USUAL = [*CONTENDERS][:8]
 
 
 def main() -> int:

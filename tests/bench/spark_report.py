@@ -9,8 +9,9 @@ import msgspec
 from rich.table import Table
 
 BARE = "bare"
-RIVALS = {"barrier": "sink", "driver": "sink", "claims": "sink", "status": "sink-keyless", "claims-keyless": "sink-keyless"} | {
-    "driver-keyless": "sink-keyless"
+RIVALS = {
+    **dict.fromkeys(("turns", "barrier", "driver", "claims"), "sink"),
+    **dict.fromkeys(("status", "claims-keyless", "driver-keyless"), "sink-keyless"),
 }
 """Beside whom each is put."""
 

@@ -35,6 +35,7 @@ class Contender(StrEnum):
     BARRIER = "fencepost, barrier"
     STATUS = "fencepost, status"
     CLAIMS = "fencepost, claims"
+    TURNS = "fencepost, turns"
     DRIVER = "fencepost, driver"
     SINK = "Spark's sink"
     BARE = "noop, nothing written"

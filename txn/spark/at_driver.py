@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from txn.errors import MustAbort
 from txn.ledger_entry import LedgerPartition
-from txn.spark.columns import KEY, PARTITION, TOPIC
+from txn.spark.delivering import columns_of
 from txn.spark.executing import ROWS_PER_BATCH, large_batches
 from txn.spark.metrics import BatchMetrics
 from txn.spark.placing import PLACED, Placer
 from txn.spark.plan import Outcome, WritePlan, merged
-from txn.spark.routing import ROUTE, Routes, route_numbers
+from txn.spark.routing import with_routes
 from txn.spark.summary import Summary
-from txn.spark.task import columns_of
 from txn.transaction import Transaction
 
 
@@ -38,7 +37,7 @@ def write_at_driver(
         size = 0
         futures = []
         for batch in batches:
-            portions, more = placer.place(_numbered(batch, routes) if plan.moves else batch)
+            portions, more = placer.place(with_routes(batch, routes) if plan.numbered else batch)
             bad += more
             for portion in portions:
                 sent = transaction.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
@@ -64,9 +63,3 @@ def collected(frame: Any) -> list[pa.RecordBatch]:
     # Before Spark 4.0.
     found: list[pa.RecordBatch] = frame._collect_as_arrow()
     return found
-
-
-def _numbered(batch: pa.RecordBatch, routes: Routes) -> pa.RecordBatch:
-    found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
-    numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC))
-    return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])

@@ -1,6 +1,7 @@
 """Which guard a batch is written under, and why: a table that is gone through from above, and the reasons for the log.
 
-`barrier` costs nothing and leaves the proof to Spark, but all tasks have to run at once. `driver` needs no tasks: for small batches.
+`driver` needs no tasks: for small batches. `turns` moves no rows, but executors have to reach the driver. `barrier` leaves the proof to
+Spark, but all tasks have to run at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 from pyspark.errors import PySparkAttributeError, PySparkException
 
-GUARDS: Final = ("auto", "barrier", "status", "claims", "kafka-claims", "driver", "off")
+GUARDS: Final = ("auto", "barrier", "status", "claims", "turns", "kafka-claims", "driver", "off")
 
 SMALL_BYTES: Final = 64 * 1024 * 1024
 """A batch is taken for small under `auto` where the one before was not larger, keys and values."""
@@ -21,7 +22,8 @@ SMALL_BYTES: Final = 64 * 1024 * 1024
 class Situation(Struct, frozen=True, kw_only=True):
     """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `coalesced`: the write stage's tasks are put
     together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first. `starved`: a
-    barrier stage of this batch did not get its slots. `vouched`: the user says how many tasks there are to be."""
+    barrier stage of this batch did not get its slots. `vouched`: the user says how many tasks there are to be. `numbered`: rows say which
+    partition they go to. `unreachable`: executors did not reach the driver."""
 
     classic: bool
     tasks: int
@@ -32,6 +34,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     last_bytes: int | None = None
     starved: bool = False
     vouched: bool = False
+    numbered: bool = False
+    unreachable: bool = False
 
 
 class Row(Struct, frozen=True):
@@ -47,6 +51,11 @@ TABLE: Final = (
         "driver",
         lambda now: now.last_bytes is not None and now.last_bytes <= SMALL_BYTES,
         f"the batch before had at most {SMALL_BYTES >> 20} MiB",
+    ),
+    Row(
+        "turns",
+        lambda now: now.classic and now.numbered and not (now.speculation or now.unreachable),
+        "its rows say where they go, and need not be moved where tasks take turns",
     ),
     Row(
         "barrier",
@@ -86,12 +95,23 @@ def objection(guard: str, now: Situation) -> str | None:
             (not now.classic, "Spark Connect has no status tracker"),
             (now.speculation, "with spark.speculation=true two copies of a task may write at once: take barrier or claims"),
         ),
+        "turns": (
+            (not now.classic, "under Spark Connect this process need not be where executors look for their driver: take kafka-claims"),
+            (now.speculation, "with spark.speculation=true every batch with a copied task is written again: take barrier"),
+        ),
     }
     return next((why for wrong, why in checks.get(guard, ()) if wrong), None)
 
 
 def situation(
-    spark: Any, *, tasks: int, coalesced: bool, last_bytes: int | None, starved: bool = False, vouched: bool = False
+    spark: Any,
+    *,
+    tasks: int,
+    numbered: bool,
+    last_bytes: int | None,
+    starved: bool = False,
+    vouched: bool = False,
+    unreachable: bool = False,
 ) -> Situation:
     """What Spark tells of itself now."""
     context = context_of(spark)
@@ -102,7 +122,9 @@ def situation(
         slots=slots_of(context) if context is not None else None,
         dynamic=dynamic,
         speculation=speculation,
-        coalesced=coalesced,
+        coalesced=not numbered,
+        numbered=numbered,
+        unreachable=unreachable,
         last_bytes=last_bytes,
         starved=starved,
         vouched=vouched,

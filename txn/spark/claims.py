@@ -1,27 +1,24 @@
 """The claims guard's two ends: a server beside the driver that gives each Spark task to the first attempt that asks, and the question.
 
-An attempt that comes second is refused, and from then on the batch is tainted, whether or not Spark ever tells of that attempt. One line of
-JSON each way over TCP; whoever does not know the batch's secret is not answered.
+One line of JSON each way over TCP; whoever does not know the batch's secret is told nothing.
 """
 
 from __future__ import annotations
 
 import hmac
-import logging
 import secrets
 import socket
-import socketserver
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
 import msgspec
 
-from txn.spark.errors import Tainted
-
-log = logging.getLogger("fencepost.spark")
+from txn.spark.errors import DriverUnreachable, Tainted
+from txn.spark.line_server import LINE_BYTES, LineServer
+from txn.spark.winners import Winners
 
 TIMEOUT_S: Final = 20.0
-LINE_BYTES: Final = 4096
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -41,36 +38,23 @@ class ClaimServer:
         self._secret = secrets.token_hex(16)
         self._lock = threading.Lock()
         self._run = 0
-        self._winners: dict[int, int] = {}
-        self._denied: list[Claim] = []
-        self._server = _Server((bind, 0), _Handler)
-        self._server.book = self
-        self._thread = threading.Thread(target=self._server.serve_forever, name="fencepost-claims", daemon=True)
-        self._thread.start()
+        self._winners = Winners()
+        self._server = LineServer(bind, self._talk, name="fencepost-claims", silence_s=TIMEOUT_S)
 
     def begin(self) -> ClaimDesk:
         """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are refused."""
         with self._lock:
             self._run += 1
-            self._winners = {}
-            self._denied = []
-            return ClaimDesk(self._host, int(self._server.server_address[1]), self._secret, self._run)
+            self._winners = Winners()
+            return ClaimDesk(self._host, self._server.port, self._secret, self._run)
 
     def winners(self) -> dict[int, int]:
         """The attempt that has each task. Raises Tainted where another one asked for it, too."""
         with self._lock:
-            if self._denied:
-                one = self._denied[0]
-                raise Tainted(
-                    f"{len(self._denied)} more task attempts than tasks: task {one.task} belongs to attempt {self._winners[one.task]},"
-                    f" and attempt {one.attempt_id} asked for it"
-                )
-            return dict(self._winners)
+            return self._winners.told()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(TIMEOUT_S)
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self
@@ -85,11 +69,12 @@ class ClaimServer:
         with self._lock:
             if claim.run != self._run:
                 return "its attempt to write the batch is over"
-            winner = self._winners.setdefault(claim.task, claim.attempt_id)
-            if winner == claim.attempt_id:
-                return ""
-            self._denied.append(claim)
-            return f"task {claim.task} belongs to attempt {winner}"
+            return self._winners.ask(claim.task, claim.attempt_id)
+
+    def _talk(self, lines: Iterator[bytes], say: Callable[[Any], None]) -> None:
+        for line in lines:
+            say(self.answer(msgspec.json.decode(line, type=Claim)))
+            return
 
 
 class ClaimDesk(msgspec.Struct, frozen=True):
@@ -101,17 +86,14 @@ class ClaimDesk(msgspec.Struct, frozen=True):
     run: int
 
     def claim(self, task: int, attempt_id: int) -> None:
-        """Raises Tainted where another attempt has the task, or the driver cannot be asked."""
+        """Raises Tainted where another attempt has the task, and DriverUnreachable where the driver cannot be asked."""
         request = msgspec.json.encode(Claim(self.secret, self.run, task, attempt_id)) + b"\n"
         try:
             with socket.create_connection((self.host, self.port), TIMEOUT_S) as link, link.makefile("rb") as answers:
                 link.sendall(request)
                 said = answers.readline(LINE_BYTES)
         except OSError as error:
-            raise Tainted(
-                f"the driver's claims at {self.host}:{self.port} cannot be reached from this executor ({error}): open that way, or take"
-                " guard='kafka-claims'"
-            ) from error
+            raise unreachable(self.host, self.port, error) from error
         if not said.endswith(b"\n"):
             raise Tainted(f"the driver's claims at {self.host}:{self.port} did not answer")
         if refused := msgspec.json.decode(said, type=str):
@@ -121,19 +103,9 @@ class ClaimDesk(msgspec.Struct, frozen=True):
         return f"ClaimDesk({self.host}:{self.port}, run {self.run})"
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-    book: ClaimServer
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    timeout = TIMEOUT_S
-
-    def handle(self) -> None:
-        server: Any = self.server
-        try:
-            claim = msgspec.json.decode(self.rfile.readline(LINE_BYTES), type=Claim)
-            self.wfile.write(msgspec.json.encode(server.book.answer(claim)) + b"\n")
-        except (msgspec.DecodeError, OSError) as error:
-            log.debug("claims: %s said nothing that can be read: %s", self.client_address, error)
+def unreachable(host: str, port: int, error: OSError) -> DriverUnreachable:
+    """What an executor says that does not get through to its driver."""
+    return DriverUnreachable(
+        f"the driver's claims at {host}:{port} cannot be reached from this executor ({error}): open that way, or take"
+        " guard='kafka-claims' or 'barrier'"
+    )

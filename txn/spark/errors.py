@@ -8,6 +8,7 @@ __all__ = [
     "BadRows",
     "BatchFailed",
     "BatchUnknown",
+    "DriverUnreachable",
     "GuardUnavailable",
     "QueryStopped",
     "SinkTakenOver",
@@ -58,3 +59,7 @@ class Starved(FencepostError):
 
 class Tainted(FencepostError):
     """That exactly one attempt wrote is not certain any more: the transaction is aborted, and the batch is written again in a new one."""
+
+
+class DriverUnreachable(Tainted):
+    """An executor cannot reach the driver, which has to be asked who may write. Nothing was written by its task."""

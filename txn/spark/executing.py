@@ -5,6 +5,7 @@ It ends nothing. Whether the job's rows mean what they say is for the guard; tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -12,21 +13,24 @@ from typing import Final
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from producer.core.sequence import SEQUENCE_RING, advance, distance
 from txn.ledger_entry import LedgerPartition
-from txn.loan import Written
+from txn.loan import TP, Loan, Written, name
 from txn.spark.choosing import context_of
-from txn.spark.errors import GuardUnavailable, Starved, Tainted
+from txn.spark.errors import DriverUnreachable, GuardUnavailable, Starved, Tainted
 from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.routing import routed
 from txn.spark.starving import patience
-from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows
+from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows, joined
 from txn.spark.task import WriteTask
 from txn.transaction import Transaction
 
 ROWS_PER_BATCH: Final = 100_000
+UNREACHABLE: Final = re.compile(rf"{DriverUnreachable.__name__}: (.*)")
+"""How an executor's traceback says it."""
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -34,7 +38,8 @@ def write_on_executors(
     plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
 ) -> Outcome:
     """Have the executors write. `opening` is called before that. Raises Tainted where exactly one attempt may not be what wrote."""
-    frame = routed(plan.frame, plan.routes, plan.tasks) if plan.moves else plan.frame.coalesce(plan.tasks)
+    moves = plan.numbered and not guard.shares
+    frame = routed(plan.frame, plan.routes, plan.tasks) if moves else plan.frame.coalesce(plan.tasks)
     if plan.staged:
         with metrics.phase("stage"):
             frame = frame.persist(StorageLevel.DISK_ONLY)
@@ -47,14 +52,15 @@ def write_on_executors(
             loan=loan,
             routes=plan.routes,
             tasks=plan.tasks,
-            guard=guard.begin(plan.tasks),
+            guard=guard.begin(plan.tasks, loan),
+            numbers=plan.numbered and not moves,
             kafka=plan.kafka,
             topic=plan.columns.topic,
             keep_bad=plan.keep_bad,
             bad_row_limit=plan.bad_row_limit,
             timeout_s=plan.timeout_s,
         )
-        with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
+        with metrics.phase("write"), large_batches(frame), refusals(guard), reached(guard, metrics), at_once(plan, guard, metrics):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
     finally:
         if plan.staged:
@@ -66,7 +72,7 @@ def write_on_executors(
         metrics.retries += sum(each.retries for each in done)
         metrics.stage_attempts += more_attempts(context_of(frame.sparkSession), {each.stage for each in done})
         guard.verify(done)
-        written = [_written(each) for each in check(summaries)]
+        written = account(loan, check(summaries, shared=guard.shares))
         transaction.returned([*written, *loan.unused(written)])
     return Outcome(
         partitions=tuple(LedgerPartition(each.topic, each.partition, each.records, _offset(each)) for each in written),
@@ -76,14 +82,15 @@ def write_on_executors(
     )
 
 
-def check(summaries: Sequence[Summary]) -> list[Summary]:
-    """The rows of what was written, each partition's once, each from a task that read all of its input. Raises Tainted."""
+def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary]:
+    """The rows of what was written, each partition's once unless they are shared, each from a task that read all of its input. Raises
+    Tainted."""
     attempts = {(each.task, each.attempt_id) for each in summaries if each.kind == DONE}
     written = [each for each in summaries if each.kind == WRITTEN]
     owners: dict[tuple[str | None, int | None], Summary] = {}
     for each in written:
         other = owners.setdefault((each.topic, each.partition), each)
-        if other is not each:
+        if other is not each and not shared:
             raise Tainted(f"{each.topic}-{each.partition} was written by task {other.task} and by task {each.task}")
         if (each.task, each.attempt_id) not in attempts:
             raise Tainted(f"task {each.task} did not come to its end, and Spark delivered rows of it")
@@ -105,6 +112,19 @@ def refusals(guard: Guard) -> Iterator[None]:
             f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
             ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
         ) from error
+
+
+@contextmanager
+def reached(guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
+    """That executors cannot reach the driver is noted, and told by the one that could not."""
+    try:
+        yield
+    except Exception as error:
+        said = UNREACHABLE.search(str(error))
+        if said is None:
+            raise
+        metrics.unreachable += 1
+        raise DriverUnreachable(f"guard={guard.name!r}: {said[1]}") from error
 
 
 @contextmanager
@@ -134,6 +154,23 @@ def large_batches(frame: DataFrame) -> Iterator[None]:
             conf.unset(ARROW_ROWS)
         else:
             conf.set(ARROW_ROWS, before)
+
+
+def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:
+    """What was written to each partition, by however many tasks. Raises Tainted where their records do not take all sequences up to the
+    last one."""
+    begins = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
+    found: dict[TP, Written] = {}
+    for written in sorted(map(_written, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):
+        tp = written.topic, written.partition
+        found[tp] = joined(found.get(tp), written)
+    for tp, written in found.items():
+        if advance(begins[tp], written.records % SEQUENCE_RING) != written.next_sequence:
+            raise Tainted(
+                f"{name(tp)}: Spark delivered accounts of {written.records} records, and their sequences go from {begins[tp]} to"
+                f" {written.next_sequence}"
+            )
+    return [*found.values()]
 
 
 def _written(row: Summary) -> Written:

@@ -77,19 +77,23 @@ def _routing(columns: SinkColumns) -> str:
     if not columns.placed:
         return "none: rows have neither key nor partition and are not shuffled"
     by = " and ".join(each for each in (PARTITION, KEY) if each in columns.names)
-    return f"by {by}{' (murmur2)' if KEY in columns.names else ''}: one shuffle brings the rows of each partition into one task"
+    return (
+        f"by {by}{' (murmur2)' if KEY in columns.names else ''}: rows stay where they are under guard turns;"
+        " else one shuffle brings those of each partition into one task"
+    )
 
 
 def _tasks(writer: ExactlyOnceKafkaWriter, df: DataFrame, columns: SinkColumns, counts: dict[str, int | None]) -> dict[str, str]:
     known = {topic: count for topic, count in counts.items() if count is not None}
     if not known:
         return {"tasks": "settled with each batch", "guard": f"{writer.settings.guard}: settled with each batch"}
-    tasks = writer.tasks_for(df, Routes.of(known), columns)
+    routes = Routes.of(known)
+    tasks = writer.tasks_for(df, routes, columns)
     try:
-        guard = ": ".join(writer.choose_guard(df, columns, tasks, BatchMetrics(sink=writer.settings.sink_id, query=None, batch=0)))
+        name, why = writer.choose_guard(df, columns, tasks, BatchMetrics(sink=writer.settings.sink_id, query=None, batch=0))
     except GuardUnavailable as error:
-        guard = f"unavailable: {error}"
-    return {"tasks": str(tasks), "guard": guard}
+        return {"tasks": str(tasks), "guard": f"unavailable: {error}"}
+    return {"tasks": str(writer.tasks_for(df, routes, columns, name)), "guard": f"{name}: {why}"}
 
 
 def _ledger(settings: Settings, topic: str, sink: str, timeout_s: float) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from txn.spark.choosing import Situation, choose, objection, situation
 from txn.spark.columns import SinkColumns
 from txn.spark.errors import GuardUnavailable
-from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard
+from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard, TurnsGuard
 from txn.spark.kafka_claims import KafkaClaims
 from txn.spark.metrics import BatchMetrics
 from txn.spark.secrets import KafkaSettings
@@ -32,6 +32,7 @@ class Guards:
         self._lock = threading.Lock()
         self._made: dict[str, Guard] = {}
         self._had: set[str] = set()
+        self._unreachable = False
 
     def choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics, last_bytes: int | None) -> tuple[str, str]:
         """The guard's name, and why it is the one. `last_bytes`: of the batch before. Raises GuardUnavailable for one that was asked for
@@ -42,12 +43,14 @@ class Guards:
             return situation(
                 df.sparkSession,
                 tasks=tasks,
-                coalesced=not columns.placed,
+                numbered=columns.placed,
                 last_bytes=last_bytes,
                 starved=metrics.starved > 0,
                 vouched=self._settings.tasks is not None,
+                unreachable=self._unreachable,
             )
 
+        self._unreachable = self._unreachable or metrics.unreachable > 0
         now = look()
         if asked != "auto":
             self._refuse(asked, now, look)
@@ -84,22 +87,28 @@ class Guards:
             guard.close()
 
 
-def _claims(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Guard:
-    host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
-    bind = str(df.sparkSession.conf.get("spark.driver.bindAddress", host))
-    try:
-        return ClaimsGuard(bind, host)
-    except OSError as error:
-        raise GuardUnavailable(
-            f"guard='claims': this process cannot listen at {bind}, the address of Spark's driver ({error}): a client of Spark Connect is"
-            " not where the driver is; take kafka-claims"
-        ) from error
+def _asked(make: Callable[[str, str], Guard], name: str) -> Callable[[WriterSettings, KafkaSettings, DataFrame], Guard]:
+    """The maker of a guard that executors ask over TCP, at the address of Spark's driver."""
+
+    def made(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Guard:
+        host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
+        bind = str(df.sparkSession.conf.get("spark.driver.bindAddress", host))
+        try:
+            return make(bind, host)
+        except OSError as error:
+            raise GuardUnavailable(
+                f"guard={name!r}: this process cannot listen at {bind}, the address of Spark's driver ({error}): a client of Spark Connect"
+                " is not where the driver is; take kafka-claims"
+            ) from error
+
+    return made
 
 
 MAKERS: Final[dict[str, Callable[[WriterSettings, KafkaSettings, DataFrame], Guard]]] = {
     "barrier": lambda settings, kafka, df: BarrierGuard(),
     "status": lambda settings, kafka, df: StatusGuard(df.sparkSession.sparkContext),
-    "claims": _claims,
+    "claims": _asked(ClaimsGuard, "claims"),
+    "turns": _asked(TurnsGuard, "turns"),
     "kafka-claims": lambda settings, kafka, df: KafkaClaimsGuard(
         KafkaClaims(kafka, topic=settings.claims_topic, timeout_s=settings.timeout_s)
     ),

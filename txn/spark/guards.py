@@ -14,10 +14,12 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 from pyspark import TaskContext
 
+from txn.loan import Loan
 from txn.spark.claims import ClaimDesk, ClaimServer
 from txn.spark.errors import Tainted
 from txn.spark.kafka_claims import KafkaClaims, KafkaDesk
 from txn.spark.summary import Summary
+from txn.spark.turn_server import Turn, TurnDesk, TurnServer
 
 STATUS_WAIT_S: Final = 10.0
 """How long the status store may be behind. It is fed by a queue of events."""
@@ -27,18 +29,20 @@ STATUS_STEP_S: Final = 0.01
 class TaskGuard(Protocol):
     """The end in the task; it is pickled."""
 
-    def enter(self, context: TaskContext) -> None:
-        """Raises Tainted where this attempt may not write."""
+    def enter(self, context: TaskContext) -> Turn | None:
+        """Raises Tainted where this attempt may not write. What it returns says when it may, None: at any time."""
 
 
 class Guard(Protocol):
-    """The end in the driver. `barrier`: whether the write stage is a barrier stage."""
+    """The end in the driver. `barrier`: whether the write stage is a barrier stage. `shares`: whether any task may write to any partition,
+    by turns, so that rows need not be moved."""
 
     name: str
     barrier: bool
+    shares: bool
 
-    def begin(self, tasks: int) -> TaskGuard:
-        """A new attempt to write the batch, with so many Spark tasks."""
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+        """A new attempt to write the batch, with so many Spark tasks, under this loan."""
 
     def verify(self, done: Sequence[Summary]) -> None:
         """`done`: the last row of each task that Spark delivered. Raises Tainted where another attempt may have written."""
@@ -50,9 +54,10 @@ class Guard(Protocol):
 class FirstAttempt(Struct, frozen=True):
     """A task that Spark says it has started before does not write."""
 
-    def enter(self, context: TaskContext) -> None:
+    def enter(self, context: TaskContext) -> Turn | None:
         if context.attemptNumber() > 0:
             raise Tainted(f"attempt {context.attemptNumber()} of task {context.partitionId()}: the attempt before may have written")
+        return None
 
 
 class BarrierGuard:
@@ -60,8 +65,9 @@ class BarrierGuard:
 
     name = "barrier"
     barrier = True
+    shares = False
 
-    def begin(self, tasks: int) -> TaskGuard:
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -76,11 +82,12 @@ class StatusGuard:
 
     name = "status"
     barrier = False
+    shares = False
 
     def __init__(self, spark_context: Any) -> None:
         self._context = spark_context
 
-    def begin(self, tasks: int) -> TaskGuard:
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -108,9 +115,10 @@ class Claimed(Struct, frozen=True):
 
     desk: ClaimDesk | KafkaDesk
 
-    def enter(self, context: TaskContext) -> None:
+    def enter(self, context: TaskContext) -> Turn | None:
         FirstAttempt().enter(context)
         self.desk.claim(context.partitionId(), context.taskAttemptId())
+        return None
 
 
 class ClaimsGuard:
@@ -118,12 +126,43 @@ class ClaimsGuard:
 
     name = "claims"
     barrier = False
+    shares = False
 
     def __init__(self, bind: str, host: str) -> None:
         self._server = ClaimServer(bind, host)
 
-    def begin(self, tasks: int) -> TaskGuard:
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
         return Claimed(self._server.begin())
+
+    def verify(self, done: Sequence[Summary]) -> None:
+        agree(self._server.winners(), done)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class TakesTurns(Struct, frozen=True):
+    """A task asks first, and goes on asking."""
+
+    desk: TurnDesk
+
+    def enter(self, context: TaskContext) -> Turn | None:
+        FirstAttempt().enter(context)
+        return self.desk.enter(context.partitionId(), context.taskAttemptId())
+
+
+class TurnsGuard:
+    """As claims; and the driver gives each Kafka partition to one task at a time, whatever rows it has."""
+
+    name = "turns"
+    barrier = False
+    shares = True
+
+    def __init__(self, bind: str, host: str) -> None:
+        self._server = TurnServer(bind, host)
+
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+        return TakesTurns(self._server.begin(loan))
 
     def verify(self, done: Sequence[Summary]) -> None:
         agree(self._server.winners(), done)
@@ -137,11 +176,12 @@ class KafkaClaimsGuard:
 
     name = "kafka-claims"
     barrier = False
+    shares = False
 
     def __init__(self, claims: KafkaClaims) -> None:
         self._claims = claims
 
-    def begin(self, tasks: int) -> TaskGuard:
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
         return Claimed(self._claims.begin(tasks))
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -156,8 +196,9 @@ class NoGuard:
 
     name = "off"
     barrier = False
+    shares = False
 
-    def begin(self, tasks: int) -> TaskGuard:
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:

@@ -14,7 +14,7 @@ class BatchMetrics(Struct, kw_only=True):
     """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
     there: open, committed, skipped or aborted. `reruns`: transactions that were given up. `retries`: records that were sent again, counted
     each time. `stage_attempts`: of the write stage beyond the first, where Spark tells. `starved`: barrier stages that did not get their
-    slots."""
+    slots. `unreachable`: jobs whose executors did not reach the driver, which guards claims and turns ask."""
 
     sink: str
     query: str | None
@@ -28,6 +28,7 @@ class BatchMetrics(Struct, kw_only=True):
     bad_rows: int = 0
     stage_attempts: int = 0
     starved: int = 0
+    unreachable: int = 0
     guard: str = ""
     guard_reason: str = ""
     ledger: str = "open"

@@ -16,9 +16,9 @@ from txn.spark.summary import Summary
 
 
 class WritePlan(Struct, frozen=True, kw_only=True):
-    """`frame`: with exactly the sink's columns. `moves`: whether rows have to be brought to the task of their partition. `staged`: whether
-    that is done, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up to
-    `bad_row_limit` of a task."""
+    """`frame`: with exactly the sink's columns. `numbered`: whether the rows say which partition they go to. `staged`: whether they are
+    brought where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up
+    to `bad_row_limit` of a task."""
 
     frame: DataFrame
     columns: SinkColumns
@@ -32,7 +32,7 @@ class WritePlan(Struct, frozen=True, kw_only=True):
     barrier_wait_s: float
 
     @property
-    def moves(self) -> bool:
+    def numbered(self) -> bool:
         return self.columns.placed
 
 

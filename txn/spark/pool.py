@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from txn.borrower import Borrower
-from txn.loan import Loan
 
 log = logging.getLogger("fencepost.spark")
 
@@ -28,11 +27,10 @@ _process = os.getpid()
 
 
 @contextmanager
-def borrowed(key: object, make: Callable[[], Borrower], loan: Loan) -> Iterator[Borrower]:
-    """A borrower that has taken up the loan. `key`: what it may be used again for, `make`: where there is none."""
+def borrowed(key: object, make: Callable[[], Borrower]) -> Iterator[Borrower]:
+    """A borrower without a loan. `key`: what it may be used again for, `make`: where there is none."""
     borrower = _take(key) or make()
     try:
-        borrower.begin(loan)
         yield borrower
     except BaseException:
         _discard(borrower)

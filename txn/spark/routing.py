@@ -161,6 +161,19 @@ def _numbers(content: bytes) -> Any:
     return pa.Array.from_buffers(INT32, len(content) // 4, [None, pa.py_buffer(content)])
 
 
+def with_routes(batch: pa.RecordBatch, routes: Routes, turn: int = 0) -> pa.RecordBatch:
+    """A batch of rows with the column ROUTE. `turn`: where its rows without a key begin, beside the routes' own."""
+    found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
+    numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=turn)
+    return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])
+
+
+def task_number() -> int:
+    """That of the Spark task, 0 outside of one. It is not drawn: a task that is run again has to say the same."""
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
 class Router:
     """The UDF: columns of a batch of rows, in the order of `names`, to routes. It is pickled into every task."""
 
@@ -170,23 +183,19 @@ class Router:
 
     def __call__(self, *columns: Any) -> Any:
         found = dict(zip(self._names, columns, strict=True))
-        context = TaskContext.get()
-        # Not drawn: a task that is run again has to say the same.
-        turn = context.partitionId() if context is not None else 0
-        return route_numbers(self._routes, len(columns[0]), found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=turn)
+        rows = len(columns[0])
+        return route_numbers(self._routes, rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=task_number())
 
 
 class BatchRouter:
     """The same for mapInArrow, where there is no arrow_udf: the whole batch, with a column more."""
 
-    def __init__(self, router: Router, names: tuple[str, ...]) -> None:
-        self._router = router
-        self._names = names
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            routes = self._router(*[batch.column(name) for name in self._names])
-            yield pa.RecordBatch.from_arrays([*batch.columns, routes], names=[*batch.schema.names, ROUTE])
+            yield with_routes(batch, self._routes, task_number())
 
 
 def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
@@ -200,19 +209,19 @@ def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
         raise ValueError(f"without a column 'topic' all rows are of one topic, not of {len(routes.topics)}: {shortened(routes.topics)}")
     if tasks < 1:
         raise ValueError(f"tasks={tasks}: at least one")
-    return spread(numbered(df, Router(routes, names), names), tasks)
+    return spread(numbered(df, routes, names), tasks)
 
 
-def numbered(df: DataFrame, router: Router, names: tuple[str, ...]) -> DataFrame:
+def numbered(df: DataFrame, routes: Routes, names: tuple[str, ...]) -> DataFrame:
     """With the column ROUTE."""
     arrow_udf: Callable[..., Any] | None = getattr(F, "arrow_udf", None)
     if arrow_udf is None:
         schema = StructType([*df.schema.fields, StructField(ROUTE, IntegerType())])
-        return df.mapInArrow(BatchRouter(router, names), schema)
+        return df.mapInArrow(BatchRouter(routes), schema)
     with warnings.catch_warnings():
         # It would rather have the kind of the function from its annotations, and looks for these where a callable object has none.
         warnings.simplefilter("ignore", UserWarning)
-        function = arrow_udf(router, IntegerType(), scalar_arrow())
+        function = arrow_udf(Router(routes, names), IntegerType(), scalar_arrow())
     number: Column = function(*[F.col(name) for name in names])
     return df.withColumn(ROUTE, number)
 

@@ -22,15 +22,16 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from txn.spark.claims_topic import KafkaClaim
 from txn.spark.columns import KEY, PARTITION, TIMESTAMP, SinkColumns
+from txn.spark.delivering import send
 from txn.spark.errors import BatchUnknown, Tainted
-from txn.spark.placing import PLACED, Placer
+from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.query import BATCH_ID, QUERY_ID, BatchIdentity
 from txn.spark.routing import ROUTE, route_numbers
 from txn.spark.sink_begin import Begun, Lent
 from txn.spark.sink_options import SinkOptions
 from txn.spark.summary import DONE, WRITTEN, Summary
-from txn.spark.task import BAD_ROWS_REPORTED, columns_of, make_borrower
+from txn.spark.task import BAD_ROWS_REPORTED, make_borrower
 
 
 class Told(WriterCommitMessage):
@@ -111,7 +112,8 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
         return
     routes = lent.routes
     every = [routes.partition(number) for number in range(routes.total)]
-    with borrowed(options.kafka.key, lambda: make_borrower(options.kafka), lent.loan.part(every)) as borrower:
+    with borrowed(options.kafka.key, lambda: make_borrower(options.kafka)) as borrower:
+        borrower.begin(lent.loan.part(every))
         largest, limited_by = borrower.record_limit
         retried = borrower.stats().record_retry_total
         own = every if columns.placed else [routes.partition(claims.any())]
@@ -124,7 +126,7 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
             portions, bad = placer.place(rows)
             note_bad(work.told, bad, options)
             for portion in portions:
-                borrower.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
+                send(borrower, portion.topic, portion.rows)
                 work.size += portion.bytes
             batch = next(batches, None)
         work.told += [

@@ -12,6 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 from msgspec import Struct, structs
 
+from txn.loan import Written
+
 WRITTEN: Final = "written"
 BAD: Final = "bad"
 DONE: Final = "done"
@@ -71,3 +73,17 @@ def from_rows(rows: Sequence[Any]) -> list[Summary]:
 
 def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
+
+
+def joined(before: Written | None, after: Written) -> Written:
+    """Two accounts of one partition as one; `after` has the sequences that come last."""
+    if before is None:
+        return after
+    return Written(
+        after.topic,
+        after.partition,
+        before.records + after.records,
+        min((offset for offset in (before.first_offset, after.first_offset) if offset >= 0), default=-1),
+        max(before.last_offset, after.last_offset),
+        after.next_sequence,
+    )

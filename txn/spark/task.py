@@ -1,4 +1,4 @@
-"""What runs on executors: the rows of one Spark task into the Kafka partitions that are its own, under the driver's identity.
+"""What runs on executors: the rows of one Spark task into Kafka partitions, its own or by turns, under the driver's identity.
 
 It takes Arrow batches in and gives a few rows of `summary` out. It never ends the transaction: a killed task sees its input end like
 any other, and only the driver, who hears of the tasks that Spark accepted, may decide.
@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,13 +22,14 @@ from producer.core.errors import Misuse
 from producer.version import VERSION
 from txn.borrower import Borrower
 from txn.loan import Loan
-from txn.spark.columns import HEADERS, KEY, TIMESTAMP, VALUE
+from txn.spark.delivering import ByTurns, Delivery, OwnPartitions
 from txn.spark.guards import TaskGuard
-from txn.spark.placing import PLACED, Placer
+from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
-from txn.spark.routing import Routes
+from txn.spark.routing import Routes, with_routes
 from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow
+from txn.spark.turn_server import Turn
 
 TIMEOUT: Final = "transaction_timeout_ms"
 
@@ -46,8 +48,9 @@ class Work(Struct):
 class WriteTask:
     """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
 
-    `loan`: of all partitions; the task takes its own part. `tasks`: how many Spark tasks share them, task t having every partition whose
-    number is t modulo `tasks`. `bad_row_limit`: how many rows that cannot be written are reported, with key and value where `keep_bad`.
+    `loan`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share them, task t
+    having every partition whose number is t modulo `tasks`. `numbers`: whether it has to find out itself where rows go. `bad_row_limit`:
+    how many rows that cannot be written are reported, with key and value where `keep_bad`.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class WriteTask:
         routes: Routes,
         tasks: int,
         guard: TaskGuard,
+        numbers: bool,
         kafka: KafkaSettings,
         topic: str | None,
         keep_bad: bool,
@@ -67,6 +71,7 @@ class WriteTask:
         self._routes = routes
         self._tasks = tasks
         self._guard = guard
+        self._numbers = numbers
         self._kafka = kafka
         self._topic = topic
         self._keep_bad = keep_bad
@@ -81,9 +86,8 @@ class WriteTask:
         check_version(self._version)
         # The input first: a task whose shuffle files are gone must fail for that, or Spark would start it in vain until it gives up.
         first = next((batch for batch in batches if batch.num_rows), None)
-        self._guard.enter(context)
-        own = self._routes.of_task(context.partitionId(), self._tasks)
-        work = self._write(first, batches, own, context.partitionId())
+        with self._guard.enter(context) or nullcontext() as turn:
+            work = self._write(first, batches, context.partitionId(), turn)
         done = Summary(
             kind=DONE,
             records=sum(each.records for each in work.told if each.kind == WRITTEN),
@@ -99,23 +103,31 @@ class WriteTask:
         told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
         yield to_arrow([*told, done])
 
-    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], own: list[tuple[str, int]], task: int) -> Work:
+    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], task: int, turn: Turn | None) -> Work:
         work = Work()
         if first is None:
+            if turn is not None:
+                turn.give([], done=True)
             return work
-        with borrowed(self._kafka.key, lambda: make_borrower(self._kafka), self._loan.part(own)) as borrower:
+        own = self._routes.of_task(task, self._tasks)
+        with borrowed(self._kafka.key, lambda: make_borrower(self._kafka)) as borrower:
+            delivery: Delivery
+            if turn is not None:
+                delivery = ByTurns(borrower, self._loan, turn, self._timeout_s)
+            else:
+                delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s)
             largest, limited_by = borrower.record_limit
             retried = borrower.stats().record_retry_total
             placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)
             batch: pa.RecordBatch | None = first
             while batch is not None:
-                portions, more = placer.place(batch)
+                portions, more = placer.place(with_routes(batch, self._routes, task) if self._numbers else batch)
                 self._note(work.told, more)
                 for portion in portions:
-                    borrower.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
+                    delivery.add(portion)
                     work.size += portion.bytes
                 batch = next(batches, None)
-            work.told += map(_summary, borrower.finish(self._timeout_s))
+            work.told += map(_summary, delivery.finish())
             work.retries = borrower.stats().record_retry_total - retried
         return work
 
@@ -134,11 +146,6 @@ def check_version(drivers: str) -> None:
 def make_borrower(kafka: KafkaSettings) -> Borrower:
     """A borrower with these settings; what only an owner of transactions has is left out."""
     return Borrower({name: value for name, value in kafka.resolve().items() if name != TIMEOUT})
-
-
-def columns_of(rows: pa.RecordBatch) -> dict[str, str | None]:
-    """The columns that there are, as `send_arrow` wants to be told."""
-    return {"value": VALUE, **{name: name if name in rows.schema.names else None for name in (KEY, HEADERS, TIMESTAMP)}}
 
 
 def _summary(written: Any) -> Summary:

@@ -45,6 +45,8 @@ log = logging.getLogger("fencepost.spark")
 TIMEOUT: Final = "transaction_timeout_ms"
 TURNS: Final = 1 << 20
 """Keyless rows begin elsewhere in each batch, around and around."""
+SHARED_TASKS: Final = 1 << 16
+"""Where partitions are shared, slots are the limit, and this where nobody knows of slots."""
 HISTORY: Final = 100
 """Batches whose metrics are kept."""
 
@@ -146,6 +148,7 @@ class ExactlyOnceKafkaWriter:
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
             tasks = self.tasks_for(df, routes, columns)
             guard, reason = self.choose_guard(df, columns, tasks, metrics)
+            tasks = self.tasks_for(df, routes, columns, guard)
         plan = WritePlan(
             frame=frame,
             columns=columns,
@@ -175,10 +178,10 @@ class ExactlyOnceKafkaWriter:
         if bad and topic is not None:
             bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=hold.producer.record_limit[0])
 
-    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns) -> int:
+    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str = "") -> int:
         """How many Spark tasks write."""
-        # A task needs a partition of its own in each topic where rows are not brought to it.
-        most = routes.total if columns.placed else min(routes.counts)
+        # A task needs a partition of its own, in each topic where rows are not brought to it, unless it writes to all of them by turns.
+        most = SHARED_TASKS if guard == "turns" and columns.placed else routes.total if columns.placed else min(routes.counts)
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
         context = context_of(df.sparkSession)

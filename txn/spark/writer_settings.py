@@ -46,7 +46,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
     """How long one call to the brokers may take."""
     tasks: int | None = None
-    """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition."""
+    """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition unless they take
+    turns."""
     barrier_wait_ms: int = 30_000
     """How long a barrier stage may wait for slots that others have, or that were lost with an executor. After that guard="auto" takes
     another guard, and "barrier" fails."""

@@ -28,9 +28,11 @@ def test_what_it_says(site: Site) -> None:
     lines = said(text)
     assert lines["columns"] == "key string, value string; ignored: other"
     assert lines["topics"] == "out (3 partitions)"
-    assert lines["routing"] == "by key (murmur2): one shuffle brings the rows of each partition into one task"
+    assert lines["routing"] == (
+        "by key (murmur2): rows stay where they are under guard turns; else one shuffle brings those of each partition into one task"
+    )
     assert lines["tasks"] == "2"
-    assert lines["guard"] == "barrier: all its tasks can run at once"
+    assert lines["guard"] == "turns: its rows say where they go, and need not be moved where tasks take turns"
     assert lines["staging"].startswith("auto: after a transaction that took too long")
     assert lines["transaction"] == "id 'fencepost.sink', open for at most 300000 ms"
     assert lines["bad rows"] == "fail the batch"

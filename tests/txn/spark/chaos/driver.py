@@ -96,6 +96,8 @@ def _run(plan: Plan, spark: SparkSession, mortal: Mortal) -> bool:
             plan.events.tell("batch", run=plan.run, **writer.metrics)
 
     source: Any = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", plan.rows).option("numPartitions", plan.maps).load()
+    # What a lost executor had shuffled is what Spark starts a stage again for.
+    source = source.repartition(plan.reduces, "value") if plan.reduces else source
     query = (
         source.select(*columns(keyed=plan.keyed))
         .writeStream.foreachBatch(write)

@@ -33,7 +33,7 @@ class Strike(Struct, frozen=True, kw_only=True):
 
 class Plan(Struct, frozen=True, kw_only=True):
     """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, of as many partitions as `maps`, which
-    fall to `slices` parts in each task. `kill_chance`
+    fall to `slices` parts in each task. `reduces`: of a shuffle before the writer, 0 for none. `kill_chance`
     and `raise_chance`: of each task attempt. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes`
     stops until it is woken. `stays`: it ends only when there is a file `leave`."""
 
@@ -51,6 +51,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     keyed: bool = True
     slices: int = 5
     maps: int = 4
+    reduces: int = 0
     kill_chance: float = 0.0
     raise_chance: float = 0.0
     strikes: tuple[Strike, ...] = ()

@@ -144,6 +144,7 @@ def executor_kills(
             batches=batches,
             rows=rows,
             maps=8,
+            reduces=12 if guard == "turns" else 0,
             seed=seed,
             kill_chance=kill_chance,
             strikes=tuple(strikes),

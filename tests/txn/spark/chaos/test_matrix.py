@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.skipif(not FULL, reason="part of make spark-chaos"), p
 
 REPORTS: list[Report] = []
 OFF_TRIES = 3
+GUARDS = pytest.mark.parametrize("guard", ["barrier", "status", "claims", "turns", "kafka-claims"])
 
 
 @pytest.fixture(scope="module", params=["stub TV1", "stub TV2", "Kafka TV1", "Kafka TV2"])
@@ -70,14 +71,14 @@ def test_answers_to_end_txn_lost(site: Site, seed: int) -> None:
     exact(lost_replies(site, guard="barrier", seed=seed), "barrier")
 
 
-@pytest.mark.parametrize("guard", ["barrier", "status", "claims"])
+@GUARDS
 def test_tasks_raise(site: Site, guard: str, seed: int) -> None:
     """A task that failed may have written: the batch is written again."""
     report = exact(python_failures(site, guard=guard, seed=seed), guard)
     assert min(report.raised, report.reruns) > 0, report.line()
 
 
-@pytest.mark.parametrize("guard", ["barrier", "status", "claims"])
+@GUARDS
 def test_executors_killed(site: Site, guard: str, seed: int) -> None:
     """3,120,000 rows; where Spark may start a stage again, it does, and the guard sees it."""
     report = exact(executor_kills(site, guard=guard, seed=seed, kill_chance=0.08 if guard == "barrier" else 0.03), guard)
@@ -95,12 +96,12 @@ def test_without_a_guard_rows_are_lost_and_doubled(site: Site, seed: int) -> Non
     raise AssertionError(f"{OFF_TRIES} runs without a guard lost nothing: {report.line()}")
 
 
-@pytest.mark.parametrize("guard", ["barrier", "status", "claims"])
+@GUARDS
 def test_a_frozen_task(site: Site, guard: str) -> None:
-    """Woken after the rerun was committed, it is refused."""
+    """Woken after the rerun was committed, it is refused: by the broker, or where it takes turns by the driver, whom it asks first."""
     report, ended = frozen_task(site, guard=guard)
     exact(report, guard)
-    assert is_refused(ended), ended
+    assert is_refused(ended) or (guard == "turns" and ended["error"] == "Tainted"), ended
 
 
 @pytest.mark.parametrize("point", [TASKS, LEDGER])

@@ -22,7 +22,6 @@ from pyspark import TaskContext
 from tests.txn.spark.chaos.loading import load
 from tests.txn.spark.chaos.plan import Plan, Strike
 from txn.borrower import Borrower
-from txn.loan import Loan
 from txn.spark import task as writer_task
 from txn.spark.task import WriteTask
 
@@ -82,8 +81,8 @@ class TroubledTask:
         borrowed = patched.borrowed
 
         @contextmanager
-        def noted(key: object, make: Callable[[], Borrower], loan: Loan) -> Iterator[Borrower]:
-            with borrowed(key, make, loan) as borrower:
+        def noted(key: object, make: Callable[[], Borrower]) -> Iterator[Borrower]:
+            with borrowed(key, make) as borrower:
                 self._borrower, self._acked_before = borrower, borrower.stats().record_acknowledged_total
                 yield borrower
 

@@ -1,0 +1,330 @@
+"""The guard `turns`: each Kafka partition has one writer at a time, who goes on where the one before stopped; and who leaves in the middle
+ends it for all."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_stub import BrokerStub
+from producer.wire.codes import Api, ErrorCode
+from tests.reading import read_values
+from tests.txn.spark.site import PARTITIONS, TOPIC, Site
+from txn.borrower import Borrower
+from txn.loan import Loan, Written
+from txn.producer import TransactionalProducer
+from txn.spark import delivering
+from txn.spark.choosing import TABLE
+from txn.spark.delivering import ByTurns, split
+from txn.spark.errors import DriverUnreachable, Tainted
+from txn.spark.executing import account
+from txn.spark.placing import PLACED, Portion
+from txn.spark.routing import kafka_partitions
+from txn.spark.summary import WRITTEN, Summary
+from txn.spark.turn_server import TurnServer
+from txn.spark.turns import Turns
+
+WAIT_S = 30.0
+ANY = [(TOPIC, partition) for partition in range(PARTITIONS)]
+
+
+def loan(*sequences: int) -> Loan:
+    """Of so many partitions, each with the sequence that comes next."""
+    lent = tuple((TOPIC, partition, sequence) for partition, sequence in enumerate(sequences))
+    return Loan(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=lent)
+
+
+def written(partition: int, records: int, following: int) -> Written:
+    return Written(TOPIC, partition, records, 0, records - 1, following)
+
+
+# -- the book ------------------------------------------------------------------------------------------------------------------
+
+
+def test_one_task_takes_what_there_is_and_two_share() -> None:
+    """Alone, a task gets all that it asks for; beside another one half of it, and what comes back goes on where it stopped."""
+    turns = Turns(loan(0, 0, 7))
+    assert turns.enter(0, 10) == ""
+    assert turns.lend(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
+    assert turns.enter(1, 11) == ""
+    assert turns.lend(1, ANY) == []
+    assert turns.holders(ANY[:2]) == "task 0 has out-0, task 0 has out-1"
+    turns.take_back(0, [written(2, 3, 10), written(0, 1, 1), written(1, 2, 2)])
+    assert turns.lend(1, ANY[::-1]) == [(TOPIC, 2, 10), (TOPIC, 1, 2)]
+    turns.take_back(1, [written(2, 5, 15), written(1, 1, 3)])
+    turns.finish(0)
+    turns.finish(1)
+    assert turns.winners() == {0: 10, 1: 11}
+
+
+def leaves(turns: Turns) -> None:
+    turns.leave(0)
+
+
+def comes_again(turns: Turns) -> None:
+    assert turns.enter(0, 11) == "task 0 belongs to attempt 10"
+
+
+def comes_twice(turns: Turns) -> None:
+    assert turns.enter(0, 10) == "attempt 10 of task 0 came twice"
+
+
+def gives_what_it_lacks(turns: Turns) -> None:
+    turns.take_back(0, [written(1, 1, 1)])
+
+
+def miscounts(turns: Turns) -> None:
+    turns.take_back(0, [written(0, 3, 4)])
+
+
+def keeps(turns: Turns) -> None:
+    turns.finish(0)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (leaves, "task 0 left before it was done"),
+        (comes_again, "task 0 belongs to attempt 10, and attempt 11 asked for it"),
+        (comes_twice, "attempt 10 of task 0 came twice"),
+        (gives_what_it_lacks, "task 0 gave back out-1, which it did not have"),
+        (miscounts, "task 0 gave back out-0 at sequence 4: 3 records from 0 on"),
+        (keeps, "task 0 says that it is done, and has out-0"),
+        (lambda turns: None, "task 0 has not said that it is done"),
+    ],
+)
+def test_whatever_is_odd_ends_the_attempt(step: Callable[[Turns], None], why: str) -> None:
+    """Nobody new is let in after it, and the driver does not commit."""
+    turns = Turns(loan(0, 0))
+    turns.enter(0, 10)
+    assert turns.lend(0, ANY[:1])
+    step(turns)
+    if turns.trouble:
+        assert turns.enter(1, 12) != ""
+    with pytest.raises(Tainted, match=why):
+        turns.winners()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 5)), max_size=60))
+def test_no_two_tasks_ever_have_a_partition(steps: list[tuple[int, int, int]]) -> None:
+    """Whatever they ask for and give back in whatever order: one writer each, and sequences without a gap."""
+    turns = Turns(loan(0, 5, 2**31 - 3))
+    for task in range(4):
+        turns.enter(task, task)
+    held: dict[int, dict[tuple[str, int], int]] = {task: {} for task in range(4)}
+    reached = dict(zip(ANY, (0, 5, 2**31 - 3), strict=True))
+    for task, choice, records in steps:
+        if held[task]:
+            turns.take_back(task, [written(tp[1], records, (sequence + records) % 2**31) for tp, sequence in held[task].items()])
+            reached |= {tp: (sequence + records) % 2**31 for tp, sequence in held[task].items()}
+            held[task] = {}
+        else:
+            for topic, partition, sequence in turns.lend(task, ANY[choice % 3 :] + ANY[: choice % 3]):
+                assert all((topic, partition) not in others for others in held.values())
+                assert sequence == reached[topic, partition]
+                held[task][topic, partition] = sequence
+        assert turns.trouble == ""
+
+
+# -- over a connection ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[TurnServer]:
+    with TurnServer("127.0.0.1", "127.0.0.1") as server:
+        yield server
+
+
+def test_a_task_waits_for_its_turn(server: TurnServer) -> None:
+    """It gets the partition as soon as the other one gives it back; where that does not happen in time, it is told who has it."""
+    desk = server.begin(loan(0))
+    with desk.enter(0, 10) as first, desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
+        assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
+        assert second.take(ANY[:1], 0.0) == []
+        with pytest.raises(Tainted, match=r"none of 1 Kafka partitions came free in 0\.01 s: task 0 has out-0"):
+            second.take(ANY[:1], 0.01)
+        waiting = pool.submit(second.take, ANY[:1], WAIT_S)
+        first.give([written(0, 4, 4)], done=True)
+        assert waiting.result(WAIT_S) == [(TOPIC, 0, 4)]
+        second.give([written(0, 1, 5)], done=True)
+        assert server.winners() == {0: 10, 1: 11}
+
+
+def test_who_leaves_in_the_middle_ends_it_for_all(server: TurnServer) -> None:
+    """Also for those who wait, at once; the next attempt begins anew."""
+    desk = server.begin(loan(0))
+    with desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
+        first = desk.enter(0, 10)
+        first.take(ANY[:1], 0.0)
+        waiting = pool.submit(second.take, ANY[:1], WAIT_S)
+        first.close()
+        with pytest.raises(Tainted, match="task attempt 11 may not write: task 0 left before it was done"):
+            waiting.result(WAIT_S)
+    with pytest.raises(Tainted, match="task 0 left before it was done"):
+        server.winners()
+    with server.begin(loan(0)).enter(0, 12) as again:
+        assert again.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
+
+
+def test_an_attempt_to_write_that_is_over_lends_nothing(server: TurnServer) -> None:
+    """A task that sleeps while the batch is written anew is refused, whether it waited or comes late, and disturbs nobody."""
+    old = server.begin(loan(0))
+    with old.enter(0, 10) as sleeper, old.enter(1, 11) as waiter, ThreadPoolExecutor(1) as pool:
+        sleeper.take(ANY[:1], 0.0)
+        waiting = pool.submit(waiter.take, ANY[:1], WAIT_S)
+        new = server.begin(loan(0))
+        for late in (lambda: waiting.result(WAIT_S), lambda: sleeper.give([written(0, 1, 1)]), lambda: old.enter(2, 12)):
+            with pytest.raises(Tainted, match="its attempt to write the batch is over"):
+                late()
+        with new.enter(0, 20) as task:
+            task.give([], done=True)
+    assert server.winners() == {0: 20}
+
+
+def test_strangers_are_told_nothing(server: TurnServer) -> None:
+    """Whoever does not know the secret, or speaks another language, does not disturb either."""
+    desk = server.begin(loan(0))
+    with pytest.raises(Tainted, match="no task of this driver's"):
+        msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
+    with pytest.raises(Tainted, match="has ended the connection"), desk.enter(0, 10) as task:
+        task._link.sendall(b"GET / HTTP/1.1\r\n\n")
+        task.take(ANY[:1], 0.0)
+    assert desk.secret not in repr(desk)
+
+
+def test_a_driver_that_cannot_be_reached(server: TurnServer) -> None:
+    """The address is named, and what to do."""
+    desk = server.begin(loan(0))
+    server.close()
+    with pytest.raises(DriverUnreachable, match=rf"127\.0\.0\.1:{desk.port} cannot be reached from this executor .*'kafka-claims' or"):
+        desk.enter(0, 10)
+
+
+# -- what a task does ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])
+def stub(request: pytest.FixtureRequest) -> Iterator[BrokerStub]:
+    with BrokerStub(transaction_version=request.param) as stub:
+        stub.create_topic(TOPIC, partitions=PARTITIONS)
+        yield stub
+
+
+def portion(task: int, number: int, rows: int = 40) -> Portion:
+    """Rows whose values say where they come from and in which order."""
+    values = [f"{task}/{number * rows + row}" for row in range(rows)]
+    placed = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
+    return Portion(TOPIC, pa.RecordBatch.from_arrays([pa.array(values), placed], names=["value", PLACED]), rows * 10)
+
+
+@pytest.mark.parametrize("aside", [0, 1000, 1 << 20])
+def test_tasks_that_write_to_the_same_partitions(stub: BrokerStub, server: TurnServer, monkeypatch: pytest.MonkeyPatch, aside: int) -> None:
+    """However little they put aside: each row once, those of one task in its order, and accounts that add up to what the log has."""
+    monkeypatch.setattr(delivering, "ASIDE_BYTES", aside)
+    tasks, portions = 4, 6
+    config = {"bootstrap_servers": stub.bootstrap}
+    with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
+        lent = transaction.lend(ANY)
+        desk = server.begin(lent)
+
+        def run(task: int) -> list[Written]:
+            with Borrower(config) as borrower, desk.enter(task, task + 100) as turn:
+                delivery = ByTurns(borrower, lent, turn, WAIT_S)
+                for number in range(portions):
+                    delivery.add(portion(task, number))
+                return delivery.finish()
+
+        with ThreadPoolExecutor(tasks) as pool:
+            told = [each for accounts in pool.map(run, range(tasks)) for each in accounts]
+        assert server.winners() == {task: task + 100 for task in range(tasks)}
+        whole = account(lent, [summary(each) for each in told])
+        transaction.returned(whole)
+    assert sum(each.records for each in whole) == tasks * portions * 40
+    assert sorted(read_rows(stub)) == [(task, row) for task in range(tasks) for row in range(portions * 40)]
+    for task, partition in itertools.product(range(tasks), ANY):
+        rows = [row for one, row in read_rows(stub, partition[1]) if one == task]
+        assert rows == sorted(rows)
+
+
+def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
+    """Task and number of each row, in the log's order; without `partitions` of all of them."""
+    values = read_values(stub.bootstrap, TOPIC, partitions or range(PARTITIONS))
+    return [(int(task), int(row)) for task, row in (value.decode().split("/") for value in values)]
+
+
+def summary(each: Written) -> Summary:
+    return Summary(kind=WRITTEN, **msgspec.structs.asdict(each))
+
+
+def test_accounts_that_do_not_add_up() -> None:
+    """Where Spark delivered less than was written, nothing is committed."""
+    with pytest.raises(Tainted, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
+        account(loan(0), [summary(written(0, 2, 5))])
+    whole = account(loan(3), [summary(Written(TOPIC, 0, 2, 10, 15, 8)), summary(Written(TOPIC, 0, 3, 12, 14, 6))])
+    assert whole == [Written(TOPIC, 0, 5, 10, 15, 8)]
+
+
+def test_rows_are_split_in_their_order() -> None:
+    """Stable within a partition."""
+    rows = pa.RecordBatch.from_pydict({"value": [*"abcdef"], PLACED: pa.array([1, 0, 1, 2, 0, 1], pa.int32())})
+    parts = [(partition, part.column("value").to_pylist()) for partition, part in split(rows)]
+    assert parts == [
+        (0, ["b", "e"]),
+        (1, ["a", "c", "f"]),
+        (2, ["d"]),
+    ]
+
+
+# -- in Spark ------------------------------------------------------------------------------------------------------------------
+
+KEYS = [f"k{number}" for number in range(60)]
+
+
+def test_rows_stay_where_they_are(site: Site) -> None:
+    """Two writes of a batch and a second batch, by more tasks than one partition could have: each key where Java's producer puts it, each
+    row once."""
+    writer = site.by_hand(guard="turns", topic="one")
+    site.stub.create_topic("one", partitions=1)
+    rows = site.rows(*KEYS, key="value").repartition(5)
+    with writer.batch(rows, site.offsets(0)) as batch:
+        batch.write(rows)
+        batch.write(rows, topic=TOPIC)
+    writer(rows, site.offsets(1))
+    assert (writer.metrics["guard"], writer.metrics["tasks"]) == ("turns", 2)
+    assert Counter(site.committed("one", 1)) == dict.fromkeys(KEYS, 2)
+    places = kafka_partitions(pa.array(KEYS), PARTITIONS).to_pylist()
+    assert {message.key().decode(): message.partition() for message in site.messages()} == dict(zip(KEYS, places, strict=True))
+
+
+def test_a_rerun_by_turns(site: Site) -> None:
+    """A batch that had to be aborted is written again, under a new epoch, from sequence 0."""
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.INVALID_RECORD)
+    writer = site.by_hand(guard="turns")
+    writer(site.rows(*KEYS, key="value"), site.offsets(0))
+    assert site.committed() == sorted(KEYS)
+    assert writer.metrics["reruns"] == 1
+
+
+def test_auto_takes_turns_until_executors_cannot_reach_the_driver(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with keys goes by turns; where the driver cannot be asked, it is written again under the next guard, and so are the batches
+    after it, without another try."""
+    monkeypatch.setattr("txn.spark.choosing.TABLE", [row for row in TABLE if row.guard != "driver"])
+    writer = site.by_hand(guard="auto")
+    rows = site.rows(*KEYS, key="value")
+    writer(rows, site.offsets(0))
+    assert (writer.metrics["guard"], writer.metrics["unreachable"]) == ("turns", 0)
+    begin = TurnServer.begin
+    monkeypatch.setattr(TurnServer, "begin", lambda self, lent: msgspec.structs.replace(begin(self, lent), port=1))
+    writer(rows, site.offsets(1))
+    assert (writer.metrics["guard"], writer.metrics["unreachable"], writer.metrics["reruns"]) == ("barrier", 1, 1)
+    writer(rows, site.offsets(2))
+    assert (writer.metrics["guard"], writer.metrics["unreachable"], writer.metrics["reruns"]) == ("barrier", 0, 0)
+    assert Counter(site.committed()) == dict.fromkeys(KEYS, 3)
