@@ -22,6 +22,8 @@ from txn.aftermath import LEAST_S, REFUSED, find_out, settle
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner_aio import AsyncInner
+from txn.lending import Wish, read_written
+from txn.loan import TP, Loan, Written, check_partitions
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
@@ -186,14 +188,32 @@ class AsyncTransactionalProducer:
         if given:
             await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
+    async def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
+        wish = Wish(partitions=check_partitions(partitions))
+        self._manager.refuse_spoilt()
+        await self._call(Event.LEND, timeout, number, wish=wish)
+        assert wish.loan is not None
+        return wish.loan
+
+    async def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+        wish = Wish(written=read_written(written))
+        self._manager.refuse_spoilt()
+        if wish.written:
+            await self._call(Event.RETURNED, timeout, number, wish=wish)
+
     async def _call(
-        self, event: Event, timeout: float | None, number: int = 0, offsets: tuple[GroupMetadata, Offsets] | None = None
+        self,
+        event: Event,
+        timeout: float | None,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
     ) -> int:
         """Make a call and wait for its outcome."""
         if self._closed:
             raise ProducerClosed("the producer is closed")
         admission = self._inner.admission
-        call = admission.call(event, admission.patience_s(timeout), number, offsets)
+        call = admission.call(event, admission.patience_s(timeout), number, offsets, wish)
         try:
             return await asyncio.wrap_future(call.outcome)
         except asyncio.CancelledError:
@@ -291,6 +311,16 @@ class AsyncTransaction:
         """`AsyncTransactionalProducer.send_offsets`, while this transaction is open."""
         self._refuse_past()
         await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+
+    async def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
+        """`Transaction.lend`. Cancelled, the partitions may be lent with nobody who has the loan: abort."""
+        self._refuse_past()
+        return await self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
+
+    async def returned(self, written: Iterable[Written]) -> None:
+        """`Transaction.returned`. Cancelled, what was written may have been noted: it cannot be returned again then."""
+        self._refuse_past()
+        await self._producer._returned(written, self._timeout, self._number)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """`AsyncTransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""

@@ -1,0 +1,93 @@
+"""A transaction that is lent from an event loop: what the blocking producer promises of it, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.wire import Api
+from tests.producer.stage import QUICK
+from tests.reading import read_values
+from tests.txn.stage import LIMIT_S, SETTINGS
+from txn.admission import NoTransaction
+from txn.aio import AsyncTransactionalProducer
+from txn.borrower import Borrower
+from txn.lending import NotToBeLent
+from txn.loan import BadLoan, Loan, Written
+
+TPS = [("t", 0), ("t", 1)]
+
+Story = Callable[[BrokerStub, AsyncTransactionalProducer], Awaitable[None]]
+
+
+def tell(version: int, story: Story) -> list[bytes]:
+    """Run it, and return what readers find after it."""
+
+    async def bounded(stub: BrokerStub) -> None:
+        async with AsyncTransactionalProducer({**SETTINGS, "bootstrap_servers": stub.bootstrap}) as producer:
+            await asyncio.wait_for(story(stub, producer), LIMIT_S)
+
+    with BrokerStub(transaction_version=version) as stub:
+        stub.create_topic("t", partitions=2)
+        asyncio.run(bounded(stub))
+        return sorted(read_values(stub.bootstrap, "t", range(2)))
+
+
+async def write(borrower: Borrower, loan: Loan, value: bytes) -> list[Written]:
+    """The value to every partition of the loan, in another thread."""
+
+    def run() -> list[Written]:
+        borrower.begin(loan, LIMIT_S)
+        for topic, partition in loan.partitions:
+            borrower.send(topic, value, partition=partition)
+        return borrower.finish(LIMIT_S)
+
+    return await asyncio.to_thread(run)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_a_borrower_writes_is_part_of_the_transaction(version: int) -> None:
+    """Seen with it or not at all; sequences go on with the next loan, what is lent is lent once, and past transactions lend nothing."""
+
+    async def story(stub: BrokerStub, producer: AsyncTransactionalProducer) -> None:
+        with Borrower(bootstrap_servers=stub.bootstrap, **QUICK) as borrower:
+            async with producer.transaction(LIMIT_S) as tx:
+                loan = await tx.lend(TPS)
+                with pytest.raises(NotToBeLent, match="t-0 was lent"):
+                    await tx.lend(TPS)
+                await tx.returned(await write(borrower, loan, b"one"))
+                again = await tx.lend(TPS[:1])
+                assert again.sequences == (("t", 0, 1),)
+                await tx.returned(await write(borrower, again, b"two"))
+                with pytest.raises(BadLoan):
+                    await tx.returned([Written("t", 0, 1, 0, 0, 1)])
+            with pytest.raises(NoTransaction):
+                await tx.lend(TPS)
+            with pytest.raises(NoTransaction):
+                await tx.returned([])
+            tx = await producer.begin(LIMIT_S)
+            await write(borrower, await tx.lend(TPS, LIMIT_S), b"never seen")
+            await tx.abort(LIMIT_S)
+
+    assert tell(version, story) == [b"one", b"one", b"two"]
+
+
+def test_a_lend_that_is_cancelled() -> None:
+    """While the coordinator is asked (version 1) nothing is lent by it, and the same can be lent by the next call."""
+
+    async def story(stub: BrokerStub, producer: AsyncTransactionalProducer) -> None:
+        held = stub.faults.on(Api.ADD_PARTITIONS_TO_TXN).hold()
+        with Borrower(bootstrap_servers=stub.bootstrap, **QUICK) as borrower:
+            async with producer.transaction(LIMIT_S) as tx:
+                lending = asyncio.create_task(tx.lend(TPS))
+                await asyncio.to_thread(held.wait, 1, LIMIT_S)
+                lending.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await lending
+                held.release()
+                await tx.returned(await write(borrower, await tx.lend(TPS), b"one"))
+
+    assert tell(1, story) == [b"one", b"one"]
