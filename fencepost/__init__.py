@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from txn import NotLent as NotLent
     from txn import NotPermitted as NotPermitted
     from txn import NoTransaction as NoTransaction
+    from txn import NotReturned as NotReturned
     from txn import NotToBeLent as NotToBeLent
     from txn import OffsetAndMetadata as OffsetAndMetadata
     from txn import OlderVersion as OlderVersion
@@ -219,6 +220,7 @@ _HOMES = {
         "NoTransaction",
         "NotLent",
         "NotPermitted",
+        "NotReturned",
         "NotToBeLent",
         "OffsetAndMetadata",
         "OlderVersion",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from txn.ledger_errors import LedgerUnavailable as LedgerUnavailable
     from txn.ledger_errors import LedgerUnusable as LedgerUnusable
     from txn.ledger_errors import OlderVersion as OlderVersion
+    from txn.lending import NotReturned as NotReturned
     from txn.lending import NotToBeLent as NotToBeLent
     from txn.loan import BadLoan as BadLoan
     from txn.loan import Loan as Loan
@@ -80,7 +81,7 @@ _HOMES = {
     "txn.borrowed": ("NotLent",),
     "txn.borrower": ("Borrower", "NoLoan"),
     "txn.group_metadata": ("GroupMetadata",),
-    "txn.lending": ("NotToBeLent",),
+    "txn.lending": ("NotReturned", "NotToBeLent"),
     "txn.loan": ("BadLoan", "Loan", "Written"),
     "txn.ledger": ("Ledger",),
     "txn.ledger_entry": ("LedgerEntry", "LedgerPartition"),

@@ -16,7 +16,7 @@ from producer.engine import now_ms
 from txn import machine
 from txn.calls import Call
 from txn.group_metadata import GroupMetadata
-from txn.lending import Wish
+from txn.lending import NotReturned, Wish
 from txn.offsets import Offsets
 
 ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
@@ -50,9 +50,9 @@ class Admission:
         offsets: tuple[GroupMetadata, Offsets] | None = None,
         wish: Wish | None = None,
     ) -> Call:
-        """Begin a call; it ends by itself within the time. An end takes no more records from here on."""
+        """Begin a call; it ends by itself within the time. An end takes no more records from here on, unless it is refused at once."""
         self.refuse_after_fork()
-        then = self._open if event is machine.Event.BEGIN else None
+        then = {machine.Event.BEGIN: self._open, machine.Event.COMMIT: self._reopen}.get(event)
         call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
         if event in ENDS:
             self.stop()
@@ -79,6 +79,11 @@ class Admission:
     def _open(self, call: Call, error: Exception | None) -> None:
         """On the sender's thread, so that nothing that ends the producer comes in between."""
         if error is None and not call.left and self._accumulator.refusal is NO_TRANSACTION:
+            self._accumulator.refusal = None
+
+    def _reopen(self, call: Call, error: Exception | None) -> None:
+        """The same for a commit that has not begun: the transaction goes on."""
+        if isinstance(error, NotReturned) and self._accumulator.refusal is NO_TRANSACTION:
             self._accumulator.refusal = None
 
 

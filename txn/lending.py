@@ -8,15 +8,24 @@ asks nobody, and knows of no record but what it is told.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from producer.core.errors import Misuse
 from producer.core.sequence import advance, distance
 from txn.errors import MustAbort
 from txn.loan import TP, BadLoan, Loan, Written, name
 
+NAMED: Final = 3
+"""Partitions that a message names, of those that it is about."""
+
 
 class NotToBeLent(Misuse):
     """The partition has a writer already: it was lent and not returned, or the transaction's own producer writes to it."""
+
+
+class NotReturned(Misuse):
+    """A commit while partitions are lent: whoever has them may have written, and may be writing still. Nothing was asked for, and the
+    transaction is open as before."""
 
 
 class Wish:
@@ -40,6 +49,7 @@ class Lending:
         self._own: set[TP] = set()
         self._out: dict[TP, int] = {}
         self._back: dict[TP, int] = {}
+        self._loans: list[tuple[TP, ...]] = []
 
     def begin(self) -> None:
         """Another transaction begins."""
@@ -48,6 +58,7 @@ class Lending:
         self._own.clear()
         self._out.clear()
         self._back.clear()
+        self._loans.clear()
 
     @property
     def nothing_came(self) -> bool:
@@ -88,9 +99,27 @@ class Lending:
                 )
         return None
 
+    def missing(self) -> NotReturned | None:
+        """Why the transaction cannot be committed yet, if some of what was lent did not come back."""
+        if not self._out:
+            return None
+        left, parts = set(self._out), []
+        # A partition that was lent again is the newer loan's.
+        for number, loan in reversed([*enumerate(self._loans, 1)]):
+            of_it = [tp for tp in loan if tp in left]
+            left.difference_update(of_it)
+            if of_it:
+                named = ", ".join(map(name, of_it[:NAMED])) + (", ..." if len(of_it) > NAMED else "")
+                parts.append(f"{len(of_it)} of the {len(loan)} partitions of loan {number} ({named})")
+        return NotReturned(
+            f"transactional id {self._id!r}: {' and '.join(reversed(parts))} not accounted for: somebody may be writing there. Hand"
+            " what Borrower.finish returned to returned(), and loan.unused(written) for those that nobody wrote; or abort"
+        )
+
     def lend(self, wish: Wish, identity: tuple[int, int], *, version2: bool) -> None:
         """They are lent from here on."""
         self.used = True
+        self._loans.append(wish.partitions)
         sequences = []
         for tp in wish.partitions:
             self._out[tp] = self._back.pop(tp, 0)

@@ -231,6 +231,8 @@ class Manager:
             return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
         if ends and call.number and call.number == self._ended[0]:
             return [Return(call, self._about_the_past(call))]
+        if call.event is Event.COMMIT and self.machine.state is State.OPEN and (missing := self._lending.missing()) is not None:
+            return [Return(call, missing)]
         try:
             action = self.machine.step(call.event)
         except IllegalCall as illegal:

@@ -84,14 +84,15 @@ class Transaction:
         With transaction version 1 the coordinator is asked to add the partitions, all at once, and waited for up to `timeout`
         (TransactionTimeout: nothing is decided, call again). Raises NotToBeLent for a partition that has a writer already, MustAbort where
         the transaction must be aborted. What a borrower wrote is part of the transaction once it was acknowledged, whether or not anybody
-        tells: abort where a borrower failed, or did not answer.
+        tells: abort where a borrower failed, or did not answer. A commit raises NotReturned until all of it came back to `returned`.
         """
         self._refuse_past()
         return self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
 
     def returned(self, written: Iterable[Written]) -> None:
-        """What borrowers wrote, as `Borrower.finish` returned it, so that these partitions can be lent again in this transaction, and where
-        its records are is known if the outcome of its commit is not. Raises BadLoan for an account that does not fit what was lent."""
+        """What borrowers wrote, as `Borrower.finish` returned it, so that the transaction can be committed, these partitions can be
+        lent again in it, and where its records are is known if the outcome of the commit is not. `Loan.unused` has accounts of partitions
+        that nobody wrote. Raises BadLoan for an account that does not fit what was lent."""
         self._refuse_past()
         self._producer._returned(written, self._timeout, self._number)
 

@@ -139,6 +139,11 @@ def test_processes_that_write_one_transaction(site: Site) -> None:
     assert len(site.read("read_uncommitted")) == 2 * len(expected)
 
 
+def one_record(tp: TP) -> Written:
+    """What somebody says of a borrower that wrote a record and did not finish."""
+    return Written(*tp, 1, -1, -1, 1)
+
+
 @pytest.mark.parametrize("end", ["abort", "commit"])
 def test_a_borrower_that_thaws_too_late(site: Site, end: str) -> None:
     """It froze with a record written and the rest not; the owner ended the transaction without it, and is in the next. It is refused in the
@@ -149,6 +154,8 @@ def test_a_borrower_that_thaws_too_late(site: Site, end: str) -> None:
         tell(zombie, tx.lend([tp], WAIT_S), records=5, frozen=True)
         assert zombie.line() == "frozen from here on"
         zombie.freeze()
+        if end == "commit":
+            tx.returned([one_record(tp)])
         getattr(tx, end)(WAIT_S)
         tx = producer.begin(WAIT_S)
         loan = tx.lend([tp], WAIT_S)
@@ -175,6 +182,8 @@ def test_a_borrower_between_two_transactions(site: Site) -> None:
             tx = producer.begin(WAIT_S)
             borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
             borrower.send(site.topic, b"early", partition=tp[1]).result(WAIT_S)
+            if end == "commit":
+                tx.returned([one_record(tp)])
             getattr(tx, end)(WAIT_S)
             with producer.transaction(WAIT_S) as tx:
                 tx.send(site.topic, b"elsewhere", partition=1).result(WAIT_S)
@@ -202,7 +211,8 @@ def test_nobody_wrote_to_what_was_lent(site: Site) -> None:
             tx.abort(WAIT_S)
         with producer.transaction(WAIT_S) as tx:
             tx.send(site.topic, b"next", partition=0)
-            epochs += [loan.producer_epoch, tx.lend(site.partitions[1:], WAIT_S).producer_epoch]
+            epochs += [loan.producer_epoch, (loan := tx.lend(site.partitions[1:], WAIT_S)).producer_epoch]
+            tx.returned(loan.unused([]))
     assert len(set(epochs)) == 4
     until(lambda: site.read(), "what was committed", good=lambda found: found == [b"next"], timeout_s=WAIT_S)
 
@@ -221,6 +231,7 @@ def test_the_coordinator_gave_it_up(site: Site) -> None:
         with pytest.raises(LoanOver):
             borrower.finish(WAIT_S)
         borrower.abandon(WAIT_S)
+        tx.returned([one_record(tp)])
         if site.version == 1:
             with pytest.raises(Fenced):
                 tx.commit(WAIT_S)
@@ -260,10 +271,11 @@ def test_a_second_owner(site: Site) -> None:
         with pytest.raises(LoanOver):
             borrower.finish(WAIT_S)
         borrower.abandon(WAIT_S)
-        with second.transaction(WAIT_S) as tx:
-            borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+        with second.transaction(WAIT_S) as other:
+            borrower.begin(other.lend([tp], WAIT_S), WAIT_S)
             borrower.send(site.topic, b"second owner's", partition=tp[1])
-            tx.returned(borrower.finish(WAIT_S))
+            other.returned(borrower.finish(WAIT_S))
+        tx.returned([one_record(tp)])
         with pytest.raises(Fenced):
             first.commit(WAIT_S)
     until(lambda: site.read(), "what was committed", good=lambda found: found == [b"second owner's"], timeout_s=WAIT_S)

@@ -20,13 +20,15 @@ from tests.waiting import until
 from txn.borrowed import NotLent
 from txn.borrower import Borrower, LoanOver, NoLoan
 from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
-from txn.lending import NotToBeLent
+from txn.lending import NotReturned, NotToBeLent
 from txn.loan import BadLoan, Loan, Written
 from txn.producer import TransactionalProducer
 from txn.transaction import Transaction
 
 PARTITIONS = 4
 TPS = [("t", partition) for partition in range(PARTITIONS)]
+EARLY = Written("t", 0, 1, 0, 0, 1)
+"""What somebody says of a borrower that wrote one record and did not finish."""
 
 
 class Site:
@@ -151,6 +153,8 @@ def test_a_zombie(site: Site, end: str) -> None:
     tx = site.begin()
     zombie.begin(tx.lend(TPS[:1]), LIMIT_S)
     zombie.send("t", b"early", partition=0).result(LIMIT_S)
+    if end == "commit":
+        tx.returned([EARLY])
     getattr(tx, end)(LIMIT_S)
     tx = site.begin()
     written = write(successor, tx.lend(TPS[:1]), b"successor")
@@ -173,8 +177,10 @@ def test_a_zombie(site: Site, end: str) -> None:
 def test_a_second_owner(site: Site) -> None:
     """Whoever takes the transactional id over ends the loans of the first."""
     borrower = site.borrower()
-    borrower.begin(site.begin().lend(TPS[:1]), LIMIT_S)
+    tx = site.begin()
+    borrower.begin(tx.lend(TPS[:1]), LIMIT_S)
     borrower.send("t", b"row", partition=0).result(LIMIT_S)
+    tx.returned([EARLY])
     with TransactionalProducer(bootstrap_servers=site.stub.bootstrap, transactional_id="a", **QUICK) as other:
         other.init(LIMIT_S)
     borrower.send("t", b"late", partition=0)
@@ -183,6 +189,25 @@ def test_a_second_owner(site: Site) -> None:
     borrower.abandon(LIMIT_S)
     with pytest.raises(Fenced):
         site.producer.commit(LIMIT_S)
+
+
+def test_a_commit_before_everything_came_back(site: Site) -> None:
+    """It is refused, and the transaction goes on: its own records are taken, the rest is returned, and then it is committed. A block that
+    is left so is aborted."""
+    borrower = site.borrower()
+    tx = site.begin()
+    loan = tx.lend(TPS[1:])
+    written = write(borrower, loan.part(TPS[1:2]), b"lent")
+    tx.returned(written)
+    with pytest.raises(NotReturned, match="2 of the 3 partitions of loan 1 \\(t-2, t-3\\) not accounted for"):
+        tx.commit(LIMIT_S)
+    tx.send("t", b"own", partition=0)
+    tx.returned(loan.unused(written))
+    tx.commit(LIMIT_S)
+    with pytest.raises(NotReturned), site.producer.transaction(LIMIT_S) as tx:
+        write(borrower, tx.lend(TPS), b"never seen")
+    assert tx.over
+    assert site.committed(2) == [b"lent", b"own"]
 
 
 def test_only_what_was_lent(site: Site) -> None:

@@ -12,7 +12,7 @@ from tests.producer.desk import PID, TOPIC
 from tests.txn.counter import CALL_MS, Counter
 from txn.calls import Call
 from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
-from txn.lending import NotToBeLent, Wish
+from txn.lending import NotReturned, NotToBeLent, Wish
 from txn.loan import BadLoan, Loan, Written
 from txn.machine import Event, IllegalCall, State
 
@@ -100,6 +100,8 @@ def test_what_was_lent_is_ended_although_its_owner_wrote_nothing(version: int, e
     """EndTxn is sent, and the next transaction has another epoch, also with version 1: no loan of the one before is of use in it."""
     counter = opened(version)
     lend(counter, 0)
+    if event is Event.COMMIT:
+        give_back(counter, account(0, 1))
     call = end(counter, event)
     assert call.outcome.result(0) >= 0
     if version == 1:
@@ -118,7 +120,7 @@ def test_sequences_go_on_with_the_next_loan(version: int) -> None:
     assert lend(counter, 1, 0).sequences == ((TOPIC, 1, 0), (TOPIC, 0, 7))
     assert give_back(counter, account(0, 3, first=7)) is None
     assert lend(counter, 0).sequences == ((TOPIC, 0, 10),)
-    end(counter)
+    end(counter, Event.ABORT)
     if version == 1:
         counter.identify(epoch=1)
     counter.begin()
@@ -187,7 +189,42 @@ def test_a_commit_of_nothing() -> None:
     counter.identify(epoch=1)
     counter.begin()
     lend(counter, 0)
+    give_back(counter, account(0, 1))
     assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
+
+
+@BOTH
+def test_a_commit_before_everything_came_back(version: int) -> None:
+    """It is refused with how much of which loan is missing, and nothing has happened: the rest can be returned, the transaction committed.
+    An abort, and a token, are there at once."""
+    counter = opened(version)
+    lend(counter, 0, 1)
+    lend(counter, 2)
+    give_back(counter, account(0, 1))
+    lend(counter, 0)
+    refused = counter.call(Event.COMMIT).outcome.exception(0)
+    assert isinstance(refused, NotReturned)
+    assert (
+        "'tx': 1 of the 2 partitions of loan 1 (t-1) and 1 of the 1 partitions of loan 2 (t-2) and 1 of the 1 partitions of loan 3 (t-0)"
+        in str(refused)
+    )
+    assert counter.state is State.OPEN
+    give_back(counter, account(0, 1, first=1), account(1, 0, offset=-1), account(2, 1))
+    assert end(counter).outcome.result(0) >= 0
+    if version == 1:
+        counter.identify(epoch=1)
+    counter.begin()
+    lend(counter, 0, 1, 2, 3)
+    refused = counter.call(Event.COMMIT).outcome.exception(0)
+    assert "4 of the 4 partitions of loan 1 (t-0, t-1, t-2, ...)" in str(refused)
+    assert end(counter, Event.ABORT).outcome.result(0) >= 0
+    if version == 1:
+        counter.identify(epoch=2)
+    counter.begin()
+    lend(counter, 0)
+    prepared = counter.call(Event.PREPARE)
+    counter.advance(0)
+    assert not prepared.outcome.done()  # the coordinator is asked, as ever
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED])
