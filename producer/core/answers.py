@@ -103,7 +103,8 @@ class Answers:
         window.refused(slot, row, part.error_code, now_ms, self._pause(slot, part.error_code, introduced=window.introduced), message)
         if row.verdict is Verdict.FATAL:
             kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
-            return [Die(kind(f"Produce was refused with {error_name(part.error_code)}: {row.why}"))]
+            place = f"{slot.batch.topic}-{int(slot.batch.partition)}"
+            return [Die(kind(f"Produce to {place} was refused with {error_name(part.error_code)}: {row.why}"))]
         return []
 
     def written(self, request: Request) -> None:

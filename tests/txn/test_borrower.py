@@ -191,6 +191,23 @@ def test_a_second_owner(site: Site) -> None:
         site.producer.commit(LIMIT_S)
 
 
+def test_a_produce_that_is_fenced(site: Site) -> None:
+    """The borrower ends, and whatever is called then says which partition it was about; the owner is not asked, and aborts."""
+    borrower = site.borrower()
+    tx = site.begin()
+    borrower.begin(tx.lend(TPS), LIMIT_S)
+    site.stub.faults.on(Api.PRODUCE).where(partition=2).before().error(ErrorCode.PRODUCER_FENCED)
+    assert "t-2" in str(borrower.send("t", b"row", partition=2).exception(LIMIT_S))
+    words = "Produce to t-2 was refused with PRODUCER_FENCED: a newer producer took this identity over"
+    with pytest.raises(Fenced, match=words):
+        borrower.send("t", b"row", partition=0)
+    with pytest.raises(Fenced, match=words):
+        borrower.finish(LIMIT_S)
+    borrower.abandon(LIMIT_S)
+    assert not borrower.usable
+    tx.abort(LIMIT_S)
+
+
 def test_a_commit_before_everything_came_back(site: Site) -> None:
     """It is refused, and the transaction goes on: its own records are taken, the rest is returned, and then it is committed. A block that
     is left so is aborted."""
