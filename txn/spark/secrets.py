@@ -47,6 +47,16 @@ def check_provider(provider: Provider | None) -> None:
         )
 
 
+def _mark_of(provider: Provider | None) -> tuple[Any, ...] | None:
+    """What a function is known by. One of the main script's cannot be pickled by its name on an executor, where another script is main, so
+    that its code is part of it."""
+    if provider is None:
+        return None
+    code = getattr(provider, "__code__", None)
+    constants = () if code is None else tuple(each for each in code.co_consts if isinstance(each, str | bytes | int | float | None))
+    return provider.__module__, provider.__qualname__, code and (code.co_code, code.co_names), constants
+
+
 class KafkaSettings:
     """See the module. `given`: by the names of Kafka's that the options have, without `kafka.` before them."""
 
@@ -71,7 +81,7 @@ class KafkaSettings:
     @property
     def key(self) -> bytes:
         """Equal for equal settings, here and in a pickle of them; it shows nothing of them."""
-        return hashlib.sha256(pickle.dumps((sorted(self._given.items(), key=lambda each: each[0]), self._provider))).digest()
+        return hashlib.sha256(pickle.dumps((sorted(self._given.items(), key=lambda each: each[0]), _mark_of(self._provider)))).digest()
 
     def resolve(self) -> dict[str, Any]:
         """What a producer takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""

@@ -113,3 +113,14 @@ def test_option_and_provider_do_not_compete() -> None:
     """One of them; the error names the setting."""
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.jaas\.config is an option, and secrets= returns it as well"):
         read_options({**OPEN, "kafka.sasl.jaas.config": JAAS}, secrets=give).kafka.resolve()
+
+
+def test_a_provider_in_the_main_script() -> None:
+    """It is pickled with its code, and known by it where it arrives, in every task anew."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec("def provider():\n    return {'sasl.password': 'x'}\ndef other():\n    return {}\n", space)  # as a script has it
+    settings = KafkaSettings({}, space["provider"])
+    there = cloudpickle.loads(cloudpickle.dumps(settings))  # type: ignore[no-untyped-call]  # not typed by pyspark
+    assert there.key == settings.key
+    assert KafkaSettings({}, space["other"]).key != settings.key
+    assert KafkaSettings({"client.id": "a"}, space["provider"]).key != settings.key
