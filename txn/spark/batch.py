@@ -23,6 +23,7 @@ from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
 from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
+from txn.spark.for_good import heard
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
@@ -162,6 +163,10 @@ class Batch:
     def _settled(self, error: BaseException) -> bool:
         """Whether the batch turned out to be committed. False: it is to be written again. Raises where it is neither."""
         self.metrics.ledger = "aborted"
+        said = heard(error)
+        if said is not None:
+            self._abort(best_effort=True)
+            raise said from error
         match course_of(error):
             case Course.STOP | Course.GIVE_UP as course:
                 self._abort(best_effort=True)

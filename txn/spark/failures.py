@@ -11,11 +11,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
-from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, TopicUnavailable
-from txn.errors import CommitOutcomeUnknown, IdentityLost, NotPermitted
+from producer.core.errors import ConfigError, DeliveryError, Fenced, FencepostError, Misuse, NoUsableBroker, TopicUnavailable
+from txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, NotPermitted
 from txn.ledger_errors import LedgerError
 from txn.spark.choosing import context_of
 from txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
+from txn.spark.for_good import DENIED
 
 INTERRUPTED: Final = (
     "java.lang.InterruptedException",
@@ -61,6 +62,7 @@ _COURSES: Final[tuple[tuple[tuple[type[BaseException], ...], Course], ...]] = (
             LedgerError,
             ConfigError,
             Misuse,
+            NoUsableBroker,
             NotPermitted,
             TopicUnavailable,
         ),
@@ -74,7 +76,9 @@ def course_of(error: BaseException) -> Course:
     """What to do about a failure while a batch is written or committed."""
     if is_stop(error):
         return Course.STOP
-    return next((course for kinds, course in _COURSES if isinstance(error, kinds)), Course.AGAIN)
+    course = next((course for kinds, course in _COURSES if isinstance(error, kinds)), Course.AGAIN)
+    denied = isinstance(error, MustAbort | DeliveryError) and error.code in DENIED
+    return Course.GIVE_UP if denied and course is Course.AGAIN else course
 
 
 def is_stop(error: BaseException) -> bool:

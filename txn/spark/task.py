@@ -23,6 +23,7 @@ from producer.version import VERSION
 from txn.borrower import Borrower
 from txn.loan import Loan
 from txn.spark.delivering import ByTurns, Delivery, OwnPartitions
+from txn.spark.for_good import last_words
 from txn.spark.guards import TaskGuard
 from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
@@ -80,6 +81,10 @@ class WriteTask:
         self._version = VERSION
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with last_words():
+            yield self._run(batches)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
         context = TaskContext.get()
         assert context is not None, "outside a Spark task"
         began = time.perf_counter()
@@ -101,7 +106,7 @@ class WriteTask:
             ms=(time.perf_counter() - began) * 1000.0,
         )
         told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
-        yield to_arrow([*told, done])
+        return to_arrow([*told, done])
 
     def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], task: int, turn: Turn | None) -> Work:
         work = Work()

@@ -65,14 +65,6 @@ def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyP
     assert site.committed() == ["1"]
 
 
-def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that was pickled by another version of fencepost writes nothing, and says which versions there are."""
-    monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
-    with pytest.raises(BatchFailed, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
-        site.by_hand(guard="barrier", max_reruns=0)(site.rows("1", **KEYED), site.offsets(0))
-    assert site.committed() == []
-
-
 def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
     """A second write while the first one is under way is refused, and so is one after the batch's end: they would share sequences."""
     held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()

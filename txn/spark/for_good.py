@@ -1,0 +1,137 @@
+"""Failures on an executor that would come again, wherever and as often as the task ran, on their way to the driver.
+
+Of a failed task Spark tells the driver nothing but a text, with a stack trace in it. So the task marks its last words, and the driver finds
+them by the mark, in what Spark raises or, where a later attempt has failed for another reason, in Spark's status store. Whatever is not
+marked may go well another time.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from producer.core.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    DeliveryError,
+    FencepostError,
+    Misuse,
+    NoUsableBroker,
+    ProducerClosed,
+    ProducerForked,
+)
+from producer.wire.codes import ErrorCode
+from txn.errors import NotPermitted
+from txn.spark.errors import Tainted
+
+KINDS: Final[dict[str, type[FencepostError]]] = {
+    kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse)
+}
+"""What is marked. Subclasses go by the name of the first one here that they belong to."""
+PASSING: Final = (ProducerClosed, ProducerForked)
+"""Not these: the next task has another producer."""
+DENIED: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""A delivery that failed with one of these goes as NotPermitted."""
+
+_BEGIN: Final = "[fencepost: no attempt would go better: "
+_END: Final = " :fencepost]"
+_MARKED: Final = re.compile(re.escape(_BEGIN) + r"(\w+)\] (.*?)(?:" + re.escape(_END) + "|$)", re.DOTALL)
+_ABSENT: Final = re.compile(
+    r"(?:ModuleNotFoundError|ImportError): (?:No module named|cannot import name .* from(?: partially initialized module)?)"
+    r" '(?:txn|producer|fencepost|msgspec|librt|mypy_extensions|tenacity|cramjam|crc32c|lz4|pyarrow)(?:\.[\w.]+)?'.*"
+)
+"""What a Python worker says that has no fencepost, or none that is whole: then none of our words can be marked."""
+_STAGE: Final = re.compile(r"stage (\d+)\.(\d+)")
+STORE_WAIT_S: Final = 1.0
+"""How long the status store may be behind."""
+STORE_STEP_S: Final = 0.02
+STORE_TASKS: Final = 1000
+
+
+class _LastWords(FencepostError):
+    """On an executor. Its text is all that the driver hears."""
+
+
+@contextmanager
+def last_words() -> Iterator[None]:
+    """In a task: an error that would come again leaves the block marked."""
+    try:
+        yield
+    except FencepostError as error:
+        kind = _kind_of(error)
+        if kind is None:
+            raise
+        host = socket.gethostname()
+        words = str(error) if host in str(error) else f"{error} (executor {host})"
+        raise _LastWords(f"{_BEGIN}{kind}] {words}{_END}") from error
+
+
+def heard(error: BaseException) -> FencepostError | None:
+    """On the driver: the executor's error, in its words, where what Spark raised has such a one."""
+    if not isinstance(error, PySparkException | Py4JError):
+        return None
+    text = str(error)
+    found = _read(text)
+    if found is None and Tainted.__name__ in text:
+        # Spark started the task again, and the guard refused that: what was wrong the first time is told elsewhere.
+        found = next(filter(None, map(_read, _failures(text))), None)
+    return found
+
+
+def _kind_of(error: FencepostError) -> str | None:
+    if isinstance(error, DeliveryError):
+        return NotPermitted.__name__ if error.code in DENIED else None
+    if isinstance(error, PASSING):
+        return None
+    return next((name for name, kind in KINDS.items() if isinstance(error, kind)), None)
+
+
+def _read(text: str) -> FencepostError | None:
+    marked = _MARKED.search(text)
+    if marked is not None:
+        return KINDS.get(marked[1], Misuse)(marked[2])
+    absent = _ABSENT.search(text)
+    if absent is not None:
+        return Misuse(
+            f"an executor cannot load fencepost ({absent[0].strip()}): install fencepost[spark] for the Python of every executor, in the"
+            " driver's version. What is sent with --py-files has to be a pure wheel, and what it depends on installed: docs/spark.md,"
+            ' "Where it runs"'
+        )
+    return None
+
+
+def _failures(text: str) -> list[str]:
+    """What failed tasks of the stages that the text names have said, as far as Spark's status store knows; nothing under Connect."""
+    context: Any = SparkContext._active_spark_context
+    if context is None:
+        return []
+    deadline = time.monotonic() + STORE_WAIT_S
+    try:
+        store = context._jsc.sc().statusStore()
+        while True:
+            told = [_told(store.taskList(int(stage), int(attempt), STORE_TASKS)) for stage, attempt in {*_STAGE.findall(text)}]
+            first = [words for each in told for words in each if Tainted.__name__ not in words]
+            if first or time.monotonic() >= deadline:
+                return first
+            time.sleep(STORE_STEP_S)
+    except (Py4JError, OSError):
+        return []  # It is not a public method.
+
+
+def _told(tasks: Any) -> Iterator[str]:
+    for number in range(tasks.size()):
+        message = tasks.apply(number).errorMessage()
+        if message.isDefined():
+            yield str(message.get())
