@@ -10,19 +10,13 @@ from collections.abc import Container
 from typing import Final
 
 from producer.wire.codes import Api, ErrorCode
-from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from producer.wire.messages.fetch import PartitionData
 from txn.envoy import Deadline, Envoy, Unanswered, refuse
 from txn.ledger_scan import Scan
 from txn.ledger_topic import Leaders, find_topic
+from txn.loan import name
+from txn.raw_log import EARLIEST, LATEST, fetch, offset_of
 
-FETCH_VERSIONS: Final = range(4, 13)
-"""Those in which topics go by their names."""
-LIST_VERSIONS: Final = range(2, 12)
-"""Those with an isolation level."""
-EARLIEST: Final = -2
-LATEST: Final = -1
-CONSUMER: Final = -1
 CHUNK_BYTES: Final = 1024 * 1024
 
 
@@ -38,6 +32,7 @@ class _Reading:
         self._envoy = envoy
         self._topic = topic
         self._partition = partition
+        self._tp = (topic, partition)
         self._wanted = wanted
         self._leader = -1
 
@@ -58,21 +53,12 @@ class _Reading:
         return scan
 
     async def _offset_of(self, timestamp: int) -> int:
-        asked = ListOffsetsPartition(partition_index=self._partition, timestamp=timestamp)
-        request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=self._topic, partitions=[asked])])
-        answer: ListOffsetsResponse = await self._envoy.ask(self._leader, request, LIST_VERSIONS)
-        said = answer.topics[0].partitions[0]
+        said = await offset_of(self._envoy, self._leader, self._tp, timestamp)
         refuse(Api.LIST_OFFSETS, said.error_code, self._name)
         return said.offset
 
     async def _fetch(self, offset: int) -> PartitionData:
-        asked = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=CHUNK_BYTES)
-        request = FetchRequest(max_bytes=CHUNK_BYTES, topics=[FetchTopic(topic=self._topic, partitions=[asked])])
-        answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
-        refuse(Api.FETCH, answer.error_code, self._name)
-        if not answer.responses or not answer.responses[0].partitions:
-            raise Unanswered(f"{self._name} is not read at the moment: the broker holds answers back for a quota")
-        data = answer.responses[0].partitions[0]
+        data = await fetch(self._envoy, self._leader, self._tp, offset, bytes_max=CHUNK_BYTES)
         if data.error_code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             raise Unanswered(f"{self._name} was changed while it was read: nothing is at offset {offset} any more")
         refuse(Api.FETCH, data.error_code, self._name)
@@ -80,4 +66,4 @@ class _Reading:
 
     @property
     def _name(self) -> str:
-        return f"{self._topic}-{self._partition}"
+        return name(self._tp)

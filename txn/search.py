@@ -13,19 +13,15 @@ from producer.wire.batch_header import BatchHeader, iter_batches
 from producer.wire.codes import Api, ErrorCode, error_name
 from producer.wire.compression import CorruptBatch
 from producer.wire.markers import ControlType, read_marker
-from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from producer.wire.messages.fetch import PartitionData
 from producer.wire.messages.metadata import MetadataResponse
-from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from txn.envoy import Envoy, Unanswered, refuse
 from txn.errors import NotPermitted
+from txn.loan import name
 from txn.outcome import Evidence, Marker, Reading, read_marker_of
+from txn.raw_log import EARLIEST, fetch, offset_of
 from txn.token import PreparedTransaction, WrittenPartition
 
-FETCH_VERSIONS: Final = range(4, 13)
-"""Those in which topics go by their names."""
-LIST_VERSIONS: Final = range(1, 8)
-EARLIEST: Final = -2
-CONSUMER: Final = -1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 GONE: Final = "there is no such partition (any more)"
 
@@ -45,6 +41,7 @@ class _Search:
         self._envoy = envoy
         self._token = token
         self._place = place
+        self._tp = (place.topic, place.partition)
         self._leader = -1
 
     async def run(self, metadata: MetadataResponse) -> Evidence:
@@ -93,30 +90,20 @@ class _Search:
         )
 
     async def _log_start(self) -> int:
-        asked = ListOffsetsPartition(partition_index=self._place.partition, timestamp=EARLIEST)
-        request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=self._place.topic, partitions=[asked])])
-        answer: ListOffsetsResponse = await self._envoy.ask(self._leader, request, LIST_VERSIONS)
-        said = answer.topics[0].partitions[0]
-        refuse(Api.LIST_OFFSETS, said.error_code, self._name)
+        said = await offset_of(self._envoy, self._leader, self._tp, EARLIEST)
+        refuse(Api.LIST_OFFSETS, said.error_code, name(self._tp))
         return said.offset
 
     async def _fetch(self, offset: int) -> PartitionData:
-        asked = FetchPartition(partition=self._place.partition, fetch_offset=offset, partition_max_bytes=CHUNK_BYTES)
-        request = FetchRequest(max_bytes=CHUNK_BYTES, topics=[FetchTopic(topic=self._place.topic, partitions=[asked])])
-        answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
-        data = answer.responses[0].partitions[0]
+        data = await fetch(self._envoy, self._leader, self._tp, offset, bytes_max=CHUNK_BYTES)
         if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            refuse(Api.FETCH, data.error_code, self._name)
+            refuse(Api.FETCH, data.error_code, name(self._tp))
         return data
 
     def _is_first(self, header: BatchHeader) -> bool:
         first = self._place.offset
         ours = (header.producer_id, header.producer_epoch) == self._token.identity
         return ours and first is not None and header.base_offset <= first <= header.last_offset
-
-    @property
-    def _name(self) -> str:
-        return f"{self._place.topic}-{self._place.partition}"
 
     def _evidence(self, marker: Marker | None, why: str = "no marker of it yet") -> Evidence:
         return Evidence(self._place.topic, self._place.partition, marker, why)

@@ -307,6 +307,26 @@ def test_partitions_that_cannot_be_asked() -> None:
         assert "t-0: it has no leader at the moment" in status.why
 
 
+def test_a_quota_that_holds_the_markers_back() -> None:
+    """A broker that has been asked for too much answers without the partition: that is no outcome, and said; asked again it is one."""
+    with BrokerStub() as stub:
+        stub.create_topic(TOPIC)
+        site = Site(stub, 2)
+        token = site.prepare(b"one")
+        site.resume(token).commit(WAIT_S)
+        site.another(b"two")  # the coordinator has another transaction to tell of
+        resumed = site.resume(token, client_id="greedy")
+        stub.quota(client_id="greedy", consumer_byte_rate=1)
+        while True:
+            with contextlib.suppress(TransactionTimeout):  # nobody had answered in that time
+                status = resumed.status(1.0)
+                break
+        assert status.outcome is Outcome.UNKNOWN
+        assert "t-0 is not read at the moment: the broker holds answers back for a quota" in status.why
+        stub.quota(client_id="greedy", consumer_byte_rate=None)
+        assert resumed.status(WAIT_S).outcome is Outcome.COMMITTED
+
+
 def test_an_id_that_expired(site: Site) -> None:
     """The coordinator has forgotten the id, and the marker is still there: the outcome is known."""
     with BrokerStub(

@@ -17,12 +17,11 @@ from msgspec import Struct
 from producer.wire.batch_header import BatchHeader, iter_batches
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.compression import CorruptBatch
-from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from producer.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from producer.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from producer.wire.record_batch import encode_batch, read_records
 from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.raw_log import LATEST, fetch, offset_of
 from txn.spark.errors import Tainted
 from txn.topic_creation import create_topic
 
@@ -32,12 +31,8 @@ CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": "14400000", "segme
 
 INIT_VERSIONS: Final = range(6)
 PRODUCE_VERSIONS: Final = range(3, 13)
-FETCH_VERSIONS: Final = range(4, 13)
-"""These two: those in which topics go by their names."""
-LIST_VERSIONS: Final = range(2, 12)
+"""Those in which topics go by their names."""
 PRODUCE_TIMEOUT_MS: Final = 10_000
-LATEST: Final = -1
-CONSUMER: Final = -1
 ALL: Final = -1
 BYTES: Final = 1024 * 1024
 
@@ -100,10 +95,7 @@ class ClaimsTopic:
 
         async def ask() -> Place:
             leader = await self._leader(partition)
-            asked = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
-            request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=self._topic, partitions=[asked])])
-            answer: ListOffsetsResponse = await self._envoy.ask(leader, request, LIST_VERSIONS)
-            said = answer.topics[0].partitions[0]
+            said = await offset_of(self._envoy, leader, (self._topic, partition), LATEST)
             self._refuse(Api.LIST_OFFSETS, said.error_code)
             assert self._topic_id is not None
             return Place(self._topic_id, said.offset)
@@ -145,13 +137,7 @@ class ClaimsTopic:
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     async def _fetch(self, partition: int, offset: int) -> list[tuple[BatchHeader, memoryview]]:
-        asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=BYTES)
-        request = FetchRequest(max_bytes=BYTES, topics=[FetchTopic(topic=self._topic, partitions=[asked])])
-        answer: FetchResponse = await self._envoy.ask(await self._leader(partition), request, FETCH_VERSIONS)
-        self._refuse(Api.FETCH, answer.error_code)
-        if not answer.responses or not answer.responses[0].partitions:
-            raise Unanswered(f"topic {self._topic!r} is not read at the moment: the broker holds answers back for a quota")
-        data = answer.responses[0].partitions[0]
+        data = await fetch(self._envoy, await self._leader(partition), (self._topic, partition), offset, bytes_max=BYTES)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise Tainted(f"{self._topic}-{partition} lost its record at offset {offset} while tasks were claimed")
         self._refuse(Api.FETCH, data.error_code)
