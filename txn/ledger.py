@@ -23,6 +23,7 @@ from txn.ledger_reading import scan_partition
 from txn.ledger_reset import write_tombstones
 from txn.ledger_scan import Scan, Stored
 from txn.ledger_topic import Leaders, ensure_topic, find_topic
+from txn.own_topics import check_own_topic
 from txn.resumed import ask_now
 
 __all__ = ["TOPIC", "Found", "Ledger"]
@@ -45,10 +46,11 @@ class Ledger:
     """The ledger of one cluster. A sink goes by its key here: the sink's id, and `sink#job` for a job of `write_once` (`ledger_key`).
 
     Seconds everywhere; where a `timeout` is left out it is `max_block_ms`. Raises LedgerUnavailable where the time passed, LedgerUnusable
-    where the topic cannot be a ledger.
+    where the topic cannot be a ledger, ConfigError for a name that it cannot have.
     """
 
     def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
+        check_own_topic("topic", topic)
         self.topic: Final = topic
         self._settings: Final = settings
         self._partitions: int | None = None

@@ -10,11 +10,11 @@ import logging
 from typing import Final
 
 from producer.wire.codes import Api, ErrorCode, error_name
-from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse
 from txn.errors import NotPermitted
 from txn.ledger_errors import LedgerUnusable
+from txn.own_topics import POLICY, policy_of
 from txn.topic_creation import create_topic
 
 log = logging.getLogger("fencepost.ledger")
@@ -26,9 +26,6 @@ CONFIGS: Final = {
     "segment.bytes": "52428800",
 }
 """Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
-
-TOPIC: Final = 2
-POLICY: Final = "cleanup.policy"
 
 Leaders = dict[int, int]
 """The partitions of the topic and their leaders, -1 where there is none at the moment."""
@@ -82,18 +79,11 @@ async def _create(envoy: Envoy, topic: str) -> None:
 
 
 async def _check_policy(envoy: Envoy, topic: str) -> None:
-    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[POLICY])
     try:
-        answer: DescribeConfigsResponse = await envoy.ask_any(DescribeConfigsRequest(resources=[resource]))
-        said = answer.results[0]
-        if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise Unanswered(f"topic {topic!r} is not known to every broker yet")
-        refuse(Api.DESCRIBE_CONFIGS, said.error_code, f"topic {topic!r}")
+        policy, kept = await policy_of(envoy, topic)
     except NotPermitted as error:
         log.warning("whether the ledger's topic keeps what is written to it, nobody may tell: %s; it must have %s=compact", error, POLICY)
         return
-    policy = next((config.value or "" for config in said.configs if config.name == POLICY), "")
-    kept = {each.strip() for each in policy.split(",")}
     if "delete" in kept:
         raise LedgerUnusable(
             f"topic {topic!r} has {POLICY}={policy}, which deletes entries after a time: batches would be written twice. Set"

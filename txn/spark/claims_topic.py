@@ -6,6 +6,7 @@ Every question is asked again until its deadline. Whose a task is, it does not j
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -21,9 +22,13 @@ from producer.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from producer.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from producer.wire.record_batch import encode_batch, read_records
 from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.errors import NotPermitted
+from txn.own_topics import POLICY, policy_of
 from txn.raw_log import LATEST, fetch, offset_of
-from txn.spark.errors import Tainted
+from txn.spark.errors import GuardUnavailable, Tainted
 from txn.topic_creation import create_topic
+
+log = logging.getLogger("fencepost.spark")
 
 PARTITIONS: Final = 32
 CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": "14400000", "segment.ms": "14400000"}
@@ -68,7 +73,7 @@ class ClaimsTopic:
         self._topic_id: UUID | None = None
 
     async def ensure(self) -> int:
-        """How many partitions it has; it is created where it is not there."""
+        """How many partitions it has; it is created where it is not there. Raises GuardUnavailable for one that takes no claims."""
 
         async def look() -> int:
             leaders = await self._look()
@@ -78,7 +83,9 @@ class ClaimsTopic:
                 raise Unanswered(f"topic {self._topic!r} does not have all its leaders yet")
             return len(leaders)
 
-        return await self._again(look)
+        partitions = await self._again(look)
+        await self._again(self._check_policy)
+        return partitions
 
     async def identity(self) -> Identity:
         """A producer id that nobody had before, and its epoch."""
@@ -135,6 +142,18 @@ class ClaimsTopic:
         return found
 
     # -- small print -----------------------------------------------------------------------------------------------------------
+
+    async def _check_policy(self) -> None:
+        try:
+            policy, kept = await policy_of(self._envoy, self._topic)
+        except NotPermitted as error:
+            log.debug("topic %s: nobody may tell its %s: %s", self._topic, POLICY, error)
+            return
+        if "compact" in kept:
+            raise GuardUnavailable(
+                f"guard 'kafka-claims': topic {self._topic!r} has {POLICY}={policy}, and compacted topics take no records without a key:"
+                f" set {POLICY}=delete for it, or have another with claims_topic="
+            )
 
     async def _fetch(self, partition: int, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         data = await fetch(self._envoy, await self._leader(partition), (self._topic, partition), offset, bytes_max=BYTES)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from producer.core.errors import ConfigError
 from txn.ledger_entry import ledger_key
 from txn.ledger_rules import POLICIES
+from txn.own_topics import check_own_topic
 from txn.spark.choosing import GUARDS
 
 STAGES: Final = ("auto", "always", "never")
@@ -81,6 +82,20 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             raise ConfigError(f"on_bad_row={self.on_bad_row!r}: a topic of its own, not the sink's")
         for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic", "claims_topic"):
             _text(name, getattr(self, name))
+        self._check_own_topics()
+
+    def _check_own_topics(self) -> None:
+        """Each of them is for one thing."""
+        rows = dict.fromkeys((*(self.topics or ()), *((self.topic,) if self.topic else ())), "rows go to")
+        taken = {**rows, **({self.dead_letters: "bad rows go to"} if self.dead_letters else {})}
+        for setting in ("ledger_topic", "claims_topic"):
+            name = getattr(self, setting)
+            check_own_topic(setting, name)
+            if name in taken:
+                raise ConfigError(f"{setting}={name!r}: a topic of its own, not the one that {taken[name]}")
+            taken[name] = f"{setting} names"
+        if self.dead_letters is not None:
+            check_own_topic("on_bad_row", self.dead_letters)
 
     @property
     def timeout_s(self) -> float:

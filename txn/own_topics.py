@@ -1,0 +1,42 @@
+"""Topics of fencepost's own beside those of the user: names that they cannot have, and what their configs say.
+
+It makes and changes none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from producer.core.errors import ConfigError
+from producer.front import check_topic
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from txn.envoy import Envoy, Unanswered, refuse
+
+KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Kafka's internal topics, to which nobody else may write."""
+
+TOPIC: Final = 2
+POLICY: Final = "cleanup.policy"
+
+
+def check_own_topic(setting: str, name: str) -> None:
+    """Raises ConfigError for a name that no topic can have, or that is one of Kafka's."""
+    try:
+        check_topic(name)
+    except ValueError as error:
+        raise ConfigError(f"{setting}={name[:300]!r}: {str(error).split(': ', 1)[-1]}") from None
+    if name in KAFKAS:
+        raise ConfigError(f"{setting}={name!r}: one of Kafka's internal topics, to which nobody else may write: another name")
+
+
+async def policy_of(envoy: Envoy, topic: str) -> tuple[str, frozenset[str]]:
+    """The topic's cleanup.policy, as it is said and in its parts. Raises NotPermitted where nobody may tell."""
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[POLICY])
+    answer: DescribeConfigsResponse = await envoy.ask_any(DescribeConfigsRequest(resources=[resource]))
+    said = answer.results[0]
+    if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise Unanswered(f"topic {topic!r} is not known to every broker yet")
+    refuse(Api.DESCRIBE_CONFIGS, said.error_code, f"topic {topic!r}")
+    policy = next((config.value or "" for config in said.configs if config.name == POLICY), "")
+    return policy, frozenset(each.strip() for each in policy.split(","))
