@@ -221,6 +221,9 @@ class Batch:
                 " the batch itself cannot become smaller, as its offsets are settled"
             ) from error
         log.warning("sink %s: the transaction outlived its timeout: once more, with the rows prepared beforehand", self._hold.key)
+        if self._writer.settings.stage == "auto" and not self._hold.too_slow:
+            self._hold.too_slow = True
+            log.warning("sink %s: from here on the rows of each batch of this run are prepared beforehand (stage='auto')", self._hold.key)
         return self._taken_over_again()
 
     def _taken_over_again(self) -> bool:
@@ -265,7 +268,7 @@ class Batch:
     @property
     def _staged(self) -> bool:
         mode = self._writer.settings.stage
-        return mode == "always" or (mode == "auto" and self._timeouts > 0)
+        return mode == "always" or (mode == "auto" and self._hold.too_slow)
 
     def _commit(self) -> None:
         if self._transaction is None:

@@ -31,7 +31,8 @@ MARKERS_S = 10.0
 
 
 class Hold:
-    """See the module. `entry`: the sink's newest, read after taking over and kept up to date by commits. `timeout_s`: of every call."""
+    """See the module. `entry`: the sink's newest, read after taking over and kept up to date by commits. `timeout_s`: of every call.
+    `too_slow`: a transaction of this hold was open for too long, and later ones had better begin when their rows are prepared."""
 
     def __init__(
         self, *, key: str, transactional_id: str, ledger: Ledger, settings: Mapping[str, Any], transaction_timeout_ms: int, timeout_s: float
@@ -40,6 +41,7 @@ class Hold:
         self.transactional_id = transactional_id
         self.timeout_s = timeout_s
         self.entry: LedgerEntry | None = None
+        self.too_slow = False
         self.ledger = ledger
         self._settings = dict(settings)
         self.transaction_timeout_ms = transaction_timeout_ms

@@ -39,7 +39,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """What becomes of a later batch where the ledger has nothing: "error", or "start"."""
     stage: str = "auto"
     """Whether rows are prepared and kept before anything of them is written: "always", "never", or "auto" after a transaction that took
-    too long."""
+    too long, for the rest of the query's run."""
     max_reruns: int = 2
     """How often a batch is written again in one call before the query fails."""
     transaction_timeout_ms: int = 300_000

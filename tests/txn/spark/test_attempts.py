@@ -174,6 +174,24 @@ def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: in
     assert slow.committed() == (["one row, and so one request"] if times == 1 else [])
 
 
+def test_a_run_remembers_that_it_is_too_slow(slow: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """After one batch that outlived its transaction the later ones of the run have their rows prepared at once, which is logged once. The
+    next run, perhaps with more executors, begins anew."""
+    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held)
+        writer(slow.rows("0", key="value"), slow.offsets(0))
+        waiting.result(60)
+    writer(slow.rows("1", key="value"), slow.offsets(1))
+    next_run = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    next_run(slow.rows("2", key="value"), slow.offsets(2))
+    assert [each["staged"] for each in (*writer.history, *next_run.history)] == [True, True, False]
+    assert ["stage" in each["ms"] for each in (*writer.history, *next_run.history)] == [True, True, False]
+    assert len([each for each in caplog.messages if "each batch of this run" in each]) == 1
+    assert slow.committed() == ["0", "1", "2"]
+
+
 def test_a_batch_that_is_never_staged(slow: Site) -> None:
     """`stage="never"`: too long is too long."""
     writer = slow.by_hand(transaction_timeout_ms=TIMEOUT_MS, stage="never")
