@@ -26,7 +26,7 @@ from txn.ledger_topic import Leaders, ensure_topic, find_topic
 from txn.own_topics import check_own_topic
 from txn.resumed import ask_now
 
-__all__ = ["TOPIC", "Found", "Ledger"]
+__all__ = ["TOPIC", "Found", "Ledger", "Standing"]
 
 log = logging.getLogger("fencepost.ledger")
 
@@ -40,6 +40,14 @@ class Found(Struct, frozen=True):
 
     stored: Stored | None
     is_open: bool
+
+
+class Standing(Struct, frozen=True):
+    """What the ledger has of a sink at the moment: the newest entry that counts, and a newer one that a transaction has written which is
+    open, or ended so lately that its marker is not there yet."""
+
+    committed: LedgerEntry | None
+    open: LedgerEntry | None
 
 
 class Ledger:
@@ -71,8 +79,20 @@ class Ledger:
         then none of its transactions is open, and the answer stays true. Raises LedgerBusy where one is all the same, as nobody knows
         whether its batch is there, and LedgerDamaged for an entry that cannot be read.
         """
-        stored = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
-        return self.entry_of(sink, stored)
+        found, doubtful = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
+        if doubtful is not None:
+            raise LedgerBusy(
+                f"sink {sink!r}: its newest entry, at offset {doubtful.offset} of {self.topic}-{doubtful.partition}, is of a transaction"
+                " that is open. Its transactional id has to be taken over before the ledger is read; where it was, the transaction hangs"
+                f" there: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to do"
+            )
+        return self.entry_of(sink, found)
+
+    def standing(self, sink: str, timeout: float | None = None) -> Standing:
+        """What `read` would go by, for whoever has not taken over the sink and may not want to. The topic is created where it is not
+        there. It may be another one a moment later."""
+        found, doubtful = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
+        return Standing(self.entry_of(sink, found), self.entry_of(sink, doubtful))
 
     def record(self, entry: LedgerEntry) -> tuple[bytes, bytes]:
         """Key and value of the record that says so; to be sent to `partition_of(entry.key)` within the batch's transaction."""
@@ -114,8 +134,9 @@ class Ledger:
         self._partitions = len(leaders)
         return leaders
 
-    async def _read(self, envoy: Envoy, deadline: Deadline, sink: str) -> Stored | None:
-        """Its own partition's; where that has nothing, what the others have from times when there were fewer of them."""
+    async def _read(self, envoy: Envoy, deadline: Deadline, sink: str) -> tuple[Stored | None, Stored | None]:
+        """What counts, and what may count yet: of its own partition; where that has nothing, what the others have from times when there
+        were fewer of them."""
         key = sink.encode()
         leaders = await self._ensure(envoy, deadline)
         home = partition_for_key(key, len(leaders))
@@ -125,14 +146,8 @@ class Ledger:
             if partition == home and key in scans[home].committed:
                 break
         found = _newest(scans, key, home)
-        for partition, scan in scans.items():
-            doubtful = scan.open.get(key)
-            if doubtful is not None and (found is None or found.partition != partition or found.offset < doubtful.offset):
-                raise LedgerBusy(
-                    f"sink {sink!r}: its newest entry, at offset {doubtful.offset} of {self.topic}-{partition}, is of a transaction that is"
-                    " open. Its transactional id has to be taken over before the ledger is read; where it was, the transaction hangs there:"
-                    f" `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to do"
-                )
+        unsure = [scan.open[key] for scan in scans.values() if key in scan.open]
+        doubtful = next((each for each in unsure if found is None or found.partition != each.partition or found.offset < each.offset), None)
         if found is not None and found.partition != home:
             log.warning(
                 "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"
@@ -141,7 +156,7 @@ class Ledger:
                 found.partition,
                 home,
             )
-        return found
+        return found, doubtful
 
     async def _reset(self, envoy: Envoy, deadline: Deadline, sink: str) -> Stored | None:
         key = sink.encode()

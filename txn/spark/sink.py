@@ -47,7 +47,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         commit(self._options, messages, batch=batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        abort(self._options, messages)
+        abort(self._options, messages, batch=batchId)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):

@@ -1,8 +1,8 @@
 """How a write of `format("fencepost")` begins, on the driver's host, in a process that may be gone when it is to end.
 
-The sink is taken over, the ledger is asked, and a transaction is begun, lent to the tasks, and prepared with its first ledger record, so
-that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how many rows; the end writes it
-once more.
+The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, lent to the tasks, and prepared with its
+first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how many
+rows; the end writes it once more. Until then it tells everybody who else begins that the sink is at work, and for which query.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 from producer.config import read_settings
 from txn.ledger import Ledger
 from txn.ledger_entry import ledger_key
+from txn.ledger_errors import LedgerBusy, LedgerRefusal
 from txn.ledger_rules import Decision
 from txn.loan import Loan
 from txn.outstanding import OUTSTANDING
@@ -54,7 +55,8 @@ class Begun(Struct, frozen=True, kw_only=True):
 
 
 def begin(options: SinkOptions) -> Begun:
-    """Begin the write: of the checkpoint's newest batch, or of a job's version. Raises what the ledger, the claims and Kafka have."""
+    """Begin the write: of the checkpoint's newest batch, or of a job's version. Raises what the ledger, the claims and Kafka have, and
+    LedgerBusy where another query is writing into the sink."""
     identity: BatchIdentity | JobVersion
     if options.checkpoint is not None:
         identity = newest_batch(options.checkpoint)
@@ -62,6 +64,7 @@ def begin(options: SinkOptions) -> Begun:
         identity = job_version(options.settings.sink_id, options.job, options.version)
     hold = hold_of(options, identity)
     try:
+        _look_first(options, hold, identity)
         hold.take_over()
         if identity.decide(hold.entry, options.settings) is Decision.SKIP:
             return Begun(identity=identity)
@@ -70,8 +73,33 @@ def begin(options: SinkOptions) -> Begun:
         hold.close()
 
 
-def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = None) -> Hold:
-    """The sink's, or that of a job in it."""
+def _look_first(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion) -> None:
+    """Taking over ends what the sink's driver is doing, and this is done for each batch. Who is refused anyway leaves it alone.
+
+    That the ledger has nothing means little yet. What a transaction has written that is open may come to count or not, so that it takes
+    both to refuse; but another query's says that this query is at work, or was until lately."""
+    settings = options.settings
+    standing = hold.ledger.standing(hold.key, hold.timeout_s)
+    found, opened = standing.committed, standing.open
+    if opened is None:
+        if found is not None:
+            identity.decide(found, settings)
+        return
+    if opened.query != identity.query and settings.on_new_checkpoint != "reset":
+        raise LedgerBusy(
+            f"sink {hold.key!r}: to be written is {identity.full_name}, and a transaction is open that writes batch {opened.batch} of query"
+            f" {opened.query}: that query is at work, or it died not long ago, and what it left is aborted when its transaction timeout has"
+            " passed. Give this query a sink id of its own; or wait; or onNewCheckpoint=reset, which ends the other one"
+        )
+    try:
+        identity.decide(opened, settings)
+    except LedgerRefusal:
+        if found is not None:
+            identity.decide(found, settings)
+
+
+def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = None, *, timeout_s: float | None = None) -> Hold:
+    """The sink's, or that of a job in it. `timeout_s`: of each call, where that is to be less than the setting."""
     settings = options.kafka.resolve()
     timeout_ms = settings.pop(TIMEOUT, options.settings.transaction_timeout_ms)
     key = ledger_key(options.settings.sink_id, identity.job if isinstance(identity, JobVersion) else None)
@@ -81,7 +109,7 @@ def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = 
         ledger=Ledger(read_settings(settings), topic=options.settings.ledger_topic),
         settings=settings,
         transaction_timeout_ms=timeout_ms,
-        timeout_s=options.settings.timeout_s,
+        timeout_s=min(options.settings.timeout_s, timeout_s or options.settings.timeout_s),
     )
 
 

@@ -16,6 +16,7 @@ from producer.core.errors import FencepostError
 from txn.ledger_entry import LedgerPartition
 from txn.resumed import Resumed, resume
 from txn.spark.bad_rows import bury, is_too_much, refuse
+from txn.spark.checkpoint import newest_batch
 from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
 from txn.spark.kafka_claims import winners_of
@@ -59,19 +60,32 @@ def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begu
     log.info("sink %s: %s: %s", options.settings.sink_id, begun.identity.full_name, status.why)
 
 
-def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None) -> None:
-    """Give up what was begun. It never raises: whatever is left open is aborted by the next begin, or when its time is up."""
+def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None, batch: int | None = None) -> None:
+    """Give up what was begun, given what `commit` is given. It never raises: whatever is left open is aborted by the next begin, or when
+    its time is up."""
     try:
         begun = begun or next((each.begun for each in messages if each is not None), None)
         if begun is not None:
             if begun.lent is not None:
                 _resumed(options, begun.lent).abort(ABORT_S)
         elif options.checkpoint is not None:
-            hold = hold_of(options)
-            hold.take_over()
-            hold.close()
+            _abort_unheard(options, options.checkpoint, batch)
     except Exception as error:  # noqa: BLE001  # Spark has its reason for the abort, which this must not hide
         log.warning("sink %s: not aborted: %s", options.settings.sink_id, error)
+
+
+def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> None:
+    """No task has told what was begun. The ledger has its first record, unless somebody else has the sink by now, who is left alone."""
+    hold = hold_of(options, timeout_s=ABORT_S)
+    opened = hold.ledger.standing(hold.key, hold.timeout_s).open
+    identity = newest_batch(checkpoint)
+    if opened is None or (opened.query, opened.batch) != (identity.query, identity.batch if batch is None else batch):
+        log.info("sink %s: no transaction of %s is open", hold.key, identity.full_name)
+        return
+    try:
+        hold.take_over()
+    finally:
+        hold.close()
 
 
 def _agree(lent: Lent, told: Sequence[Told], timeout_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -50,8 +51,16 @@ class Play:
     def commit(self, *told: Told | None, begun: Begun | None = None, batch: int | None = None) -> None:
         commit(self.options, told, begun=begun, batch=batch)
 
-    def abort(self, *told: Told | None, begun: Begun | None = None) -> None:
-        abort(self.options, told, begun=begun)
+    def abort(self, *told: Told | None, begun: Begun | None = None, batch: int | None = None) -> None:
+        abort(self.options, told, begun=begun, batch=batch)
+
+
+def plan(checkpoint: Path, batch: int, offsets: str = "{}", *, query: str = "a-query") -> None:
+    """What Spark writes into the checkpoint of a query before a batch."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text(f'{{"id":"{query}"}}')
+    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
+    (checkpoint / "offsets" / f".{batch}.crc").touch()
 
 
 def _sent(what: T) -> T:

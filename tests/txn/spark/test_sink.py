@@ -15,7 +15,7 @@ from producer.config import read_settings
 from producer.core.errors import ConfigError, Misuse
 from producer.wire import Api
 from tests.reading import read_messages, read_values
-from tests.txn.spark.sink_play import Play
+from tests.txn.spark.sink_play import Play, plan
 from txn.borrower import LoanOver
 from txn.ledger import Ledger
 from txn.ledger_entry import LedgerEntry
@@ -40,16 +40,8 @@ def stub() -> Iterator[BrokerStub]:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """Of a query whose first batch is about to be written."""
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "metadata").write_text('{"id":"a-query"}')
     plan(tmp_path, 0)
     return tmp_path
-
-
-def plan(checkpoint: Path, batch: int, offsets: str = "{}") -> None:
-    """What Spark writes before a batch."""
-    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
-    (checkpoint / "offsets" / f".{batch}.crc").touch()
 
 
 def found(stub: BrokerStub) -> list[str]:

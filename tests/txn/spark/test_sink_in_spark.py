@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tests.txn.spark.late_workers import despite_late_workers
-from tests.txn.spark.site import PARTITIONS, TOPIC, Site
+from broker_stub import BrokerStub
+from producer.core.partition import partition_for_key
+from tests.txn.spark.chaos.account import still_open
+from tests.txn.spark.late_workers import LATE, despite_late_workers
+from tests.txn.spark.site import LIMIT_S, PARTITIONS, TOPIC, Site
+from tests.waiting import until
+from txn.ledger_topic import PARTITIONS as PARTITIONS_OF_LEDGER
 from txn.spark import route
 from txn.spark.datasource import register
+from txn.spark.writer_settings import LEDGER_TOPIC
 
 
 def options(site: Site, **more: str) -> dict[str, str]:
@@ -23,11 +33,16 @@ def save(site: Site, df: DataFrame, **more: str) -> None:
     df.write.format("fencepost").mode("append").options(**options(site, **more)).save()
 
 
-def stream(site: Site, **more: str) -> str | None:
+def stream(site: Site, df: DataFrame | None = None, *, checkpoint: str = "checkpoint", **more: str) -> str | None:
     """Run a query over what there is; the text of its failure, if it has one."""
-    register(site.spark)
-    writer = site.lines.writeStream.format("fencepost").options(**options(site, **more)).option("checkpointLocation", str(site.checkpoint))
+    writer = writing(site, df, checkpoint, **more)
     return despite_late_workers(lambda: site.outcome(writer.trigger(availableNow=True).start()))
+
+
+def writing(site: Site, df: DataFrame | None = None, checkpoint: str = "checkpoint", **more: str) -> DataStreamWriter:
+    register(site.spark)
+    given = options(site, checkpointLocation=str(site.place / checkpoint), **more)
+    return (site.lines if df is None else df).writeStream.format("fencepost").options(**given)
 
 
 def rows(site: Site, count: int, **columns: str) -> DataFrame:
@@ -55,6 +70,50 @@ def test_a_query_is_exact_when_it_replays(site: Site) -> None:
     site.feed("d")
     assert stream(site) is None
     assert site.committed() == ["a", "b", "c", "d"]
+
+
+def test_a_second_query_with_the_sinks_id_leaves_the_first_one_alone(site: Site) -> None:
+    """It is refused, between batches as within one, and the first one goes on as if there were no other."""
+    site.feed("a")
+    living = writing(site).trigger(processingTime="0 seconds").start()
+
+    def written(*values: str) -> bool:
+        nonlocal living
+        if not living.isActive:
+            assert LATE in str(living.exception())
+            living = writing(site).trigger(processingTime="0 seconds").start()
+        return site.committed() == [*values]
+
+    until(lambda: written("a"), "the first batch is written", timeout_s=LIMIT_S)
+    failure = stream(site, checkpoint="another") or ""
+    assert re.search("LedgerBusy|CheckpointReplaced", failure), failure
+    site.feed("b")
+    until(lambda: written("a", "b"), "the second batch is written", timeout_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("transactions", [0, 2], ids=["TV1", "TV2"])
+def test_what_fails_leaves_nothing_open(spark: SparkSession, tmp_path: Path, transactions: int) -> None:
+    """A stream and a batch job of whose tasks Spark has no word: readers need not wait for the transaction's time to pass."""
+    fail = "if(value = 'fail', raise_error('asked for'), value) as value"
+    with BrokerStub(transaction_version=transactions) as stub:
+        site = Site(spark, stub, tmp_path)
+
+        def ends(sink: str, run: Callable[[], str | None]) -> bool:
+            """Whether it failed and all is closed: it is repeated where the process that Spark has for the abort was late."""
+            assert "asked for" in (run() or "")
+            assert stub.end_offset(LEDGER_TOPIC, partition_for_key(sink.encode(), PARTITIONS_OF_LEDGER)) > 0, "nothing was begun"
+            return not still_open(stub.bootstrap, TOPIC, PARTITIONS) and not still_open(stub.bootstrap, LEDGER_TOPIC, PARTITIONS_OF_LEDGER)
+
+        site.feed("a", "fail")
+        until(lambda: ends("sink", lambda: stream(site, site.lines.selectExpr(fail))), "a stream leaves nothing open", timeout_s=LIMIT_S)
+
+        def job() -> str:
+            with pytest.raises(PySparkException) as failed:
+                save(site, site.rows("a", "fail").selectExpr(fail), sinkId="job", jobId="j", version="1")
+            return str(failed.value)
+
+        until(lambda: ends("job#j", job), "a job leaves nothing open", timeout_s=LIMIT_S)
+        assert site.committed() == []
 
 
 def test_keyed_rows_have_to_be_routed(site: Site) -> None:
