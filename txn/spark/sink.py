@@ -60,13 +60,19 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         abort(self._options, messages, begun=self._begun)
 
 
-def sink_columns(schema: StructType, topic: str) -> SinkColumns:
-    """`read_columns`; a timestamp may be a bigint, too, of milliseconds, as `route` makes it. Raises BadColumns."""
+def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
+    """`read_columns`; a timestamp may be a bigint, too, of milliseconds, as `route` makes it. Raises BadColumns, and Misuse for a column
+    `topic` of whose topics nobody has told."""
     fields = [
         StructField(field.name, TimestampType()) if field.name == TIMESTAMP and isinstance(field.dataType, LongType) else field
         for field in schema.fields
     ]
-    columns = read_columns(StructType(fields), topic)
+    columns = read_columns(StructType(fields), options.topic)
+    if not options.topics:
+        raise Misuse(
+            "the option topics is missing: the column topic says where a row goes, and which topics there may be has to be known before any"
+            ' row is read, as the transaction is begun for them: topics="a,b"'
+        )
     headers = next((field.dataType.simpleString() for field in fields if field.name == HEADERS), HEADERS_TYPE)
     if headers != HEADERS_TYPE:
         raise BadColumns(f"headers attribute unsupported type {headers}. headers must be a(n) {HEADERS_TYPE}, its names in small letters")
@@ -76,7 +82,7 @@ def sink_columns(schema: StructType, topic: str) -> SinkColumns:
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """Raises ConfigError and BadColumns."""
     read = read_sink_options(options, streaming=True)
-    return StreamWriter(read, sink_columns(schema, read.topic))
+    return StreamWriter(read, sink_columns(schema, read))
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
@@ -85,4 +91,4 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
         raise Misuse('mode("overwrite"): nothing that Kafka has can be overwritten; use mode("append")')
     read = read_sink_options(options, streaming=False)
     job_version(read.settings.sink_id, read.job, read.version)
-    return BatchWriter(read, sink_columns(schema, read.topic))
+    return BatchWriter(read, sink_columns(schema, read))

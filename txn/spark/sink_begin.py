@@ -114,9 +114,9 @@ def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = 
 
 
 def _lend(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion) -> Lent:
-    topics = {options.topic, options.settings.dead_letters or options.topic}
-    counts = {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
-    routes = Routes.of({options.topic: counts[options.topic]}, turn=identity.batch % TURNS)
+    letters = () if options.settings.dead_letters is None else (options.settings.dead_letters,)
+    counts = {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in (*options.topics, *letters)}
+    routes = Routes.of({topic: counts[topic] for topic in options.topics}, turn=identity.batch % TURNS)
     claims = KafkaClaims(options.kafka, topic=options.settings.claims_topic, timeout_s=hold.timeout_s)
     desk = claims.begin(routes.total)
     ledger = hold.ledger

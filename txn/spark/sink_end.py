@@ -110,7 +110,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
     if not lasting and not bad:
         return
     topic, partition = lent.record
-    letters = [each for each in lent.loan.sequences if each[0] == options.settings.dead_letters != options.topic]
+    letters = [each for each in lent.loan.sequences if each[0] == options.settings.dead_letters]
     borrower = make_borrower(options.kafka)
     try:
         # The begin has written one record there.

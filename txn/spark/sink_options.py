@@ -1,4 +1,4 @@
-"""The options of `format("fencepost")` for writing: `kafka.*`, `topic`, and the writer's settings in Spark's spelling (`sinkId`).
+"""The options of `format("fencepost")` for writing: `kafka.*`, `topic` or `topics`, and the writer's settings in Spark's spelling.
 
 What only a writer can do that has the DataFrame in its hands (run it again, route it, choose a guard) is refused with the reason.
 """
@@ -17,6 +17,7 @@ from txn.spark.writer_settings import WriterSettings
 
 CHECKPOINT: Final = "checkpointlocation"
 SINK: Final = "sinkId"
+TOPICS: Final = "topics"
 
 FOREACH: Final = "ExactlyOnceKafkaWriter with foreachBatch can"
 REFUSED: Final = {
@@ -24,16 +25,17 @@ REFUSED: Final = {
     "tasks": "a data source gets its rows in the tasks of the DataFrame: repartition or coalesce that",
     "stage": f"a data source cannot prepare rows before they are written; {FOREACH}",
     "maxReruns": f"a data source is not asked twice: a batch that fails fails its query; {FOREACH} write it again",
-    "topics": f"rows of one DataFrame go to one topic here; {FOREACH} write to several",
 }
 
 
 class SinkOptions(Struct, frozen=True, kw_only=True):
-    """What was asked for. `topic` is that of the settings, and is there. `job`, `version`: of a batch write; `checkpoint`: of a query."""
+    """What was asked for. `topic`: of all rows, None where a column says it; `topics`: those that there may be, none where nobody said it.
+    `job`, `version`: of a batch write; `checkpoint`: of a query."""
 
     settings: WriterSettings
     kafka: KafkaSettings
-    topic: str
+    topic: str | None
+    topics: tuple[str, ...]
     job: str | None = None
     version: int | None = None
     checkpoint: str | None = None
@@ -49,8 +51,16 @@ def _text(name: str, text: str) -> str:
     return text
 
 
+def _names(name: str, text: str) -> tuple[str, ...]:
+    names = tuple(sorted({each.strip() for each in text.split(",") if each.strip()}))
+    if not names:
+        raise ConfigError(f"option {name}={text!r}: topics with commas between them")
+    return names
+
+
 OWN: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     SINK: ("sink_id", _text),
+    TOPICS: ("topics", _names),
     "onBadRow": ("on_bad_row", _text),
     "badRowLimit": ("bad_row_limit", _number),
     "onNewCheckpoint": ("on_new_checkpoint", _text),
@@ -80,8 +90,11 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptio
             raise ConfigError(f"option {name}={own[name]!r}: it is for {'batch' if streaming else 'streaming'} writes only")
     if SINK not in own:
         raise ConfigError(f"the option {SINK} is missing: a name for this sink, the same after a restart, another for each query and sink")
-    if found.topic is None:
-        raise Misuse(f"the option topic is missing: rows of one DataFrame go to one topic here; {FOREACH} write to several")
+    if found.topic is not None and TOPICS in own:
+        raise ConfigError(
+            f"options topic={found.topic!r} and topics={own[TOPICS]!r}: give topic where all rows go to one, whatever a column says, and"
+            " topics where the column topic says it"
+        )
     checkpoint = options.get(CHECKPOINT)
     if streaming and checkpoint is None:
         raise Misuse(
@@ -89,10 +102,15 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptio
             " (spark.sql.streaming.checkpointLocation) is not told to data sources"
         )
     settings = {field: read(name, str(own[name])) for name, (field, read) in OWN.items() if name in own}
+    read_settings = WriterSettings(topic=found.topic, guard="kafka-claims", **settings)
+    topics = (found.topic,) if found.topic is not None else read_settings.topics or ()
+    if read_settings.dead_letters in topics:
+        raise ConfigError(f"option onBadRow={read_settings.dead_letters!r}: a topic of its own, none of the sink's")
     return SinkOptions(
-        settings=WriterSettings(topic=found.topic, guard="kafka-claims", **settings),
+        settings=read_settings,
         kafka=found.kafka,
         topic=found.topic,
+        topics=topics,
         job=own.get(JOB),
         version=_number(VERSION, str(own[VERSION])) if VERSION in own else None,
         checkpoint=checkpoint if streaming else None,

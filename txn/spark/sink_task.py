@@ -1,8 +1,8 @@
 """What `format("fencepost")` does in a Spark task: the rows that Spark gives it into the open transaction.
 
 Spark neither routes rows for a data source nor says how many tasks there are. So each Kafka partition is claimed, in Kafka, by the task
-attempt that writes there first; another one that has rows for it fails, and with it the batch. Rows without key and partition go to a
-partition of the task's own.
+attempt that writes there first; another one that has rows for it fails, and with it the batch. Rows without key and partition go to
+partitions of the task's own, one of each topic.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from txn.spark.claims_topic import KafkaClaim
-from txn.spark.columns import KEY, PARTITION, TIMESTAMP, SinkColumns
+from txn.spark.columns import KEY, PARTITION, TIMESTAMP, TOPIC, SinkColumns
 from txn.spark.delivering import send
-from txn.spark.errors import BatchUnknown, Tainted
+from txn.spark.errors import BatchUnknown
 from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.query import BATCH_ID, QUERY_ID, BatchIdentity
-from txn.spark.routing import ROUTE, route_numbers
+from txn.spark.routing import ROUTE, Routes, route_numbers
 from txn.spark.sink_begin import Begun, Lent
+from txn.spark.sink_claims import Claims
 from txn.spark.sink_options import SinkOptions
 from txn.spark.summary import DONE, WRITTEN, Summary
 from txn.spark.task import BAD_ROWS_REPORTED, make_borrower
@@ -112,17 +112,22 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
         return
     routes = lent.routes
     every = [routes.partition(number) for number in range(routes.total)]
+    # Rows that `route` has moved say where to, also those with neither key nor partition.
+    numbered = columns.placed or ROUTE in batch.schema.names
+    own = every if numbered else []
     with borrowed(options.kafka.key, lambda: make_borrower(options.kafka)) as borrower:
         borrower.begin(lent.loan.part(every))
         largest, limited_by = borrower.record_limit
         retried = borrower.stats().record_retry_total
-        own = every if columns.placed else [routes.partition(claims.any())]
         placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by)
         while batch is not None:
             rows = sink_rows(batch, columns)
-            if columns.placed:
-                rows = _numbered(rows, batch, lent, claims.task)
+            if numbered:
+                rows = _numbered(rows, batch, routes, claims.task)
                 claims.need(rows.column(ROUTE))
+            elif new := _topics_of(rows, routes) - {topic for topic, _ in own}:
+                own = [*own, *(routes.partition(claims.any(topic)) for topic in sorted(new))]
+                placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by)
             portions, bad = placer.place(rows)
             note_bad(work.told, bad, options)
             for portion in portions:
@@ -146,6 +151,7 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
 
 def note_bad(told: list[Summary], bad: list[Summary], options: SinkOptions) -> None:
     """Rows that cannot be written, as many as are of use."""
+    bad = [_unnamed(each, options) if each.topic not in (None, *options.topics) else each for each in bad]
     keep = options.settings.dead_letters is not None
     limit = options.settings.bad_row_limit if keep else BAD_ROWS_REPORTED
     room = max(0, limit - len(told))
@@ -154,49 +160,9 @@ def note_bad(told: list[Summary], bad: list[Summary], options: SinkOptions) -> N
     told += [each if keep else replace(each, key=None, value=None) for each in bad[:room]]
 
 
-class Claims:
-    """The partitions of one task attempt, by their routes. `own`: those that it has."""
-
-    def __init__(self, lent: Lent, *, task: int, attempt_id: int) -> None:
-        self.own: set[int] = set()
-        self.task = task
-        self._attempt_id = attempt_id
-        self._lent = lent
-
-    def need(self, numbers: Any) -> None:
-        """Have all partitions of these routes. Raises Tainted where another one has them."""
-        wanted = {number for number in pc.unique(numbers).to_pylist() if number >= 0} - self.own
-        for winner in self._claim(sorted(wanted)):
-            if self._is_ours(winner):
-                continue
-            topic, partition = self._lent.routes.partition(winner.task)
-            if winner.claimant == self.task:
-                raise Tainted(f"{topic}-{partition} belongs to attempt {winner.attempt_id} of this task, which may have written there")
-            raise Tainted(
-                f"Kafka partition {partition} of topic {topic!r} is produced by two Spark tasks, {winner.claimant} and {self.task};"
-                f" wrap the DataFrame in route(df, {self._lent.routes.total}, topic={topic!r})"
-            )
-
-    def any(self) -> int:
-        """Have a partition that nobody has; each task begins to look at another one. Raises Tainted where there is none."""
-        total = self._lent.routes.total
-        for step in range(total):
-            (winner,) = self._claim([(self.task + self._lent.routes.turn + step) % total])
-            if self._is_ours(winner):
-                return winner.task
-            if winner.claimant == self.task:
-                raise Tainted(f"attempt {winner.attempt_id} of this task may have written already")
-        raise Tainted(f"there are more Spark tasks than topic {self._lent.routes.topics[0]!r} has partitions: df.coalesce({total}) or less")
-
-    def _claim(self, numbers: list[int]) -> list[KafkaClaim]:
-        if not numbers:
-            return []
-        winners = self._lent.desk.claim_all([KafkaClaim(number, self._attempt_id, self.task) for number in numbers])
-        self.own.update(each.task for each in winners if self._is_ours(each))
-        return winners
-
-    def _is_ours(self, claim: KafkaClaim) -> bool:
-        return (claim.claimant, claim.attempt_id) == (self.task, self._attempt_id)
+def _unnamed(bad: Summary, options: SinkOptions) -> Summary:
+    """Of a row of another topic: with the option that would have to name it."""
+    return replace(bad, reason=f"topic {bad.topic!r} is none of the option topics={','.join(options.topics)!r}")
 
 
 def sink_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
@@ -216,13 +182,27 @@ def _milliseconds(times: Any) -> Any:
     return pc.divide(times.cast(pa.int64()), 1000)
 
 
-def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, lent: Lent, task: int) -> pa.RecordBatch:
+def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:
+    """Those of the routes that rows go to."""
+    if TOPIC not in rows.schema.names:
+        return {*routes.topics}
+    return {*routes.topics} & {*pc.unique(rows.column(TOPIC)).to_pylist()}
+
+
+def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, routes: Routes, task: int) -> pa.RecordBatch:
     """With the route of each row: by its key or its partition, and where it has neither, where `route` has brought it."""
-    keys, partitions = (rows.column(name) if name in rows.schema.names else None for name in (KEY, PARTITION))
-    numbers = route_numbers(lent.routes, rows.num_rows, keys, partitions, None, turn=task)
+    keys, partitions, topics = (rows.column(name) if name in rows.schema.names else None for name in (KEY, PARTITION, TOPIC))
+    numbers = route_numbers(routes, rows.num_rows, keys, partitions, topics, turn=task)
     if ROUTE in given.schema.names:
-        free = [pc.is_null(each) for each in (keys, partitions) if each is not None]
-        brought = given.column(ROUTE)
-        lies = pc.and_(pc.greater_equal(brought, 0), pc.less(brought, lent.routes.total))
-        numbers = pc.if_else(pc.and_(free[0] if len(free) == 1 else pc.and_(*free), lies), brought, numbers)
+        # `route` was told how many partitions there are; where that is not so, its number may be another topic's.
+        place = pa.array([place for place, count in enumerate(routes.counts) for _ in range(count)], pa.int32())
+        fits = pc.equal(*(place.take(_inside(each, routes.total)) for each in (given.column(ROUTE), numbers)))
+        for each in (keys, partitions):
+            fits = fits if each is None else pc.and_(fits, pc.is_null(each))
+        numbers = pc.if_else(pc.fill_null(fits, False), given.column(ROUTE), numbers)
     return pa.RecordBatch.from_arrays([*rows.columns, numbers], names=[*rows.schema.names, ROUTE])
+
+
+def _inside(numbers: Any, total: int) -> Any:
+    """Null where it is no route."""
+    return pc.if_else(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, total)), numbers, pa.scalar(None, pa.int32()))

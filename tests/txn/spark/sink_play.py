@@ -31,8 +31,10 @@ TYPES: Final[Mapping[Any, DataType]] = {
 class Play:
     """One write with these options, of a query where there is a checkpoint."""
 
-    def __init__(self, bootstrap: str, topic: str, checkpoint: str | None = None, **options: object) -> None:
-        given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "sinkId": "sink", "kafka.retry.backoff.ms": 5, **options}
+    def __init__(self, bootstrap: str, topic: str | None, checkpoint: str | None = None, **options: object) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, "sinkId": "sink", "kafka.retry.backoff.ms": 5, **options}
+        if topic is not None:
+            given["topic"] = topic
         if checkpoint is not None:
             given["checkpointLocation"] = checkpoint
         self.options = read_sink_options({name: str(value) for name, value in given.items()}, streaming=checkpoint is not None)
@@ -46,7 +48,7 @@ class Play:
         schema = StructType([StructField(name, TYPES[column.type]) for name, column in arrays.items()])
         attempt = Attempt(stage=0, task=task, attempt=0, attempt_id=attempt_id or 100 + task)
         batch = pa.RecordBatch.from_pydict(arrays)
-        return _sent(write_as(attempt, begun, self.options, sink_columns(schema, self.options.topic), iter([batch])))
+        return _sent(write_as(attempt, begun, self.options, sink_columns(schema, self.options), iter([batch])))
 
     def commit(self, *told: Told | None, begun: Begun | None = None, batch: int | None = None) -> None:
         commit(self.options, told, begun=begun, batch=batch)

@@ -132,7 +132,7 @@ def test_more_tasks_than_partitions_are_refused(stub: BrokerStub) -> None:
     begun = play.begin()
     for task in range(PARTITIONS):
         play.task(begun, task, value=["a"])
-    with pytest.raises(Tainted, match=r"more Spark tasks than topic 'out' has partitions: df.coalesce\(3\) or less"):
+    with pytest.raises(Tainted, match=r"more Spark tasks with rows of topic 'out' than it has partitions: df.coalesce\(3\) or less"):
         play.task(begun, PARTITIONS, value=["a"])
 
 
@@ -251,7 +251,9 @@ def options(**given: str) -> dict[str, str]:
     ("given", "text"),
     [
         ({"sinkid": None}, "the option sinkId is missing"),
-        ({"topic": None}, "the option topic is missing.*foreachBatch can write to several"),
+        ({"topics": "a,b"}, "options topic='t' and topics='a,b': give topic where all rows go to one"),
+        ({"topic": None, "topics": " ,"}, "option topics=' ,': topics with commas between them"),
+        ({"topic": None, "topics": "a,b", "onbadrow": "b"}, "option onBadRow='b': a topic of its own, none of the sink's"),
         ({"checkpointlocation": None}, "the option checkpointLocation is missing"),
         ({"guard": "barrier"}, "option guard='barrier': the guard here is always"),
         ({"maxreruns": "3"}, "option maxReruns='3': a data source is not asked twice"),
