@@ -67,7 +67,7 @@ def test_a_topic_with_fewer_partitions_than_tasks(stub: BrokerStub) -> None:
     play = Play(stub.bootstrap, None, topics=BOTH)
     begun = play.begin()
     play.task(begun, 0, topic=["few", "many"], value=["a", "b"])
-    advice = r"more Spark tasks with rows of topic 'few' than it has partitions: df.coalesce\(1\) or less, or .* route\(df, {'few': 1, 'many': 3}\)"
+    advice = r"more Spark tasks with rows of topic 'few' than it has .* df.coalesce\(1\) or less, or .* route\(df, {'few': 1, 'many': 3}\)"
     with pytest.raises(Tainted, match=advice):
         play.task(begun, 1, topic=["many", "few"], value=["c", "d"])
     with pytest.raises(
@@ -115,7 +115,7 @@ def test_the_option_topic_overrides_the_column(stub: BrokerStub) -> None:
     unnamed = Play(stub.bootstrap, None)
     with pytest.raises(BadColumns, match="topic option required when no 'topic' attribute is present"):
         unnamed.task(begun, 0, value=["a"])
-    with pytest.raises(Misuse, match='the option topics is missing: .*: topics="a,b"'):
+    with pytest.raises(Misuse, match=r'the option topics is missing: .*: topics="a,b"'):
         unnamed.task(begun, 0, topic=["few"], value=["a"])
 
 
