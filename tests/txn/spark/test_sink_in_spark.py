@@ -33,15 +33,15 @@ def save(site: Site, df: DataFrame, **more: str) -> None:
     df.write.format("fencepost").mode("append").options(**options(site, **more)).save()
 
 
-def stream(site: Site, df: DataFrame | None = None, *, checkpoint: str = "checkpoint", **more: str) -> str | None:
+def stream(site: Site, df: DataFrame | None = None, **more: str) -> str | None:
     """Run a query over what there is; the text of its failure, if it has one."""
-    writer = writing(site, df, checkpoint, **more)
+    writer = writing(site, df, **more)
     return despite_late_workers(lambda: site.outcome(writer.trigger(availableNow=True).start()))
 
 
-def writing(site: Site, df: DataFrame | None = None, checkpoint: str = "checkpoint", **more: str) -> DataStreamWriter:
+def writing(site: Site, df: DataFrame | None = None, **more: str) -> DataStreamWriter:
     register(site.spark)
-    given = options(site, checkpointLocation=str(site.place / checkpoint), **more)
+    given = options(site, **{"checkpointLocation": str(site.checkpoint), **more})
     return (site.lines if df is None else df).writeStream.format("fencepost").options(**given)
 
 
@@ -72,6 +72,16 @@ def test_a_query_is_exact_when_it_replays(site: Site) -> None:
     assert site.committed() == ["a", "b", "c", "d"]
 
 
+def test_a_checkpoint_is_where_spark_has_it(site: Site) -> None:
+    """With and without a scheme the same path, which is taken as it stands, spaces and percent signs in it."""
+    place = site.place / "a b%20c"
+    for number, location in enumerate([str(place), f"file://{place}/"]):
+        site.feed(str(number))
+        assert stream(site, checkpointLocation=location) is None
+    assert sorted(each.name for each in (place / "commits").iterdir() if each.name.isdecimal()) == ["0", "1"]
+    assert site.committed() == ["0", "1"]
+
+
 def test_a_second_query_with_the_sinks_id_leaves_the_first_one_alone(site: Site) -> None:
     """It is refused, between batches as within one, and the first one goes on as if there were no other."""
     site.feed("a")
@@ -85,7 +95,7 @@ def test_a_second_query_with_the_sinks_id_leaves_the_first_one_alone(site: Site)
         return site.committed() == [*values]
 
     until(lambda: written("a"), "the first batch is written", timeout_s=LIMIT_S)
-    failure = stream(site, checkpoint="another") or ""
+    failure = stream(site, checkpointLocation=str(site.place / "another")) or ""
     assert re.search("LedgerBusy|CheckpointReplaced", failure), failure
     site.feed("b")
     until(lambda: written("a", "b"), "the second batch is written", timeout_s=LIMIT_S)
