@@ -53,9 +53,10 @@ async def patiently(envoy: Envoy, ask: Callable[[], Awaitable[T]], timeout_s: fl
 
 
 async def all_topics(envoy: Envoy) -> list[str]:
-    """Every topic that may be seen, internal ones too."""
+    """Every topic that may be seen, but for Kafka's own, which Java's clients leave out of such lists, too."""
     answer = await envoy.metadata(None)
-    return sorted(topic.name for topic in answer.topics if topic.name is not None and topic.error_code == ErrorCode.NONE)
+    seen = (topic for topic in answer.topics if topic.error_code == ErrorCode.NONE and not topic.is_internal)
+    return sorted(topic.name for topic in seen if topic.name is not None)
 
 
 async def partition_counts(envoy: Envoy, topics: Collection[str]) -> dict[str, int]:

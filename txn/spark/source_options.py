@@ -7,6 +7,7 @@ reason. Names come in any case, as Spark has them.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -21,6 +22,8 @@ from txn.reading.positions import Place
 from txn.spark.kafka_options import KAFKA, read_kafka_options
 from txn.spark.positions import EARLIEST, LATEST, Offsets, read_assignment, read_numbers
 from txn.spark.secrets import KafkaSettings
+
+log = logging.getLogger("fencepost.spark")
 
 T = TypeVar("T")
 
@@ -59,6 +62,14 @@ REFUSED: Final = {
 }
 READING: Final = ("isolation.level", "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "fetch.max.bytes")
 """What is about reading, after `kafka.`; everything else there is a setting of connections, as a producer has them."""
+TUNES_CONSUMERS: Final = frozenset(
+    {
+        "auto.commit.interval.ms", "check.crcs", "default.api.timeout.ms", "exclude.internal.topics", "group.instance.id", "group.protocol",
+        "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records", "partition.assignment.strategy",
+        "session.timeout.ms",
+    }
+)  # fmt: skip
+"""What Java's consumer has, and a reader without a group can do without."""
 
 FETCH_BYTES_MAX: Final = 1 << 30
 DELAY: Final = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*", re.IGNORECASE)
@@ -107,19 +118,25 @@ def read_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceO
     pattern = take("subscribePattern", _pattern)
     if sum(each is not None for each in (assigned, topics, pattern)) != 1:
         raise ConfigError("exactly one of the options assign, subscribe and subscribePattern says what is read")
+    starting = _where(take, "starting", "latest" if streaming else "earliest")
+    most, least = take("maxOffsetsPerTrigger", _count), take("minOffsetsPerTrigger", _count)
+    if most is not None and least is not None and least > most:
+        raise ConfigError(f"options minOffsetsPerTrigger={least} and maxOffsetsPerTrigger={most}: no trigger can have both")
+    if not streaming:
+        _check_not_latest(starting)
     return SourceOptions(
         assigned=assigned,
         topics=topics,
         pattern=pattern,
-        starting=_where(take, "starting", "latest" if streaming else "earliest"),
+        starting=starting,
         ending=_where(take, "ending", "latest"),
         latest_where_no_time=take.or_else("startingOffsetsByTimestampStrategy", _strategy, False),
         fail_on_data_loss=take.or_else("failOnDataLoss", _flag, True),
         include_headers=take.or_else("includeHeaders", _flag, False),
         partitions_min=take("minPartitions", _count),
         records_per_partition_max=take("maxRecordsPerPartition", _count),
-        offsets_per_trigger_max=take("maxOffsetsPerTrigger", _count),
-        offsets_per_trigger_min=take("minOffsetsPerTrigger", _count),
+        offsets_per_trigger_max=most,
+        offsets_per_trigger_min=least,
         trigger_delay_max_ms=take.or_else("maxTriggerDelay", _delay_ms, 900_000),
         offset_retries=take.or_else("fetchOffset.numRetries", _number, 3),
         offset_retry_interval_ms=take.or_else("fetchOffset.retryIntervalMs", _number, 10),
@@ -136,7 +153,9 @@ def includes_headers(given: Mapping[str, str]) -> bool:
 def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
     """How to reach the brokers: the options `kafka.*` that are not about reading. Raises ConfigError."""
     kafka = {key.lower().removeprefix(KAFKA): value for key, value in given.items() if key.lower().startswith(KAFKA)}
-    connection = {key: value for key, value in kafka.items() if key not in READING}
+    for key in TUNES_CONSUMERS & kafka.keys():
+        log.info("kafka.%s has no meaning for this reader, and is passed over", key)
+    connection = {key: value for key, value in kafka.items() if key not in READING and key not in TUNES_CONSUMERS}
     if "bootstrap.servers" not in connection:
         raise ConfigError("the option kafka.bootstrap.servers is missing: give at least one broker as 'host:port'")
     return KafkaSettings(read_kafka_options(connection))
@@ -200,6 +219,15 @@ def _where(take: _Taker, which: str, default: str) -> Where:
         return Where(offsets=read_numbers(option, text, least=min(words.values())), option=option)
 
     return take.or_else(name, read, Where(special=words[default], option=name))
+
+
+def _check_not_latest(starting: Where) -> None:
+    """A batch query from the end on would read nothing, and Spark's source refuses it, too."""
+    if starting.special == LATEST:
+        raise ConfigError("option startingOffsets='latest': starting offset can't be latest for batch queries on Kafka")
+    for (topic, partition), offset in (starting.offsets or {}).items():
+        if offset == LATEST:
+            raise ConfigError(f"option startingOffsets: that of {topic}-{partition} can't be latest ({LATEST}) for batch queries on Kafka")
 
 
 def _limits(take: _Taker) -> Limits:

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from broker_stub import BrokerStub
+from producer.core.errors import ConfigError
 from producer.producer import Producer
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
@@ -111,6 +112,10 @@ def test_a_batch_query_reads_what_a_consumer_reads(spark: SparkSession, bootstra
     assert (first.topic, first.partition, first.offset) == (topic, 0, 0)
     assert [(each.key, each.value) for each in second.headers] == [("a", bytearray(b"1")), ("b", None)]
     assert second.key is None
+    everything = BatchReader(given(bootstrap, subscribePattern=".*"))
+    topics = {each.wanted.topic for each in everything.partitions() if isinstance(each, RangePartition)}
+    assert topic in topics
+    assert "__transaction_state" not in topics, "Kafka's own topics have to be named"
 
 
 def test_a_batch_query_reads_a_range(stub: BrokerStub) -> None:
@@ -130,7 +135,13 @@ def test_a_batch_query_reads_a_range(stub: BrokerStub) -> None:
     assert ranges(assign='{"range":[0]}', startingOffsets='{"range":{"0":10}}', endingOffsets='{"range":{"0":13}}') == [(0, 10, 13)]
     assert ranges(assign='{"range":[0]}', startingTimestamp="2000", endingTimestamp="5500") == [(0, 1, 5)]
     assert ranges(subscribePattern="ran.*", endingTimestamp="999999") == [(0, 0, 30)]
-    assert ranges(subscribe="range", startingOffsets='{"range":{"0":-2,"1":-1}}', endingOffsets="latest") == [(0, 0, 30)]
+    assert ranges(subscribe="range", startingOffsets='{"range":{"0":-2,"1":0}}', endingOffsets="latest") == [(0, 0, 30)]
+    assert ranges(subscribe="range", endingOffsets='{"range":{"0":-1,"1":-1}}') == [(0, 0, 30)]
+    by_time = {"startingOffsetsByTimestamp": '{"range":{"0":2000}}', "endingOffsetsByTimestamp": '{"range":{"0":5500}}'}
+    assert ranges(assign='{"range":[0]}', **by_time, startingOffsets="earliest") == [(0, 1, 5)], "times come before offsets"
+    assert ranges(assign='{"range":[0]}', startingTimestamp="3000", **by_time) == [(0, 2, 5)], "and one time before several"
+    with pytest.raises(ConfigError, match=r"startingOffsets must name every partition that is read, and no other\. Named: range-0"):
+        ranges(subscribe="range", startingOffsets='{"range":{"0":10}}')
 
 
 def test_a_stream_reads_every_record_once_over_restarts(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:

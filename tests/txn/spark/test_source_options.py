@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -52,6 +53,8 @@ def test_options_are_read_in_any_case() -> None:
         ({"assign": '{"t":[0]}'}, "exactly one of the options assign, subscribe and subscribePattern"),
         ({"startingOffsets": "begin"}, "startingOffsets='begin': 'latest' or 'earliest', or offsets as JSON"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "-2 for t-0 is below -1"),
+        ({"startingOffsets": "latest"}, "startingOffsets='latest': starting offset can't be latest for batch queries on Kafka"),
+        ({"startingOffsets": '{"t":{"0":0,"1":-1}}'}, "that of t-1 can't be latest (-1) for batch queries on Kafka"),
         ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
         ({"startingOffsets": '{"t":{"x":1}}'}, "'x': 1 is no partition with a number"),
         ({"startingOffsets": "{"}, "startingOffsets='{'"),
@@ -72,6 +75,28 @@ def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
 def test_a_batch_option_is_refused_in_a_stream() -> None:
     with pytest.raises(ConfigError, match="endingOffsets: it is for batch queries only"):
         read(streaming=True, endingOffsets="latest")
+
+
+def test_limits_of_a_trigger_have_to_leave_room() -> None:
+    with pytest.raises(ConfigError, match="minOffsetsPerTrigger=10 and maxOffsetsPerTrigger=5: no trigger can have both"):
+        read(streaming=True, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="5")
+
+
+def test_what_tunes_javas_consumer_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """A query that comes from Spark's own source runs; the log says what it does without."""
+    given = {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.session.timeout.ms": "10000",
+        "kafka.Max.Poll.Records": "500",
+        "kafka.client.rack": "a",
+    }
+    with caplog.at_level(logging.INFO, "fencepost.spark"):
+        connection_settings(kafka_settings(given | {"kafka.bootstrap.servers": "h:1"}))
+    assert {record.getMessage().partition(" ")[0] for record in caplog.records} == {
+        "kafka.session.timeout.ms",
+        "kafka.max.poll.records",
+        "kafka.client.rack",
+    }
 
 
 def test_what_is_about_connections_is_read_as_a_producers() -> None:
