@@ -47,10 +47,11 @@ class QueryStopped(FencepostError):
     """The query is being stopped. Nothing of the batch is visible.
 
     Its text is the one by which Spark knows that a Python function was interrupted and did not fail (StreamExecution's
-    isInterruptionException). It is short: with a whole stack trace in it Spark's regular expression overflows the stack."""
+    isInterruptionException): before 4.0 a new line before the colon belongs to it. It is short: with a whole stack trace in it the regular
+    expression of later ones overflows the stack."""
 
     def __init__(self) -> None:
-        super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling the batch's job: java.lang.InterruptedException")
+        super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling the batch's job.\n: java.lang.InterruptedException")
 
 
 class Starved(FencepostError):
