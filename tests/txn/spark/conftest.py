@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from broker_stub import BrokerStub
+from tests.txn.spark.releases import FILES, missing
 from tests.txn.spark.site import Site
 from txn.spark.session import JavaMissing, find_java
 
@@ -32,6 +33,19 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
 }
+
+
+class _LeftOut(pytest.Module):
+    """A file that imports what this release of Spark does not have."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        pytest.skip(missing(FILES[self.path.name]) or "", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    if module_path.name in FILES and missing(FILES[module_path.name]) is not None:
+        return _LeftOut.from_parent(parent, path=module_path)
+    return None
 
 
 def provide_java() -> None:

@@ -1,0 +1,37 @@
+"""Which release of Spark this is, and what that one does not have: files of tests, and single ones, that are left out of it with the reason.
+
+The table is of pyspark's releases. What fencepost does where something is missing is tested like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyspark
+import pytest
+
+RELEASE: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+
+ARROW_WRITERS: Final = (4, 1), "Python data sources that write Arrow batches"
+DATA_SOURCES: Final = (4, 0), "Python data sources"
+
+FILES: Final[Mapping[str, tuple[tuple[int, int], str]]] = {
+    "test_sink.py": ARROW_WRITERS,
+    "test_sink_in_spark.py": ARROW_WRITERS,
+    "test_source.py": DATA_SOURCES,
+    "test_stream_reader.py": DATA_SOURCES,
+}
+"""What a whole file needs."""
+
+
+def missing(needs: tuple[tuple[int, int], str]) -> str | None:
+    """Why not here; None where it is there."""
+    release, what = needs
+    return None if release <= RELEASE else f"Spark {pyspark.__version__} has no {what}: from {release[0]}.{release[1]} on"
+
+
+def needs(release: tuple[int, int], what: str) -> pytest.MarkDecorator:
+    """For a test of what older releases do not have."""
+    why_not = missing((release, what))
+    return pytest.mark.skipif(why_not is not None, reason=why_not or "")
