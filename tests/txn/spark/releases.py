@@ -1,6 +1,6 @@
-"""Which release of Spark this is, and what that one does not have: files of tests, and single ones, that are left out of it with the reason.
+"""Which release of Spark this is, and what it does not have: tests that need that are left out, and say why.
 
-The table is of pyspark's releases. What fencepost does where something is missing is tested like everything else.
+What fencepost does where something is missing is tested as everything else is.
 """
 
 from __future__ import annotations

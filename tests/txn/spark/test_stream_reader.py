@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from broker_stub import BrokerStub
 from producer.core.errors import ConfigError
 from producer.producer import Producer
+from tests.txn.spark.releases import needs
 from txn.reading import PartitionGone
+from txn.spark.read_limits import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from txn.spark.source import DataLoss, RangePartition, StreamReader
 
 ALL = ReadAllAvailable()
 WAIT_S = 30.0
+LIMITS = needs((4, 2), "limits for a Python source")
 
 
 @pytest.fixture
@@ -77,6 +79,7 @@ def test_batches_follow_one_another(stub: BrokerStub, readers: Readers) -> None:
     assert reader.reportLatestOffset() == {"t": {"0": 5, "1": 3}}
 
 
+@LIMITS
 def test_a_limit_is_shared_by_backlog(stub: BrokerStub, readers: Readers) -> None:
     """maxOffsetsPerTrigger, unless the trigger wants all there is."""
     write(stub, 90)
@@ -88,6 +91,7 @@ def test_a_limit_is_shared_by_backlog(stub: BrokerStub, readers: Readers) -> Non
     assert reader.latestOffset(start, ALL) == {"t": {"0": 90, "1": 10}}
 
 
+@LIMITS
 def test_too_few_records_wait_for_more(stub: BrokerStub, readers: Readers) -> None:
     """minOffsetsPerTrigger, but for the first batch and when maxTriggerDelay has passed."""
     write(stub, 5)
