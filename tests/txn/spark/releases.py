@@ -16,7 +16,10 @@ RELEASE: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 ARROW_WRITERS: Final = (4, 1), "Python data sources that write Arrow batches"
 DATA_SOURCES: Final = (4, 0), "Python data sources"
 
+CONNECT_SERVER: Final = (4, 0), "Connect server of its own (it is a package for the JVM)"
+
 FILES: Final[Mapping[str, tuple[tuple[int, int], str]]] = {
+    "test_connect.py": CONNECT_SERVER,
     "test_sink.py": ARROW_WRITERS,
     "test_sink_in_spark.py": ARROW_WRITERS,
     "test_source.py": DATA_SOURCES,

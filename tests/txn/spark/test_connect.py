@@ -1,55 +1,36 @@
-"""Spark Connect: what works there does, and what does not says so. Server and client are in this process, in the JVM of the other tests."""
+"""Spark Connect: what works there does, and what does not says so."""
 
 from __future__ import annotations
 
-import os
-import socket
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from broker_stub import BrokerStub
+from producer.core.errors import FencepostError
 from producer.wire import Api, ErrorCode
 from tests.reading import read_values
-from tests.txn.spark.late_workers import despite_late_workers
-from txn.spark import ExactlyOnceKafkaWriter, write_once
+from tests.txn.spark.connecting import LIMIT_S, Stream, remote
+from tests.txn.spark.releases import ARROW_WRITERS, needs
+from txn.ledger_errors import OlderVersion
+from txn.spark import ExactlyOnceKafkaWriter, route, write_once
+from txn.spark.columns import BadColumns
 from txn.spark.datasource import register
 from txn.spark.errors import BatchUnknown, GuardUnavailable, QueryStopped
 
+__all__ = ["remote"]
+
 pytest.importorskip("grpc", reason="Spark Connect needs pip install 'pyspark[connect]'")
 
-LIMIT_S = 180
 TOPIC = "out"
 PARTITIONS = 3
-MODE = "SPARK_CONNECT_MODE_ENABLED"
-"""What has pyspark's functions make columns for Connect."""
-
-
-@pytest.fixture(scope="module")
-def remote(spark: SparkSession) -> Iterator[Any]:
-    """A session over the wire."""
-    from pyspark.sql.connect.session import SparkSession as RemoteSession
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    jvm: Any = spark._jvm
-    context: Any = spark.sparkContext._jsc
-    context.sc().conf().set("spark.connect.grpc.binding.port", str(port))
-    service = jvm.org.apache.spark.sql.connect.service.SparkConnectService
-    service.start(context.sc())
-    os.environ[MODE] = "1"
-    session = RemoteSession.builder.remote(f"sc://127.0.0.1:{port}").create()
-    yield session
-    session.stop()
-    del os.environ[MODE]
-    nothing = jvm.scala.Option.empty()
-    service.stop(nothing, nothing)
+WRITES = needs(*ARROW_WRITERS)
+CANNOT_ASK = "its tasks cannot be sure to run at once, and Spark's status store cannot be trusted here"
 
 
 @pytest.fixture
@@ -59,8 +40,8 @@ def stub() -> Iterator[BrokerStub]:
         yield stub
 
 
-def committed(stub: BrokerStub) -> list[str]:
-    return sorted(value.decode() for value in read_values(stub.bootstrap, TOPIC, range(PARTITIONS)))
+def committed(stub: BrokerStub, topic: str = TOPIC) -> list[str]:
+    return sorted(value.decode() for value in read_values(stub.bootstrap, topic, range(PARTITIONS)))
 
 
 def once(remote: Any, stub: BrokerStub, *, keyed: bool = False, **settings: Any) -> dict[str, Any]:
@@ -71,13 +52,14 @@ def once(remote: Any, stub: BrokerStub, *, keyed: bool = False, **settings: Any)
 
 @pytest.mark.parametrize(
     ("guard", "settings"),
-    [("auto", {}), ("barrier", {"tasks": 2}), ("kafka-claims", {"tasks": 2, "keyed": False}), ("driver", {})],
+    [("auto", {}), ("barrier", {"tasks": 2}), ("kafka-claims", {"tasks": 2, "keyed": False}), ("claims", {"tasks": 2}), ("driver", {})],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_a_batch_job_is_written(remote: Any, stub: BrokerStub, guard: str, settings: dict[str, Any]) -> None:
-    """Under every guard that needs nothing but the brokers; which one is taken where nobody says is the one that does not ask Spark."""
+    """Under every guard that does not ask Spark, `claims` where the client is on the driver's host; `auto` is kafka-claims."""
     done = once(remote, stub, guard=guard, **{"keyed": True, **settings})
     assert (done["ledger"], done["rows"], done["guard"]) == ("committed", 100, {"auto": "kafka-claims"}.get(guard, guard))
+    assert done["guard_reason"] == (CANNOT_ASK if guard == "auto" else "asked for")
     assert len(set(committed(stub))) == len(committed(stub)) == 100
 
 
@@ -101,6 +83,35 @@ def test_guards_that_need_a_context_say_so(remote: Any, stub: BrokerStub, settin
     with pytest.raises(GuardUnavailable, match=text):
         once(remote, stub, keyed=True, **settings)
     assert committed(stub) == []
+
+
+def test_claims_need_a_client_on_the_drivers_host(remote: Any, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is none of this host is the driver's then."""
+    conf = type(remote.conf)
+    told = conf.get
+    elsewhere = {"spark.driver.host": "203.0.113.7", "spark.driver.bindAddress": "203.0.113.7"}
+    monkeypatch.setattr(conf, "get", lambda self, key, *default: elsewhere.get(key) or told(self, key, *default))
+    with pytest.raises(GuardUnavailable, match=r"guard='claims': this process cannot listen at 203\.0\.113\.7.* take kafka-claims"):
+        once(remote, stub, keyed=True, guard="claims")
+    assert committed(stub) == []
+
+
+def test_a_version_is_written_once(remote: Any, stub: BrokerStub) -> None:
+    """The client asks the ledger itself, and what that refuses is raised there as what it is."""
+    job = {"job_id": "load", "guard": "driver"}
+    assert [once(remote, stub, version=version, **job)["ledger"] for version in (1, 1, 2)] == ["committed", "skipped", "committed"]
+    assert len(committed(stub)) == 200
+    with pytest.raises(OlderVersion):
+        once(remote, stub, version=1, **job)
+    with pytest.raises(BadColumns, match="value"):
+        write_once(remote.range(1), stub.bootstrap, "sink", job_id=None, topic=TOPIC)
+
+
+def test_explain_says_how(remote: Any, stub: BrokerStub) -> None:
+    """As far as it is known to who may not ask Spark."""
+    df = remote.range(1).selectExpr("'v' as value", "'k' as key")
+    said = ExactlyOnceKafkaWriter(stub.bootstrap, "sink", topic=TOPIC).explain(df)
+    assert f"kafka-claims: {CANNOT_ASK}" in said
 
 
 def test_who_does_not_know_its_checkpoint_is_refused(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
@@ -136,56 +147,138 @@ def test_a_job_that_is_interrupted_is_not_run_again(remote: Any, stub: BrokerStu
     assert committed(stub) == []
 
 
-class Stream:
-    """A directory whose files are the batches of a query."""
-
-    def __init__(self, remote: Any, place: Path) -> None:
-        self.remote = remote
-        self.input = place / "input"
-        self.input.mkdir()
-        self.checkpoint = place / "checkpoint"
-
-    def feed(self, name: str, *values: str) -> None:
-        (self.input / f".{name}").write_text("".join(f"{value}\n" for value in values))
-        (self.input / f".{name}").rename(self.input / f"{name}.txt")
-
-    def forget(self, batch: int) -> None:
-        """As if Spark had died between the sink's commit and its own."""
-        (self.checkpoint / "commits" / str(batch)).unlink()
-        (self.checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
-
-    def run(self, begin: Any) -> None:
-        lines = self.remote.readStream.option("maxFilesPerTrigger", 1).text(str(self.input))
-        writer = begin(lines.writeStream).option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
-
-        def once() -> None:
-            assert writer.start().awaitTermination(LIMIT_S)
-
-        despite_late_workers(once)
-
-
 def test_a_query_is_exact_when_it_replays(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
-    """foreachBatch runs in a process of the server's, which reads the checkpoint that the writer was told."""
+    """foreachBatch runs in a process of the server's, which reads the checkpoint that the writer was told, and keeps the metrics: the first
+    batch's guard is kafka-claims, and then batches are small. A batch that the ledger has is skipped."""
     stream = Stream(remote, tmp_path)
     writer = ExactlyOnceKafkaWriter(stub.bootstrap, "query", topic=TOPIC, checkpoint=str(stream.checkpoint))
+    told = tmp_path / "told"
+
+    def write(df: Any, batch: int) -> None:
+        writer(df, batch)
+        with told.open("a") as to:
+            to.write(json.dumps([writer.metrics[name] for name in ("batch", "ledger", "guard", "guard_reason")]) + "\n")
+
     stream.feed("1", "a", "b")
     stream.feed("2", "c")
-    stream.run(lambda to: to.foreachBatch(writer))
+    stream.run(lambda to: to.foreachBatch(write))
     stream.forget(1)
-    stream.run(lambda to: to.foreachBatch(writer))
+    stream.run(lambda to: to.foreachBatch(write))
     assert committed(stub) == ["a", "b", "c"]
+    assert writer.metrics == {}
+    assert [json.loads(line) for line in told.read_text().splitlines()] == [
+        [0, "committed", "kafka-claims", CANNOT_ASK],
+        [1, "committed", "driver", "the batch before had at most 64 MiB"],
+        [1, "skipped", "", ""],
+    ]
 
 
-def test_the_data_source_writes(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
-    """It is told what it needs, with Connect as without."""
-    register(remote)
+def test_guards_in_foreachbatch(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
+    """Each by its name, with a sink of its own: what can be had commits, and the others say why they cannot, as the error's own class."""
     stream = Stream(remote, tmp_path)
-    options = {"kafka.bootstrap.servers": stub.bootstrap, "topic": TOPIC, "sinkId": "source"}
+    asked: dict[str, dict[str, Any]] = {
+        "barrier": {"guard": "barrier", "tasks": 1},
+        "barrier without tasks": {"guard": "barrier"},
+        "claims": {"guard": "claims", "tasks": 1},
+        "driver": {"guard": "driver"},
+        "status": {"guard": "status"},
+    }
+    for name in asked:
+        stub.create_topic(name.replace(" ", "-"), partitions=PARTITIONS)
+    writers = {
+        name: ExactlyOnceKafkaWriter(
+            stub.bootstrap, name.replace(" ", "-"), topic=name.replace(" ", "-"), checkpoint=str(stream.checkpoint), **settings
+        )
+        for name, settings in asked.items()
+    }
+    told = tmp_path / "told"
+
+    def write(df: Any, batch: int) -> None:
+        found = {}
+        for name, writer in writers.items():
+            try:
+                writer(df.withColumn("key", df.value), batch)
+                found[name] = str(writer.metrics["ledger"])
+            except FencepostError as error:
+                found[name] = f"{type(error).__name__}: {error}"
+            writer.close()
+        told.write_text(json.dumps(found))
+
+    stream.feed("1", "a", "b")
+    stream.run(lambda to: to.foreachBatch(write))
+    found = json.loads(told.read_text())
+    refused = {name: found.pop(name) for name in ("barrier without tasks", "status")}
+    assert found == dict.fromkeys(("barrier", "claims", "driver"), "committed")
+    assert refused["status"] == "GuardUnavailable: guard='status': Spark Connect has no status tracker"
+    assert refused["barrier without tasks"].startswith("GuardUnavailable: guard='barrier': Spark Connect does not say how many tasks")
+    assert [committed(stub, name) for name in ("barrier", "claims", "driver", "status")] == [["a", "b"], ["a", "b"], ["a", "b"], []]
+
+
+def test_a_query_that_fails_says_why(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
+    """The client has Spark's exception, with the name and the words of ours in it."""
+    stream = Stream(remote, tmp_path)
     stream.feed("1", "a")
-    stream.run(lambda to: to.format("fencepost").options(**options))
-    stream.forget(0)
-    stream.run(lambda to: to.format("fencepost").options(**options))
+    writer = ExactlyOnceKafkaWriter(stub.bootstrap, "query", topic=TOPIC)
+    with pytest.raises(StreamingQueryException, match=r"txn\.spark\.errors\.BatchUnknown: which query .* give the writer checkpoint="):
+        stream.run(lambda to: to.foreachBatch(writer))
+    assert committed(stub) == []
+
+
+def test_a_query_that_is_stopped_in_the_middle(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
+    """`stop()` ends the callback's process at once: no exception, nothing visible, and the next start writes the batch."""
+    stream = Stream(remote, tmp_path)
+    writer = ExactlyOnceKafkaWriter(stub.bootstrap, "query", topic=TOPIC, checkpoint=str(stream.checkpoint), guard="driver")
+    stream.feed("1", "a", "b")
+    held = stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
+    query = stream.live(writer, lambda: held.hits > 0)
+    query.stop()
+    assert not query.isActive
+    assert query.exception() is None
+    held.release()
+    assert committed(stub) == []
+    stream.run(lambda to: to.foreachBatch(writer))
+    assert committed(stub) == ["a", "b"]
+
+
+def given(stub: BrokerStub, **options: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": stub.bootstrap, **options}
+
+
+@WRITES
+def test_the_data_source_writes_and_reads_a_stream(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
+    """It is told what it needs, with Connect as without: files to a topic, from there to another one, each batch once."""
+    register(remote)
+    stub.create_topic("copy", partitions=PARTITIONS)
+    for name in ("files", "topic"):
+        (tmp_path / name).mkdir()
+    files, copy = Stream(remote, tmp_path / "files"), Stream(remote, tmp_path / "topic")
+    files.feed("1", "a")
+    to_topic = given(stub, topic=TOPIC, sinkId="source")
+    files.run(lambda to: to.format("fencepost").options(**to_topic))
+    files.forget(0)
+    files.run(lambda to: to.format("fencepost").options(**to_topic))
     assert committed(stub) == ["a"]
+    rows = remote.readStream.format("fencepost").options(**given(stub, subscribe=TOPIC, startingOffsets="earliest")).load()
+    to_copy = given(stub, topic="copy", sinkId="copy")
+    copy.run(lambda to: to.format("fencepost").options(**to_copy), rows.selectExpr("value"))
+    assert committed(stub, "copy") == ["a"]
+
+
+@WRITES
+def test_the_data_source_writes_and_reads_a_batch(remote: Any, stub: BrokerStub) -> None:
+    """Rows with keys, routed by the client; a version that is written is not written again; errors keep their words."""
+    register(remote)
     keyed = remote.range(0, 40, 1, 2).selectExpr("cast(id as string) as value", "cast(id % 2 as string) as key")
+    routed = route(keyed, PARTITIONS, topic=TOPIC)
+    job = given(stub, topic=TOPIC, sinkId="source", jobId="load", version="1")
+    for _ in range(2):
+        routed.write.format("fencepost").mode("append").options(**job).save()
+    read = remote.read.format("fencepost").options(**given(stub, subscribe=TOPIC)).load().select("key", "value").collect()
+    assert sorted((int(row.key), int(row.value)) for row in read) == sorted((n % 2, n) for n in range(40))
+    other = given(stub, topic=TOPIC, sinkId="other")
     with pytest.raises(PySparkException, match="is produced by two Spark tasks"):
-        keyed.write.format("fencepost").mode("append").options(**options).save()
+        keyed.write.format("fencepost").mode("append").options(**other).save()
+    with pytest.raises(PySparkException, match="nothing that Kafka has can be overwritten"):
+        keyed.write.format("fencepost").mode("overwrite").options(**other).save()
+    with pytest.raises(PySparkException, match=r"unknown option 'subscrib'; did you mean 'subscribe'\?"):
+        remote.read.format("fencepost").options(**given(stub, subscrib=TOPIC)).load().collect()
