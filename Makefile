@@ -15,6 +15,8 @@ RUNS ?= 300
 WALKS ?= 100000
 # How many times as many messages and damages `make fuzz` draws.
 EFFORT ?= 50
+# The releases of Spark that `make spark-versions` tries: the oldest ones that are supported.
+SPARKS ?= 3.5 4.0
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -26,7 +28,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo spark-demo spark-chaos test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
+.PHONY: demo spark-demo spark-chaos spark-versions test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -113,6 +115,13 @@ mutate: .venv/.built
 spark-chaos: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SPARK_CHAOS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn/spark/chaos -s
 
+# One after the other, each in an environment of its own. A plain build: what is asked is what Spark does.
+spark-versions: $(SPARKS:%=.venv-spark-%/.built)
+	@set -e; for spark in $(SPARKS); do \
+	  echo "make: the tests of txn.spark with pyspark $$spark"; \
+	  FENCEPOST_EXPECT= PYTHONSAFEPATH=1 .venv-spark-$$spark/bin/python -P -m pytest tests/txn/spark --ignore tests/txn/spark/chaos $(PYTEST_ARGS); \
+	done
+
 epochs: .venv/.built
 	@FENCEPOST_TXN_EPOCHS=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_transactions_on_kafka.py -k epochs -s
 
@@ -136,6 +145,9 @@ kafka: .venv/.built
 .venv-pure/.built: $(SOURCES)
 	@$(call build,.venv-pure,FENCEPOST_PURE=1)
 
+.venv-spark-%/.built: $(SOURCES)
+	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*')
+
 define build
 set -e; \
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; try make PYTHON=python3.12" >&2; exit 1; }; \
@@ -145,11 +157,11 @@ if [ $(1)/.requirements -nt pyproject.toml ]; then \
   $(2) $(1)/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
 else \
   echo "make: installing what fencepost and its tests need into $(1)"; \
-  $(2) $(1)/bin/python $(PIP) install '.[test]'; \
+  $(2) $(1)/bin/python $(PIP) install '.[test]' $(3); \
   touch $(1)/.requirements; \
 fi; \
 touch $(1)/.built
 endef
 
 clean:
-	rm -rf .venv .venv-pure
+	rm -rf .venv .venv-pure .venv-spark-*
