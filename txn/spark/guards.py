@@ -111,12 +111,11 @@ class StatusGuard:
 
 
 class Claimed(Struct, frozen=True):
-    """A task asks first, the driver or Kafka."""
+    """A task asks first, the driver or Kafka. Which number Spark gives the attempt does not matter: one alone is let in."""
 
     desk: ClaimDesk | KafkaDesk
 
     def enter(self, context: TaskContext) -> Turn | None:
-        FirstAttempt().enter(context)
         self.desk.claim(context.partitionId(), context.taskAttemptId())
         return None
 
@@ -142,12 +141,11 @@ class ClaimsGuard:
 
 
 class TakesTurns(Struct, frozen=True):
-    """A task asks first, and goes on asking."""
+    """A task asks the driver first, and goes on asking."""
 
     desk: TurnDesk
 
     def enter(self, context: TaskContext) -> Turn | None:
-        FirstAttempt().enter(context)
         return self.desk.enter(context.partitionId(), context.taskAttemptId())
 
 

@@ -98,7 +98,7 @@ def test_claims_need_a_client_on_the_drivers_host(remote: Any, stub: BrokerStub,
 
 def test_a_version_is_written_once(remote: Any, stub: BrokerStub) -> None:
     """The client asks the ledger itself, and what that refuses is raised there as what it is."""
-    job = {"job_id": "load", "guard": "driver"}
+    job: dict[str, Any] = {"job_id": "load", "guard": "driver"}
     assert [once(remote, stub, version=version, **job)["ledger"] for version in (1, 1, 2)] == ["committed", "skipped", "committed"]
     assert len(committed(stub)) == 200
     with pytest.raises(OlderVersion):
