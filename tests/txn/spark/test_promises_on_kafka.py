@@ -16,9 +16,12 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.conformance.txn_site import IMPATIENT
 from tests.once import once_is_enough
+from tests.reading import read_values
+from tests.txn.spark.chaos.account import still_open
+from tests.txn.spark.sink_play import Play, plan
 from tests.txn.spark.site import PARTITIONS, AnySite
 from tests.waiting import until
-from txn.ledger_errors import CheckpointReplaced, LedgerMissing
+from txn.ledger_errors import CheckpointReplaced, LedgerBusy, LedgerMissing
 from txn.spark import SinkTakenOver
 
 WAIT_S = 60.0
@@ -123,3 +126,34 @@ def test_a_ledger_that_is_deleted(place: AnySite) -> None:
     with pytest.raises(LedgerMissing):
         place.by_hand(ledger_topic=ledger)(place.rows("2"), place.offsets(1))
     assert visible(place, 1) == ["1"]
+
+
+def test_rivals_of_a_data_source(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """`format("fencepost")`: what is open says whose the sink is, and only its own query aborts it; a failed batch of which no task was heard
+    is aborted at once, in every topic that it was begun for."""
+    name = secrets.token_hex(4)
+    topics = [f"{name}-a", f"{name}-b"]
+    for topic in topics:
+        Admin(cluster.bootstrap).create(topic, partitions=2)
+
+    def query(which: str) -> Play:
+        plan(tmp_path / which, 0, query=which)
+        return Play(cluster.bootstrap, None, str(tmp_path / which), sinkId=name, topics=",".join(topics))
+
+    def is_open() -> list[int]:
+        return [len(still_open(cluster.bootstrap, topic, 2)) for topic in topics]
+
+    first, second = query("first"), query("second")
+    first.task(first.begin(), 0, topic=topics, value=["lost", "lost"])
+    with pytest.raises(LedgerBusy):
+        second.begin()
+    second.abort(None, batch=0)
+    assert is_open() == [1, 1]
+    first.abort(None, batch=0)
+    until(lambda: is_open() == [0, 0], "the failed batch is aborted", timeout_s=WAIT_S)
+    begun = first.begin()
+    first.commit(first.task(begun, 0, topic=topics, value=["a", "b"]), batch=0)
+    with pytest.raises((CheckpointReplaced, LedgerBusy)):
+        second.begin()
+    until(lambda: is_open() == [0, 0], "the batch is committed", timeout_s=WAIT_S)
+    assert [read_values(cluster.bootstrap, topic, range(2)) for topic in topics] == [[b"a"], [b"b"]]
