@@ -129,7 +129,7 @@ def test_a_ledger_that_is_deleted(place: AnySite) -> None:
 
 
 def test_rivals_of_a_data_source(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """`format("fencepost")`: what is open says whose the sink is, and only its own query aborts it; a failed batch of which no task was heard
+    """`format("fencepost")`: what is open says whose the sink is, and only its own query aborts it; a failed batch that nobody was heard of
     is aborted at once, in every topic that it was begun for."""
     name = secrets.token_hex(4)
     topics = [f"{name}-a", f"{name}-b"]
