@@ -17,6 +17,8 @@ try:
 except ImportError:
     raise ImportError(f"format('fencepost') needs pyspark 4.0 or newer, this is {pyspark.__version__}") from None
 
+from pyspark.errors import AnalysisException
+
 from producer.core.errors import Misuse
 from txn.spark.source import BatchReader, StreamReader
 from txn.spark.source_options import includes_headers
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = "headers array<struct<key: string, value: binary>>"
+
+ALREADY_THERE = "[DATA_SOURCE_ALREADY_EXISTS]"
 
 
 class FencepostDataSource(DataSource):
@@ -71,5 +75,10 @@ def _sink() -> ModuleType:
 
 def register(spark: SparkSession) -> type[Any]:
     """Make the format known to a session, classic or Connect. Where fencepost is installed Spark finds it by itself."""
-    spark.dataSource.register(FencepostDataSource)
+    try:
+        spark.dataSource.register(FencepostDataSource)
+    except AnalysisException as error:
+        # Spark 4.0 has found it by itself, and takes none twice.
+        if ALREADY_THERE not in str(error):
+            raise
     return FencepostDataSource
