@@ -21,9 +21,10 @@ from producer.core.errors import FencepostError, Misuse
 from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
+from txn.spark.choosing import context_of
 from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
-from txn.spark.for_good import heard
+from txn.spark.for_good import executors_words
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
@@ -163,10 +164,6 @@ class Batch:
     def _settled(self, error: BaseException) -> bool:
         """Whether the batch turned out to be committed. False: it is to be written again. Raises where it is neither."""
         self.metrics.ledger = "aborted"
-        said = heard(error)
-        if said is not None:
-            self._abort(best_effort=True)
-            raise said from error
         match course_of(error):
             case Course.STOP | Course.GIVE_UP as course:
                 self._abort(best_effort=True)
@@ -261,9 +258,9 @@ class Batch:
         if self._transaction is None:
             with self.metrics.phase("begin"):
                 self._transaction = self._hold.begin()
-        self._outcome = self._outcome.and_then(
-            self._writer.execute(write.df, write.topic, self._hold, self._transaction, self.metrics, staged=self._staged)
-        )
+        with executors_words(context_of(write.df.sparkSession)):
+            outcome = self._writer.execute(write.df, write.topic, self._hold, self._transaction, self.metrics, staged=self._staged)
+        self._outcome = self._outcome.and_then(outcome)
 
     @property
     def _staged(self) -> bool:

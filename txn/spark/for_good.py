@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from producer.core.errors import (
@@ -53,7 +53,6 @@ _ABSENT: Final = re.compile(
     r" '(?:txn|producer|fencepost|msgspec|librt|mypy_extensions|tenacity|cramjam|crc32c|lz4|pyarrow)(?:\.[\w.]+)?'.*"
 )
 """What a Python worker says that has no fencepost, or none that is whole: then none of our words can be marked."""
-_STAGE: Final = re.compile(r"stage (\d+)\.(\d+)")
 STORE_WAIT_S: Final = 1.0
 """How long the status store may be behind."""
 STORE_STEP_S: Final = 0.02
@@ -78,16 +77,41 @@ def last_words() -> Iterator[None]:
         raise _LastWords(f"{_BEGIN}{kind}] {words}{_END}") from error
 
 
-def heard(error: BaseException) -> FencepostError | None:
-    """On the driver: the executor's error, in its words, where what Spark raised has such a one."""
-    if not isinstance(error, PySparkException | Py4JError):
-        return None
-    text = str(error)
-    found = _read(text)
-    if found is None and Tainted.__name__ in text:
-        # Spark started the task again, and the guard refused that: what was wrong the first time is told elsewhere.
-        found = next(filter(None, map(_read, _failures(text))), None)
-    return found
+@contextmanager
+def executors_words(context: Any) -> Iterator[None]:
+    """On the driver: where a job of the block fails for what an executor has marked, that is raised, in its words. `context`: Spark's, None
+    under Connect."""
+    tag = f"fencepost-{uuid.uuid4().hex}"
+    if context is not None:
+        context.addJobTag(tag)
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        said = heard(str(error))
+        if said is None and Tainted.__name__ in str(error):
+            # Spark started the task again, and the guard refused that: what was wrong the first time is told elsewhere.
+            said = next(filter(None, map(heard, _failures(context, tag))), None)
+        if said is None:
+            raise
+        raise said from error
+    finally:
+        if context is not None:
+            context.removeJobTag(tag)
+
+
+def heard(text: str) -> FencepostError | None:
+    """The executor's error, where Spark's text has a marked one, or says that there is no fencepost."""
+    marked = _MARKED.search(text)
+    if marked is not None:
+        return KINDS.get(marked[1], Misuse)(marked[2])
+    absent = _ABSENT.search(text)
+    if absent is not None:
+        return Misuse(
+            f"an executor cannot load fencepost ({absent[0].strip()}): install fencepost[spark] for the Python of every executor, in the"
+            " driver's version. What is sent with --py-files has to be a pure wheel, and what it depends on installed: docs/spark.md,"
+            ' "Where Spark runs"'
+        )
+    return None
 
 
 def _kind_of(error: FencepostError) -> str | None:
@@ -98,39 +122,30 @@ def _kind_of(error: FencepostError) -> str | None:
     return next((name for name, kind in KINDS.items() if isinstance(error, kind)), None)
 
 
-def _read(text: str) -> FencepostError | None:
-    marked = _MARKED.search(text)
-    if marked is not None:
-        return KINDS.get(marked[1], Misuse)(marked[2])
-    absent = _ABSENT.search(text)
-    if absent is not None:
-        return Misuse(
-            f"an executor cannot load fencepost ({absent[0].strip()}): install fencepost[spark] for the Python of every executor, in the"
-            " driver's version. What is sent with --py-files has to be a pure wheel, and what it depends on installed: docs/spark.md,"
-            ' "Where it runs"'
-        )
-    return None
-
-
-def _failures(text: str) -> list[str]:
-    """What failed tasks of the stages that the text names have said, as far as Spark's status store knows; nothing under Connect."""
-    context: Any = SparkContext._active_spark_context
-    if context is None:
-        return []
+def _failures(context: Any, tag: str) -> list[str]:
+    """What tasks of the tagged jobs said that failed before a guard had anything to refuse, as far as Spark's status store knows."""
     deadline = time.monotonic() + STORE_WAIT_S
-    try:
-        store = context._jsc.sc().statusStore()
-        while True:
-            told = [_told(store.taskList(int(stage), int(attempt), STORE_TASKS)) for stage, attempt in {*_STAGE.findall(text)}]
-            first = [words for each in told for words in each if Tainted.__name__ not in words]
-            if first or time.monotonic() >= deadline:
-                return first
-            time.sleep(STORE_STEP_S)
-    except (Py4JError, OSError):
-        return []  # It is not a public method.
+    while context is not None:
+        try:
+            tracker, scala = context.statusTracker(), context._jsc.sc()
+            jobs = [tracker.getJobInfo(int(job)) for job in scala.statusTracker().getJobIdsForTag(tag)]
+            stages = [(stage, tracker.getStageInfo(stage)) for job in jobs if job is not None for stage in job.stageIds]
+            told = [
+                words
+                for stage, info in stages
+                if info is not None
+                for words in _said(scala.statusStore().taskList(stage, info.currentAttemptId, STORE_TASKS))
+                if Tainted.__name__ not in words
+            ]
+        except (Py4JError, OSError):
+            break  # Not all of these are public methods.
+        if told or time.monotonic() >= deadline:
+            return told
+        time.sleep(STORE_STEP_S)
+    return []
 
 
-def _told(tasks: Any) -> Iterator[str]:
+def _said(tasks: Any) -> Iterator[str]:
     for number in range(tasks.size()):
         message = tasks.apply(number).errorMessage()
         if message.isDefined():
