@@ -66,7 +66,8 @@ class Guards:
         deadline = time.monotonic() + self._settings.barrier_wait_ms / 1000.0 if asked in self._had else 0.0
         while (why_not := objection(asked, now)) is not None:
             if time.monotonic() >= deadline:
-                raise GuardUnavailable(f"guard={asked!r}: {why_not}")
+                patience = f" (waited for {self._settings.barrier_wait_ms} ms (barrier_wait_ms), as it was had before)"
+                raise GuardUnavailable(f"guard={asked!r}: {why_not}{patience if asked in self._had else ''}")
             time.sleep(LOOK_S)
             now = look()
         self._had.add(asked)

@@ -1,0 +1,135 @@
+"""An application on a local-cluster of two executors that loses one of them between batches, and says what its writers make of that.
+
+Started by test_slots.py, with the brokers' address and a directory; it prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import SparkSession
+
+from tests.txn.spark.chaos import slots
+from tests.txn.spark.chaos.driver import CONF
+from tests.txn.spark.chaos.troubles import EXECUTOR
+from txn.spark import ExactlyOnceKafkaWriter
+from txn.spark.choosing import slots_of
+
+CLUSTER = "local-cluster[2,1,1024]"
+TOPIC = "out"
+WITHIN_S = 60.0
+PATIENT_MS = 60_000
+IMPATIENT_MS = 3_000
+
+
+def misspelt_there() -> dict[str, Any]:
+    """Settings that are good on the driver, and unknown on executors."""
+    return {} if TaskContext.get() is None else {"linger.mss": 1}
+
+
+class Application:
+    """See the module."""
+
+    def __init__(self, bootstrap: str, place: Path) -> None:
+        builder = SparkSession.builder.master(CLUSTER).appName("fencepost slots")
+        for name, value in {**CONF, "spark.local.dir": str(place), "spark.sql.warehouse.dir": str(place)}.items():
+            builder = builder.config(name, value)
+        self._spark = builder.getOrCreate()
+        self._bootstrap = bootstrap
+        self._place = place
+        self._until(lambda: slots_of(self._spark.sparkContext) == 2)
+
+    def writer(self, sink: str, **settings: Any) -> Callable[[int], dict[str, Any]]:
+        """Writes a batch of its own, and says what became of it."""
+        checkpoint = self._place / sink
+        (checkpoint / "offsets").mkdir(parents=True)
+        given = {"guard": "barrier", "tasks": 2, "query": sink, "checkpoint": str(checkpoint), **settings}
+        writer = ExactlyOnceKafkaWriter(self._bootstrap, sink, topic=TOPIC, **given)
+
+        def write(batch: int) -> dict[str, Any]:
+            (checkpoint / "offsets" / str(batch)).write_text("v1\n{}\n{}")
+            rows = [(f"{sink} {batch} {number}",) for number in range(8)]
+            error = None
+            try:
+                writer(self._spark.createDataFrame(rows, "value string").selectExpr("value", "value as key"), batch)
+            except Exception as raised:  # noqa: BLE001  # which it is is for the test
+                error = [type(raised).__name__, str(raised)]
+            return {"error": error, **{name: writer.metrics[name] for name in ("guard", "tasks", "reruns", "ledger")}}
+
+        return write
+
+    @contextmanager
+    def one_lost(self) -> Iterator[None]:
+        """One of the executors is killed, which the driver has noticed, and those that the cluster starts for it do not live before the
+        block ends."""
+        lost, kept = sorted(self._executors())
+        over = threading.Event()
+
+        def strike() -> None:
+            while not over.wait(0.02):
+                for each in self._executors() - {kept}:
+                    with suppress(ProcessLookupError):
+                        os.kill(each, signal.SIGKILL)
+
+        os.kill(lost, signal.SIGKILL)
+        killer = threading.Thread(target=strike, daemon=True)
+        killer.start()
+        try:
+            self._until(lambda: slots_of(self._spark.sparkContext) == 1)
+            yield
+        finally:
+            over.set()
+            killer.join()
+
+    def _executors(self) -> set[int]:
+        """Those that live. The cluster's workers are threads of the driver's JVM."""
+        gateway = self._spark.sparkContext._gateway
+        assert gateway is not None
+        found = set()
+        for place in Path("/proc").iterdir():
+            with suppress(OSError):
+                if place.name.isdigit() and EXECUTOR in (place / "cmdline").read_bytes():
+                    parent = (place / "stat").read_bytes().rsplit(b")", 1)[1].split()[1]
+                    found |= {int(place.name)} if int(parent) == gateway.proc.pid else set()
+        return found
+
+    def stop(self) -> None:
+        self._spark.stop()
+
+    @staticmethod
+    def _until(ask: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not ask():
+            assert time.monotonic() < deadline, "the executors are not as they should be"
+            time.sleep(0.01)
+
+
+def main(bootstrap: str, place: str) -> None:
+    cloudpickle.register_pickle_by_value(slots)  # type: ignore[no-untyped-call]  # not typed by pyspark
+    application = Application(bootstrap, Path(place))
+    told: dict[str, Any] = {}
+    patient = application.writer("patient", barrier_wait_ms=PATIENT_MS)
+    impatient = application.writer("impatient", barrier_wait_ms=IMPATIENT_MS)
+    told["had"] = [patient(0), impatient(0)]
+    with application.one_lost():
+        told["in vain"] = impatient(1)
+    told["waited"] = patient(1)
+    told["afterwards"] = impatient(1)
+    # Spark starts its tasks four times here, and the guard refuses all but the first.
+    told["for good"] = application.writer("good", guard="status", secrets=slots.misspelt_there)(0)
+    print(json.dumps(told), flush=True)
+    application.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

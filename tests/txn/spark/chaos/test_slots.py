@@ -1,0 +1,77 @@
+"""An executor of two that is lost between two batches: a barrier that was had before is waited for, and for how long is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_stub import BrokerStub
+from fencepost.spark_demo.processes import spark_home
+from tests.reading import read_values
+from tests.txn.spark.chaos.slots import TOPIC
+from tests.txn.spark.conftest import provide_java
+
+ROOT = Path(__file__).parents[4]
+# At the end of the path: what is installed comes first.
+PROGRAM = "import sys; sys.path.append(sys.argv[3]); from tests.txn.spark.chaos.slots import main; main(*sys.argv[1:3])"
+LIMIT_S = 300
+
+pytestmark = pytest.mark.timeout(LIMIT_S + 60)
+
+
+def run(bootstrap: str, place: Path) -> dict[str, Any]:
+    """What the application said."""
+    provide_java()
+    home = {"SPARK_HOME": str(spark_home(place)), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    command = [sys.executable, "-c", PROGRAM, bootstrap, str(place), str(ROOT)]
+    errors = place / "errors.txt"
+    with (
+        errors.open("w") as stream,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            text=True,
+            cwd=place,
+            env={**os.environ, **home},
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            said, _ = process.communicate(timeout=LIMIT_S)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, errors.read_text()[-4000:]
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return told
+
+
+def test_an_executor_that_comes_back_and_one_that_is_late(tmp_path: Path) -> None:
+    """The next batch waits for it and is written under the same guard, by two tasks; a writer with less patience says GuardUnavailable,
+    names the setting and its value, and writes the batch when the executor is back. What would fail again is told by the first of four
+    attempts of a task, and heard although Spark tells of the last one."""
+    with BrokerStub() as stub:
+        stub.create_topic(TOPIC, partitions=4)
+        told = run(stub.bootstrap, tmp_path)
+        values = sorted(value.decode() for value in read_values(stub.bootstrap, TOPIC, range(4)))
+    good = {"error": None, "guard": "barrier", "tasks": 2, "reruns": 0, "ledger": "committed"}
+    assert told["had"] == [good, good]
+    assert told["waited"] == good
+    kind, text = told["in vain"]["error"]
+    assert kind == "GuardUnavailable"
+    assert "needs as many slots, and there are 1" in text
+    assert "waited for 3000 ms (barrier_wait_ms), as it was had before" in text
+    assert told["afterwards"] == good
+    kind, text = told["for good"]["error"]
+    assert (kind, told["for good"]["reruns"]) == ("ConfigError", 0)
+    assert "linger.mss" in text
+    assert values == sorted(f"{sink} {batch} {number}" for sink in ("patient", "impatient") for batch in range(2) for number in range(8))
