@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -99,6 +101,41 @@ def test_a_batch_that_outlives_its_transaction(place: AnySite) -> None:
         until(lambda: ends(place), "the abort's markers", good=lambda now: now > written, timeout_s=WAIT_S, pause_max_s=0.3)
     assert visible(place, 3) == [*"abc"]
     assert writer.metrics["staged"] is True
+
+
+@pytest.mark.alone
+def test_executors_that_outlive_their_transaction(place: AnySite) -> None:
+    """Kafka aborts it while one task still computes; all rows are computed before the next transaction begins then, and are there once."""
+    writer = place.by_hand(guard="turns", transaction_timeout_ms=2 * TIMEOUT_MS)
+    gate = place.place / "gate"
+    plain = place.rows(*"abcdef", key="value").repartition(2)
+    rows = plain.mapInArrow(waits_in_one_task(str(gate), WAIT_S), plain.schema)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(writer, rows, place.offsets(0))
+        until(lambda: still_open(place.bootstrap, place.topic, PARTITIONS), "the first task has written", timeout_s=WAIT_S)
+        until(lambda: not still_open(place.bootstrap, place.topic, PARTITIONS), "Kafka has aborted it", timeout_s=WAIT_S)
+        gate.touch()
+        writing.result(WAIT_S)
+    assert visible(place, 6) == [*"abcdef"]
+    assert (writer.metrics["staged"], writer.metrics["guard"]) == (True, "turns")
+
+
+def waits_in_one_task(gate: str, patience_s: float) -> Any:
+    """The rows as they are; those of task 1 once there is a file of that name."""
+
+    def wait(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        deadline = time.monotonic() + patience_s
+        while context is not None and context.partitionId() == 1 and not os.path.exists(gate) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield from batches
+
+    return wait
 
 
 def test_a_sink_that_is_taken_over(place: AnySite) -> None:
