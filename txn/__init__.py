@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
+from txn import errors as _errors
+from txn import ledger_errors as _ledger_errors
 
 if TYPE_CHECKING:
     from txn.admission import NoTransaction as NoTransaction
@@ -63,19 +65,8 @@ if TYPE_CHECKING:
     from txn.token import PreparedTransaction as PreparedTransaction
     from txn.transaction import Transaction as Transaction
 
-_HOMES = {
-    "txn.errors": (
-        "CommitOutcomeUnknown",
-        "DeliveryAborted",
-        "IdentityLost",
-        "LoanOver",
-        "MustAbort",
-        "NotPermitted",
-        "TransactionAborted",
-        "TransactionCommitted",
-        "TransactionOpen",
-        "TransactionTimeout",
-    ),
+_HOMES: dict[str, tuple[str, ...]] = {
+    "txn.errors": tuple(_errors.__all__),
     "txn.admission": ("NoTransaction",),
     "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
     "txn.borrowed": ("NotLent",),
@@ -85,20 +76,7 @@ _HOMES = {
     "txn.loan": ("BadLoan", "Loan", "Written"),
     "txn.ledger": ("Ledger",),
     "txn.ledger_entry": ("LedgerEntry", "LedgerPartition"),
-    "txn.ledger_errors": (
-        "BadLedgerEntry",
-        "CheckpointReplaced",
-        "CheckpointRolledBack",
-        "FingerprintMissing",
-        "LedgerBusy",
-        "LedgerDamaged",
-        "LedgerError",
-        "LedgerMissing",
-        "LedgerRefusal",
-        "LedgerUnavailable",
-        "LedgerUnusable",
-        "OlderVersion",
-    ),
+    "txn.ledger_errors": tuple(_ledger_errors.__all__),
     "txn.machine": ("IllegalCall",),
     "txn.offsets": ("OffsetAndMetadata",),
     "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),

@@ -14,14 +14,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from producer.core.sequence import SEQUENCE_RING, advance, distance
-from txn.ledger_entry import LedgerPartition
 from txn.loan import TP, Loan, Written, name
 from txn.spark.choosing import context_of
 from txn.spark.errors import DriverUnreachable, GuardUnavailable, Starved, Tainted
 from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
-from txn.spark.plan import Outcome, WritePlan
+from txn.spark.plan import Outcome, WritePlan, ledger_partition
 from txn.spark.routing import routed
 from txn.spark.starving import patience
 from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows, joined
@@ -75,7 +74,7 @@ def write_on_executors(
         written = account(loan, check(summaries, shared=guard.shares))
         transaction.returned([*written, *loan.unused(written)])
     return Outcome(
-        partitions=tuple(LedgerPartition(each.topic, each.partition, each.records, _offset(each)) for each in written),
+        partitions=tuple(map(ledger_partition, written)),
         rows=sum(each.records for each in written),
         bytes=sum(each.size for each in done),
         bad=[each for each in summaries if each.kind == BAD],
@@ -177,7 +176,3 @@ def _written(row: Summary) -> Written:
     assert row.topic is not None
     assert row.partition is not None
     return Written(row.topic, row.partition, row.records, row.first_offset, row.last_offset, row.next_sequence)
-
-
-def _offset(written: Written) -> int | None:
-    return written.first_offset if written.first_offset >= 0 else None

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from pyspark.sql import DataFrame
 
 from txn.ledger_entry import LedgerPartition
+from txn.loan import Written
 from txn.spark.columns import SinkColumns
 from txn.spark.routing import Routes
 from txn.spark.secrets import KafkaSettings
@@ -66,3 +67,10 @@ def merged(partitions: Iterable[LedgerPartition]) -> tuple[LedgerPartition, ...]
         offsets = [offset for offset in (so_far.first_offset, each.first_offset) if offset is not None]
         found[place] = LedgerPartition(*place, so_far.records + each.records, min(offsets, default=None))
     return tuple(found.values())
+
+
+def ledger_partition(told: Written | Summary) -> LedgerPartition:
+    """What the ledger has of what was told of a partition."""
+    assert told.topic is not None
+    assert told.partition is not None
+    return LedgerPartition(told.topic, told.partition, told.records, told.first_offset if told.first_offset >= 0 else None)
