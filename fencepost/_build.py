@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from msgspec import Struct
 
-from producer._hot import HOT, PURE_VARIABLE, pure_wanted, read_build_record
+from producer._hot import HOT, PURE_VARIABLE, in_archive, pure_wanted, read_build_record
 from producer.version import VERSION
 
 
@@ -52,6 +52,8 @@ def _loaded_suffix(module: str) -> str:
 
 
 def _reason(modules: dict[str, str]) -> str:
+    if in_archive():
+        return "imported from a zip, out of which nothing compiled can be loaded"
     record = read_build_record()
     if record and record[0].startswith("pure:"):
         return record[0].removeprefix("pure:").strip()

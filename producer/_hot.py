@@ -58,12 +58,17 @@ def digest(source: bytes) -> str:
 
 
 def read_build_record() -> list[str]:
-    """The lines that the build left; none in a checkout or an editable install."""
+    """The lines that the build left; none in a checkout, an editable install or an archive."""
     try:
         with open(os.path.join(os.path.dirname(__file__), BUILD_RECORD), encoding="utf-8") as record:
             return record.read().splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def in_archive() -> bool:
+    """Whether this was imported from a zip, as Spark's --py-files has it: extensions cannot be, and the sources beside them are."""
+    return not os.path.isdir(os.path.dirname(__file__))
 
 
 def verify() -> None:

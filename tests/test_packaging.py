@@ -285,3 +285,28 @@ def test_editable_installs_are_pure(checkout: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [name for name in names if name.endswith((".so", _hot.BUILD_RECORD))] == []
     assert names
+
+
+FROM_A_ZIP = """
+from broker_stub import BrokerStub
+from fencepost import Producer, build_info
+from producer import producer
+with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap) as writer:
+    writer.send("t", b"row").result(60)
+print(producer.__file__)
+print(build_info())
+"""
+
+
+def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As Spark's --py-files takes it: it is imported as it is, and where it has compiled modules, their sources run; it says so."""
+    elsewhere = tmp_path_factory.mktemp("archive")
+    archive = elsewhere / "fencepost.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        for file in sorted(site.rglob("*")):
+            made.write(file, file.relative_to(site))
+    done = run("-P", "-c", FROM_A_ZIP, cwd=elsewhere, PYTHONPATH=str(archive))
+    assert done.returncode == 0, done.stderr
+    where, build = done.stdout.splitlines()
+    assert where == str(archive / "producer" / "producer.py")
+    assert "pure Python: imported from a zip, out of which nothing compiled can be loaded" in build

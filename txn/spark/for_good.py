@@ -108,8 +108,8 @@ def heard(text: str) -> FencepostError | None:
     if absent is not None:
         return Misuse(
             f"an executor cannot load fencepost ({absent[0].strip()}): install fencepost[spark] for the Python of every executor, in the"
-            " driver's version. What is sent with --py-files has to be a pure wheel, and what it depends on installed: docs/spark.md,"
-            ' "Where Spark runs"'
+            " driver's version. A wheel that is sent with --py-files has to be named .zip, and what it depends on installed there:"
+            ' docs/spark.md, "Where Spark runs"'
         )
     return None
 
