@@ -51,8 +51,9 @@ _MARKED: Final = re.compile(re.escape(_BEGIN) + r"(\w+)\] (.*?)(?:" + re.escape(
 _ABSENT: Final = re.compile(
     r"(?:ModuleNotFoundError|ImportError): (?:No module named|cannot import name .* from(?: partially initialized module)?)"
     r" '(?:txn|producer|fencepost|msgspec|librt|mypy_extensions|tenacity|cramjam|crc32c|lz4|pyarrow)(?:\.[\w.]+)?'.*"
+    r"|AttributeError: Can't get attribute '\w+' on <module '(?:txn|producer)\b.*"
 )
-"""What a Python worker says that has no fencepost, or none that is whole: then none of our words can be marked."""
+"""What a Python worker says that has no fencepost, none that is whole, or one that is much older: then none of our words can be marked."""
 STORE_WAIT_S: Final = 1.0
 """How long the status store may be behind."""
 STORE_STEP_S: Final = 0.02

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 
 from producer.core.errors import Misuse
 from producer.version import VERSION
@@ -80,6 +80,10 @@ class WriteTask:
         self._timeout_s = timeout_s
         self._version = VERSION
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The version first: what comes after it another one may not even be able to read.
+        return unpacked, (self._version, cloudpickle.dumps(self.__dict__))  # type: ignore[no-untyped-call]  # not typed by pyspark
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with last_words():
             yield self._run(batches)
@@ -88,7 +92,6 @@ class WriteTask:
         context = TaskContext.get()
         assert context is not None, "outside a Spark task"
         began = time.perf_counter()
-        check_version(self._version)
         # The input first: a task whose shuffle files are gone must fail for that, or Spark would start it in vain until it gives up.
         first = next((batch for batch in batches if batch.num_rows), None)
         with self._guard.enter(context) or nullcontext() as turn:
@@ -140,6 +143,15 @@ class WriteTask:
         # One more than the limit says that there are more.
         room = (self._bad_row_limit + 1 if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
         bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
+
+
+def unpacked(drivers: str, packed: bytes) -> WriteTask:
+    """A task on an executor, where it is from a driver of the same version. Raises Misuse, marked, where it is not."""
+    with last_words():
+        check_version(drivers)
+    task = WriteTask.__new__(WriteTask)
+    task.__dict__.update(cloudpickle.loads(packed))
+    return task
 
 
 def check_version(drivers: str) -> None:

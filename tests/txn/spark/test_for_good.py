@@ -41,6 +41,12 @@ def stale_there() -> dict[str, Any]:
     return {"sasl.username": "ann", "sasl.password": "secret" if TaskContext.get() is None else "wrong"}
 
 
+class Unreadable:
+    """A pickle of things that this version does not know."""
+
+    dumps = staticmethod(lambda _: b"of another version")
+
+
 @pytest.fixture
 def guarded(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
     """Brokers that want to know who asks."""
@@ -84,8 +90,10 @@ def test_a_permission_that_is_missing(site: Site, guard: str, kind: type[Fencepo
 
 
 def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that was pickled by another version of fencepost writes nothing, and says which versions there are; once."""
+    """A task that was pickled by another version of fencepost writes nothing, and says which versions there are; once, and before anything
+    else of it is read, which may have other fields there."""
     monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
+    monkeypatch.setattr("txn.spark.task.cloudpickle", Unreadable)
     writer = site.by_hand(guard="barrier")
     with pytest.raises(Misuse, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
         writer(site.rows("1", **KEYED), site.offsets(0))
@@ -129,6 +137,8 @@ def test_what_is_told_of_an_error(error: Exception, kind: type[FencepostError] |
         ("ModuleNotFoundError: No module named 'txn'", True),
         ("ModuleNotFoundError: No module named 'librt.strings'", True),
         ("ImportError: cannot import name 'Encoder' from 'msgspec' (unknown location)", True),
+        ("AttributeError: Can't get attribute 'unpacked' on <module 'txn.spark.task' from '/x/task.py'>", True),
+        ("AttributeError: Can't get attribute 'f' on <module '__main__' from 'app.py'>", False),
         ("ModuleNotFoundError: No module named 'txnlike'", False),
         ("ModuleNotFoundError: No module named 'my_udfs'", False),
     ],
