@@ -12,12 +12,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from producer.version import VERSION
+from txn.formats import Format
 from txn.ledger_errors import BadLedgerEntry
 
 __all__ = ["FORMAT", "LedgerEntry", "LedgerPartition", "ledger_key"]
 
 FORMAT: Final = 1
 """Of the value. Whatever changes what a field means, or adds one, changes this number."""
+
+_VALUE: Final = Format(FORMAT, "entry of a ledger", BadLedgerEntry)
 
 JOB_MARK: Final = "#"
 NAME_CHARS_MAX: Final = 1000
@@ -60,7 +63,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def dumps(self) -> bytes:
         """The value of its record. Raises BadLedgerEntry for what `loads` would not read."""
         try:
-            value = msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(self)})
+            value = _VALUE.dumps(self)
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise BadLedgerEntry(f"no entry of a ledger: {error}") from None
         self.loads(value)
@@ -69,21 +72,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @classmethod
     def loads(cls, value: bytes) -> Self:
         """Read what `dumps` wrote. Raises BadLedgerEntry."""
-        try:
-            fields = msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise BadLedgerEntry(f"its value is not JSON ({error})") from None
-        if not isinstance(fields, dict) or "format" not in fields:
-            raise BadLedgerEntry('its value is no JSON object with a field "format"')
-        said = fields.pop("format")
-        if said != FORMAT or isinstance(said, bool):
-            raise BadLedgerEntry(
-                f"its format is {said!r}; this version of fencepost ({VERSION}) reads format {FORMAT}: use the one that wrote it"
-            )
-        try:
-            entry = msgspec.convert(fields, cls)
-        except msgspec.ValidationError as error:
-            raise BadLedgerEntry(f"its value is damaged: {error}") from None
+        entry = _VALUE.loads(cls, value)
         ledger_key(entry.sink, entry.job)
         return entry
 

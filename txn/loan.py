@@ -7,12 +7,13 @@ whoever has it can end nothing: that stays with the producer that lent it. Texts
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 from msgspec import Meta, Struct
 
 from producer.core.errors import Misuse
+from txn.formats import Format
 
 __all__ = ["FORMAT", "TP", "BadLoan", "Loan", "Written", "check_partitions", "name", "read_loan"]
 
@@ -27,11 +28,13 @@ Sequence = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Index = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Text = Annotated[str, Meta(min_length=1)]
 
-T = TypeVar("T")
-
 
 class BadLoan(Misuse, ValueError):
     """This is no loan, or no account of one, that could be used here."""
+
+
+_LOAN: Final = Format(FORMAT, "loan of a transaction", BadLoan)
+_ACCOUNT: Final = Format(FORMAT, "account of what was written", BadLoan)
 
 
 class Written(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,12 +50,12 @@ class Written(Struct, frozen=True, forbid_unknown_fields=True):
 
     def dumps(self) -> str:
         """One line of JSON."""
-        return _dumps(self)
+        return _ACCOUNT.dumps(self).decode()
 
     @classmethod
     def loads(cls, text: str | bytes) -> Self:
         """Read what `dumps` wrote. Raises BadLoan."""
-        return _loads(cls, text, "account of what was written")
+        return _ACCOUNT.loads(cls, text)
 
 
 class Loan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +102,7 @@ class Loan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def dumps(self) -> str:
         """One line of JSON."""
-        return _dumps(self)
+        return _LOAN.dumps(self).decode()
 
     def __str__(self) -> str:
         return self.dumps()
@@ -107,7 +110,7 @@ class Loan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @classmethod
     def loads(cls, text: str | bytes) -> Self:
         """Read what `dumps` wrote. Raises BadLoan."""
-        return _loads(cls, text, "loan of a transaction")
+        return _LOAN.loads(cls, text)
 
 
 def read_loan(given: object) -> Loan:
@@ -145,23 +148,3 @@ def name(tp: TP) -> str:
 
 def _is_index(given: object) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 31
-
-
-def _dumps(value: Struct) -> str:
-    return msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(value)}).decode()
-
-
-def _loads(kind: type[T], text: str | bytes, what: str) -> T:
-    try:
-        fields = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise BadLoan(f"no {what}: the text is not JSON ({error})") from None
-    if not isinstance(fields, dict) or "format" not in fields:
-        raise BadLoan(f'no {what}: it is a JSON object with a field "format"')
-    said = fields.pop("format")
-    if said != FORMAT or isinstance(said, bool):
-        raise BadLoan(f"a {what} of format {said!r}; this version of fencepost reads format {FORMAT}: use the one that made it")
-    try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        raise BadLoan(f"a damaged {what}: {error}") from None

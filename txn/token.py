@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Self
 
-import msgspec
 from msgspec import Meta, Struct
 
 from producer.core.errors import Misuse
+from txn.formats import Format
 
 __all__ = ["FORMAT", "BadToken", "CoordinatorHint", "PreparedTransaction", "WrittenPartition", "read_token"]
 
@@ -24,6 +24,9 @@ Text = Annotated[str, Meta(min_length=1)]
 
 class BadToken(Misuse, ValueError):
     """This is no token that could be used here: not one at all, of another format, or of another cluster."""
+
+
+_TEXT: Final = Format(FORMAT, "token", BadToken)
 
 
 class CoordinatorHint(Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +68,7 @@ class PreparedTransaction(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def dumps(self) -> str:
         """One line of JSON."""
-        return msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(self)}).decode()
+        return _TEXT.dumps(self).decode()
 
     def __str__(self) -> str:
         return self.dumps()
@@ -73,19 +76,7 @@ class PreparedTransaction(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @classmethod
     def loads(cls, text: str | bytes) -> Self:
         """Read what `dumps` wrote. Raises BadToken."""
-        try:
-            fields = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise BadToken(f"no token of a prepared transaction: the text is not JSON ({error})") from None
-        if not isinstance(fields, dict) or "format" not in fields:
-            raise BadToken('no token of a prepared transaction: a token is a JSON object with a field "format"')
-        said = fields.pop("format")
-        if said != FORMAT or isinstance(said, bool):
-            raise BadToken(f"a token of format {said!r}; this version of fencepost reads format {FORMAT}: use the one that made it")
-        try:
-            return msgspec.convert(fields, cls)
-        except msgspec.ValidationError as error:
-            raise BadToken(f"a damaged token of a prepared transaction: {error}") from None
+        return _TEXT.loads(cls, text)
 
     @property
     def identity(self) -> tuple[int, int]:

@@ -169,8 +169,8 @@ def test_more_partitions(stub: BrokerStub) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b"{", "its value is not JSON"),
-        (b'{"format":2}', "its format is 2; this version of fencepost"),
+        (b"{", "no entry of a ledger: the text is not JSON"),
+        (b'{"format":2}', "an entry of a ledger of format 2; this version of fencepost"),
         (entry_of("b", 1).dumps(), "its value is of 'b'"),
     ],
 )

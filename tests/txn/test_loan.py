@@ -27,7 +27,7 @@ def test_there_and_back() -> None:
     [
         ("", "not JSON"),
         ("[]", 'a JSON object with a field "format"'),
-        ('{"format":2}', "format 2; this version of fencepost reads format 1"),
+        ('{"format":2}', "format 2; this version of fencepost .* reads format 1"),
         ('{"format":true}', "format True"),
         ('{"format":1}', "damaged loan of a transaction: .*transactional_id"),
         (LOAN.dumps().replace('"producer_epoch":3', '"producer_epoch":32768'), "damaged .*32767"),
