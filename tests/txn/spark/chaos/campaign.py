@@ -31,7 +31,7 @@ MARK = "FENCEPOST_CHAOS"
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # At the end of the path: what is installed comes first.
-PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.driver import main; sys.exit(main(sys.argv[1]))"
+PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.{driver} import main; sys.exit(main(sys.argv[1]))"
 DRIVER_S = 1800.0 if FULL else 240.0
 """How long a driver may take from one event to the next."""
 GONE_S = 20.0
@@ -73,11 +73,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Campaign:
-    """Runs plans in a directory of its own, which is removed at the end, and with it whatever runs."""
+    """Runs plans in a directory of its own, which is removed at the end, and with it whatever runs. `driver`: the module that does."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, driver: str = "driver") -> None:
         provide_java()
         self.title = title
+        self._driver = driver
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self._directory = tempfile.TemporaryDirectory(prefix="fencepost-chaos-", ignore_cleanup_errors=True)
         self.directory = Path(self._directory.name)
@@ -87,7 +88,7 @@ class Campaign:
     def start(self, plan: Plan) -> Driver:
         """Start a driver."""
         plan = replace(plan, run=len(self._drivers))
-        driver = Driver(plan, self.mark)
+        driver = Driver(plan, self.mark, self._driver)
         self._drivers.append(driver)
         return driver
 
@@ -138,7 +139,7 @@ class Campaign:
 class Driver:
     """A driver's process."""
 
-    def __init__(self, plan: Plan, mark: str) -> None:
+    def __init__(self, plan: Plan, mark: str, module: str) -> None:
         self.plan = plan
         self.output = Path(plan.directory, f"output-{plan.run}.txt")
         name, _, value = mark.partition("=")
@@ -152,7 +153,7 @@ class Driver:
         }
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(plan.write()), str(ROOT)],
+                [sys.executable, "-c", PROGRAM.format(driver=module), str(plan.write()), str(ROOT)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""What goes wrong in tasks: the writer's own task gets its input in slices, and between two of them its executor is killed, its worker
+"""What goes wrong in tasks: what writes gets its input in slices, and between two of them its executor is killed, its worker
 frozen, or it fails.
 
 It is told of nothing but what the plan says, and tells the plan's events.
@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -29,21 +30,22 @@ ACKED_WITHIN_S = 10.0
 """How long a trouble waits for the first acknowledgement."""
 AFTER_WITHIN_S = 60.0
 ROOT = Path(__file__).parents[4]
+T = TypeVar("T")
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
-class TroubledTask:
-    """In the place of `WriteTask`."""
+class Troubles:
+    """Of one attempt of a task. `module`: where its work takes its borrower from."""
 
-    def __init__(self, plan: Plan, **given: Any) -> None:
-        self._given = given
-        self._task = WriteTask(**given)
+    def __init__(self, plan: Plan, module: ModuleType) -> None:
         self._plan = plan
         self._events = plan.events
+        self._module: Any = module
         self._borrower: Borrower | None = None
         self._acked_before = 0
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def around(self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[T]], batches: Iterator[pa.RecordBatch]) -> Iterator[T]:
+        """The work, with its input in slices."""
         context = TaskContext.get()
         assert context is not None
         who = {
@@ -57,7 +59,7 @@ class TroubledTask:
         self._events.tell("began", **who)
         with self._watched():
             try:
-                yield from self._task(self._slices(batches, who))
+                yield from work(self._slices(batches, who))
             except Exception as error:
                 code = getattr(error, "code", None)
                 self._events.tell(
@@ -65,9 +67,6 @@ class TroubledTask:
                 )
                 raise
         self._events.tell("ended", **who)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return load, (str(ROOT), msgspec.json.encode(self._plan), self._given)
 
     @property
     def _acked(self) -> int:
@@ -77,8 +76,7 @@ class TroubledTask:
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Knows the task's borrower."""
-        patched: Any = writer_task
-        borrowed = patched.borrowed
+        borrowed = self._module.borrowed
 
         @contextmanager
         def noted(key: object, make: Callable[[], Borrower]) -> Iterator[Borrower]:
@@ -86,11 +84,11 @@ class TroubledTask:
                 self._borrower, self._acked_before = borrower, borrower.stats().record_acknowledged_total
                 yield borrower
 
-        patched.borrowed = noted
+        self._module.borrowed = noted
         try:
             yield
         finally:
-            patched.borrowed = borrowed
+            self._module.borrowed = borrowed
 
     def _slices(self, batches: Iterator[pa.RecordBatch], who: dict[str, int]) -> Iterator[pa.RecordBatch]:
         trouble, name = self._drawn(who)
@@ -135,6 +133,21 @@ class TroubledTask:
             os.kill(executor_of(os.getpid()), signal.SIGKILL)
             if strike.what == "lose":
                 os.killpg(_workers(), signal.SIGKILL)
+
+
+class TroubledTask:
+    """In the place of `WriteTask`."""
+
+    def __init__(self, plan: Plan, **given: Any) -> None:
+        self._given = given
+        self._task = WriteTask(**given)
+        self._plan = plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from Troubles(self._plan, writer_task).around(self._task, batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load, (str(ROOT), msgspec.json.encode(self._plan), self._given)
 
 
 def executor_of(pid: int) -> int:
