@@ -17,6 +17,8 @@ WALKS ?= 100000
 EFFORT ?= 50
 # The releases of Spark that `make spark-versions` tries: the oldest ones that are supported.
 SPARKS ?= 3.5 4.0
+# What a release wants besides: Spark 3.5 has NumPy 1, which newer releases of pyarrow do not take.
+SPARK_3.5 := 'pyarrow<20'
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -146,7 +148,7 @@ kafka: .venv/.built
 	@$(call build,.venv-pure,FENCEPOST_PURE=1)
 
 .venv-spark-%/.built: $(SOURCES)
-	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*')
+	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*' $(SPARK_$*))
 
 define build
 set -e; \
