@@ -19,9 +19,12 @@ DATA_SOURCES: Final = (4, 0), "Python data sources"
 CONNECT_SERVER: Final = (4, 0), "Connect server of its own (it is a package for the JVM)"
 
 FILES: Final[Mapping[str, tuple[tuple[int, int], str]]] = {
+    "test_checkpoint.py": ARROW_WRITERS,
     "test_connect.py": CONNECT_SERVER,
     "test_sink.py": ARROW_WRITERS,
     "test_sink_in_spark.py": ARROW_WRITERS,
+    "test_sink_rivals.py": ARROW_WRITERS,
+    "test_sink_topics.py": ARROW_WRITERS,
     "test_source.py": DATA_SOURCES,
     "test_stream_reader.py": DATA_SOURCES,
 }

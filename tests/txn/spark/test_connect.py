@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from broker_stub import BrokerStub
-from producer.core.errors import FencepostError
+from producer.core.errors import FencepostError, Misuse
 from producer.wire import Api, ErrorCode
 from tests.reading import read_values
 from tests.txn.spark.connecting import LIMIT_S, Stream, remote
@@ -71,10 +71,19 @@ def test_a_task_that_fails_is_run_again(remote: Any, stub: BrokerStub) -> None:
     assert len(committed(stub)) == 100
 
 
+def test_an_executors_words_reach_the_client(remote: Any, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would come again fails at once, as the error that the executor raised."""
+    monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
+    with pytest.raises(Misuse, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
+        once(remote, stub, guard="barrier", tasks=2, keyed=True)
+    assert committed(stub) == []
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"guard": "status"}, "guard='status': Spark Connect has no status tracker"),
+        ({"guard": "turns"}, "guard='turns': under Spark Connect .* take kafka-claims"),
         ({"guard": "barrier"}, "guard='barrier': Spark Connect does not say how many tasks can run at once.* set tasks= to what"),
     ],
 )
@@ -182,6 +191,7 @@ def test_guards_in_foreachbatch(remote: Any, stub: BrokerStub, tmp_path: Path) -
         "claims": {"guard": "claims", "tasks": 1},
         "driver": {"guard": "driver"},
         "status": {"guard": "status"},
+        "turns": {"guard": "turns"},
     }
     for name in asked:
         stub.create_topic(name.replace(" ", "-"), partitions=PARTITIONS)
@@ -207,9 +217,10 @@ def test_guards_in_foreachbatch(remote: Any, stub: BrokerStub, tmp_path: Path) -
     stream.feed("1", "a", "b")
     stream.run(lambda to: to.foreachBatch(write))
     found = json.loads(told.read_text())
-    refused = {name: found.pop(name) for name in ("barrier without tasks", "status")}
+    refused = {name: found.pop(name) for name in ("barrier without tasks", "status", "turns")}
     assert found == dict.fromkeys(("barrier", "claims", "driver"), "committed")
     assert refused["status"] == "GuardUnavailable: guard='status': Spark Connect has no status tracker"
+    assert refused["turns"].startswith("GuardUnavailable: guard='turns': under Spark Connect this process need not be where executors look")
     assert refused["barrier without tasks"].startswith("GuardUnavailable: guard='barrier': Spark Connect does not say how many tasks")
     assert [committed(stub, name) for name in ("barrier", "claims", "driver", "status")] == [["a", "b"], ["a", "b"], ["a", "b"], []]
 
