@@ -26,6 +26,7 @@ from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, Transacti
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
 from txn.spark.for_good import executors_words
 from txn.spark.hold import Hold
+from txn.spark.looking import look_first
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
 from txn.spark.writer_settings import WriterSettings
@@ -109,7 +110,7 @@ class Batch:
     def __enter__(self) -> Self:
         with self.metrics.phase("begin"):
             if not self._hold.held:
-                self._look_first()
+                look_first(self._hold, self.identity, self._writer.settings)
                 self._hold.take_over()
             self.skipped = self._decide() is Decision.SKIP
         if self.skipped:
@@ -127,13 +128,6 @@ class Batch:
         finally:
             self._over = True
             self._writes.clear()
-
-    def _look_first(self) -> None:
-        """Taking over ends another driver's hold. A query that the ledger refuses anyway, as the sink is another one's, leaves that alone.
-        That it has nothing means little yet: the markers of a commit may be on their way, or a driver that died left an entry open."""
-        entry = self._hold.look()
-        if entry is not None:
-            self.identity.decide(entry, self._writer.settings)
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)

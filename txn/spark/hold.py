@@ -77,14 +77,6 @@ class Hold:
         )
         self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
-    def look(self) -> LedgerEntry | None:
-        """What the ledger has before the sink is taken over; nothing where a transaction that is open has an entry of it."""
-        try:
-            self.ledger.ensure(self.timeout_s)
-            return self.ledger.read(self.key, self.timeout_s)
-        except LedgerBusy:
-            return None
-
     def begin(self) -> Transaction:
         """A transaction of this hold. The brokers know nothing of it before something is written or lent: `opening` says when."""
         self._opened_at = None

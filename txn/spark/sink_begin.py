@@ -15,7 +15,6 @@ from msgspec import Struct
 from producer.config import read_settings
 from txn.ledger import Ledger
 from txn.ledger_entry import ledger_key
-from txn.ledger_errors import LedgerBusy, LedgerRefusal
 from txn.ledger_rules import Decision
 from txn.loan import Loan
 from txn.outstanding import OUTSTANDING
@@ -23,6 +22,7 @@ from txn.spark.checkpoint import newest_batch
 from txn.spark.claims_topic import Place
 from txn.spark.hold import Hold
 from txn.spark.kafka_claims import KafkaClaims, KafkaDesk
+from txn.spark.looking import look_first
 from txn.spark.once import JobVersion, job_version
 from txn.spark.query import BatchIdentity
 from txn.spark.routing import Routes
@@ -64,38 +64,14 @@ def begin(options: SinkOptions) -> Begun:
         identity = job_version(options.settings.sink_id, options.job, options.version)
     hold = hold_of(options, identity)
     try:
-        _look_first(options, hold, identity)
+        # This is done for each batch, and taking over ends what the sink's driver is doing.
+        look_first(hold, identity, options.settings)
         hold.take_over()
         if identity.decide(hold.entry, options.settings) is Decision.SKIP:
             return Begun(identity=identity)
         return Begun(identity=identity, lent=_lend(options, hold, identity))
     finally:
         hold.close()
-
-
-def _look_first(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion) -> None:
-    """Taking over ends what the sink's driver is doing, and this is done for each batch. Who is refused anyway leaves it alone.
-
-    That the ledger has nothing means little yet. What a transaction has written that is open may come to count or not, so that it takes
-    both to refuse; but another query's says that this query is at work, or was until lately."""
-    settings = options.settings
-    standing = hold.ledger.standing(hold.key, hold.timeout_s)
-    found, opened = standing.committed, standing.open
-    if opened is None:
-        if found is not None:
-            identity.decide(found, settings)
-        return
-    if opened.query != identity.query and settings.on_new_checkpoint != "reset":
-        raise LedgerBusy(
-            f"sink {hold.key!r}: to be written is {identity.full_name}, and a transaction is open that writes batch {opened.batch} of query"
-            f" {opened.query}: that query is at work, or it died not long ago, and what it left is aborted when its transaction timeout has"
-            " passed. Give this query a sink id of its own; or wait; or onNewCheckpoint=reset, which ends the other one"
-        )
-    try:
-        identity.decide(opened, settings)
-    except LedgerRefusal:
-        if found is not None:
-            identity.decide(found, settings)
 
 
 def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = None, *, timeout_s: float | None = None) -> Hold:
