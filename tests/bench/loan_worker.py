@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 

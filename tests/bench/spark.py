@@ -18,8 +18,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 from rich.console import Console

@@ -48,7 +48,7 @@ def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "1000 rows, visible at once; guard: barrier\n"
+    assert ran.stdout == "1000 rows, visible at once; guard: turns\n"
 
 
 def test_the_program_is_short() -> None:

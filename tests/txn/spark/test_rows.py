@@ -11,7 +11,8 @@ from producer.core.errors import ConfigError
 from producer.core.partition import partition_for_key
 from producer.wire.codes import Api, ErrorCode
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
-from txn.spark import BadColumns, BadRows, BatchFailed, GuardUnavailable
+from txn.errors import MustAbort
+from txn.spark import BadColumns, BadRows, GuardUnavailable
 from txn.spark.columns import NULL_TOPIC
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
@@ -107,8 +108,8 @@ def test_rows_that_can_never_be_written_can_go_elsewhere(site: Site, guard: str)
     assert writer.metrics["bad_rows"] == 1
     # The dead letter is as much part of the batch as everything else: with no way for it nothing is written.
     site.stub.faults.on(Api.PRODUCE).where(topic="dead").forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    stuck = site.by_hand(guard=guard, on_bad_row="dead", max_reruns=0)
-    with pytest.raises(BatchFailed, match="dead"):
+    stuck = site.by_hand(guard=guard, on_bad_row="dead")
+    with pytest.raises(MustAbort, match="dead-0: refused by the broker: no WRITE permission"):
         stuck(site.rows("good too", "bad", partition="if(value = 'bad', 9, 0)"), site.offsets(1))
     assert site.committed() == ["good"]
 
