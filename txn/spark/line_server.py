@@ -6,6 +6,7 @@ Each connection has a thread. Who says nothing that can be read is left alone; t
 from __future__ import annotations
 
 import logging
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -56,6 +57,8 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def setup(self) -> None:
         self.request.settimeout(self._mine.silence_s)
+        # Who is gone without a word is noticed by the kernel.
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         super().setup()
 
     def handle(self) -> None:
