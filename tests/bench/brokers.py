@@ -14,8 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from rich.console import Console
 from rich.table import Table

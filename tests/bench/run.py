@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 from rich.console import Console

@@ -18,8 +18,9 @@ from typing import Protocol
 
 import msgspec
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from confluent_kafka import Producer as ConfluentProducer
 

@@ -17,8 +17,9 @@ from types import TracebackType
 
 import msgspec
 
-# At the end of the path, so that what is measured is the installed package and not the checkout.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.ceiling import replay
 from tests.bench.contenders import Sender, open_sender

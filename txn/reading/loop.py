@@ -41,6 +41,10 @@ class LoopThread:
             future.cancel()
             raise
 
+    def give_up(self) -> None:
+        """Cancel what still runs, and wait until it has ended."""
+        self.run(self._cancel())
+
     def close(self) -> None:
         """Cancel what still runs, and end."""
         if self.alive:
@@ -59,3 +63,4 @@ class LoopThread:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)  # transports are closed in the loop's next turn

@@ -45,6 +45,8 @@ class LogReader:
     def close(self) -> None:
         """End the connections; may be called again."""
         if self._thread.alive:
+            # First what is on its way, which may open another connection.
+            self._thread.give_up()
             self._thread.run(self._envoy.__aexit__(None, None, None))
             self._thread.close()
 
