@@ -20,21 +20,20 @@ SMALL_BYTES: Final = 64 * 1024 * 1024
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `coalesced`: the write stage's tasks are put
-    together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of the batch before, None for the first. `starved`: a
-    barrier stage of this batch did not get its slots. `vouched`: the user says how many tasks there are to be. `numbered`: rows say which
-    partition they go to. `unreachable`: executors did not reach the driver."""
+    """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `numbered`: rows say which partition they go
+    to; where they do not, the write stage's tasks are put together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of
+    the batch before, None for the first. `starved`: a barrier stage of this batch did not get its slots. `vouched`: the user says how many
+    tasks there are to be. `unreachable`: executors did not reach the driver."""
 
     classic: bool
     tasks: int
     slots: int | None
     dynamic: bool
     speculation: bool
-    coalesced: bool
+    numbered: bool
     last_bytes: int | None = None
     starved: bool = False
     vouched: bool = False
-    numbered: bool = False
     unreachable: bool = False
 
 
@@ -59,7 +58,7 @@ TABLE: Final = (
     ),
     Row(
         "barrier",
-        lambda now: not (now.dynamic or now.coalesced or now.starved) and now.slots is not None and now.tasks <= now.slots,
+        lambda now: not (now.dynamic or not now.numbered or now.starved) and now.slots is not None and now.tasks <= now.slots,
         "all its tasks can run at once",
     ),
     Row(
@@ -122,7 +121,6 @@ def situation(
         slots=slots_of(context) if context is not None else None,
         dynamic=dynamic,
         speculation=speculation,
-        coalesced=not numbered,
         numbered=numbered,
         unreachable=unreachable,
         last_bytes=last_bytes,

@@ -23,7 +23,7 @@ from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan, ledger_partition
 from txn.spark.routing import routed
 from txn.spark.starving import patience
-from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, from_rows, joined
+from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, account_of, from_rows, joined
 from txn.spark.task import WriteTask
 from txn.transaction import Transaction
 
@@ -160,7 +160,7 @@ def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:
     last one."""
     begins = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
     found: dict[TP, Written] = {}
-    for written in sorted(map(_written, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):
+    for written in sorted(map(account_of, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):
         tp = written.topic, written.partition
         found[tp] = joined(found.get(tp), written)
     for tp, written in found.items():
@@ -170,9 +170,3 @@ def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:
                 f" {written.next_sequence}"
             )
     return [*found.values()]
-
-
-def _written(row: Summary) -> Written:
-    assert row.topic is not None
-    assert row.partition is not None
-    return Written(row.topic, row.partition, row.records, row.first_offset, row.last_offset, row.next_sequence)

@@ -120,24 +120,33 @@ class Claimed(Struct, frozen=True):
         return None
 
 
-class ClaimsGuard:
-    """The driver gives each task to the attempt that asks first. Executors have to reach the driver over TCP."""
+class _AsksDriver:
+    """What guards have in common whose tasks ask a server beside the driver. Executors have to reach it over TCP."""
 
-    name = "claims"
     barrier = False
-    shares = False
 
-    def __init__(self, bind: str, host: str) -> None:
-        self._server = ClaimServer(bind, host)
-
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        return Claimed(self._server.begin())
+    def __init__(self, server: ClaimServer | TurnServer) -> None:
+        self._server = server
 
     def verify(self, done: Sequence[Summary]) -> None:
         agree(self._server.winners(), done)
 
     def close(self) -> None:
         self._server.close()
+
+
+class ClaimsGuard(_AsksDriver):
+    """The driver gives each task to the attempt that asks first."""
+
+    name = "claims"
+    shares = False
+
+    def __init__(self, bind: str, host: str) -> None:
+        self._claims = ClaimServer(bind, host)
+        super().__init__(self._claims)
+
+    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+        return Claimed(self._claims.begin())
 
 
 class TakesTurns(Struct, frozen=True):
@@ -149,24 +158,18 @@ class TakesTurns(Struct, frozen=True):
         return self.desk.enter(context.partitionId(), context.taskAttemptId())
 
 
-class TurnsGuard:
+class TurnsGuard(_AsksDriver):
     """As claims; and the driver gives each Kafka partition to one task at a time, whatever rows it has."""
 
     name = "turns"
-    barrier = False
     shares = True
 
     def __init__(self, bind: str, host: str) -> None:
-        self._server = TurnServer(bind, host)
+        self._turns = TurnServer(bind, host)
+        super().__init__(self._turns)
 
     def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        return TakesTurns(self._server.begin(loan))
-
-    def verify(self, done: Sequence[Summary]) -> None:
-        agree(self._server.winners(), done)
-
-    def close(self) -> None:
-        self._server.close()
+        return TakesTurns(self._turns.begin(loan))
 
 
 class KafkaClaimsGuard:

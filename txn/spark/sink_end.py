@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from producer.core.errors import FencepostError
-from txn.ledger_entry import LedgerPartition
 from txn.resumed import Resumed, resume
 from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.checkpoint import newest_batch
@@ -21,6 +20,7 @@ from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
 from txn.spark.kafka_claims import winners_of
 from txn.spark.once import JobVersion
+from txn.spark.plan import ledger_partition
 from txn.spark.sink_begin import Begun, Lent, begin, hold_of
 from txn.spark.sink_options import SinkOptions
 from txn.spark.sink_task import Told
@@ -126,7 +126,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
                 largest=largest,
             )
         if lasting:
-            partitions = tuple(LedgerPartition(str(each.topic), each.partition or 0, each.records, _offset(each)) for each in written)
+            partitions = tuple(map(ledger_partition, written))
             rows = sum(each.records for each in written)
             entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000))
             borrower.send(topic, entry.dumps(), key=entry.key.encode(), partition=partition)
@@ -136,10 +136,6 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
         raise
     finally:
         borrower.close(ABORT_S)
-
-
-def _offset(row: Summary) -> int | None:
-    return row.first_offset if row.first_offset >= 0 else None
 
 
 def _resumed(options: SinkOptions, lent: Lent) -> Resumed:

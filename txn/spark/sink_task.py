@@ -30,7 +30,7 @@ from txn.spark.routing import ROUTE, Routes, route_numbers
 from txn.spark.sink_begin import Begun, Lent
 from txn.spark.sink_claims import Claims
 from txn.spark.sink_options import SinkOptions
-from txn.spark.summary import DONE, WRITTEN, Summary
+from txn.spark.summary import DONE, WRITTEN, Summary, told_of
 from txn.spark.task import BAD_ROWS_REPORTED, make_borrower
 
 
@@ -134,18 +134,7 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
                 send(borrower, portion.topic, portion.rows)
                 work.size += portion.bytes
             batch = next(batches, None)
-        work.told += [
-            Summary(
-                kind=WRITTEN,
-                topic=each.topic,
-                partition=each.partition,
-                records=each.records,
-                first_offset=each.first_offset,
-                last_offset=each.last_offset,
-                next_sequence=each.next_sequence,
-            )
-            for each in borrower.finish(options.settings.timeout_s)
-        ]
+        work.told += map(told_of, borrower.finish(options.settings.timeout_s))
         work.retries = borrower.stats().record_retry_total - retried
 
 

@@ -75,6 +75,18 @@ def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
+def told_of(written: Written) -> Summary:
+    """An account of a partition as a row."""
+    return Summary(kind=WRITTEN, **structs.asdict(written))
+
+
+def account_of(row: Summary) -> Written:
+    """The account that a row of kind WRITTEN is."""
+    assert row.topic is not None
+    assert row.partition is not None
+    return Written(row.topic, row.partition, row.records, row.first_offset, row.last_offset, row.next_sequence)
+
+
 def joined(before: Written | None, after: Written) -> Written:
     """Two accounts of one partition as one; `after` has the sequences that come last."""
     if before is None:

@@ -29,7 +29,7 @@ from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.routing import Routes, with_routes
 from txn.spark.secrets import KafkaSettings
-from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow
+from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from txn.spark.turn_server import Turn
 
 TIMEOUT: Final = "transaction_timeout_ms"
@@ -135,7 +135,7 @@ class WriteTask:
                     delivery.add(portion)
                     work.size += portion.bytes
                 batch = next(batches, None)
-            work.told += map(_summary, delivery.finish())
+            work.told += map(told_of, delivery.finish())
             work.retries = borrower.stats().record_retry_total - retried
         return work
 
@@ -163,15 +163,3 @@ def check_version(drivers: str) -> None:
 def make_borrower(kafka: KafkaSettings) -> Borrower:
     """A borrower with these settings; what only an owner of transactions has is left out."""
     return Borrower({name: value for name, value in kafka.resolve().items() if name != TIMEOUT})
-
-
-def _summary(written: Any) -> Summary:
-    return Summary(
-        kind=WRITTEN,
-        topic=written.topic,
-        partition=written.partition,
-        records=written.records,
-        first_offset=written.first_offset,
-        last_offset=written.last_offset,
-        next_sequence=written.next_sequence,
-    )

@@ -30,6 +30,7 @@ from txn.spark.executing import write_on_executors
 from txn.spark.explaining import explain
 from txn.spark.failures import interrupts
 from txn.spark.guarding import Guards
+from txn.spark.guards import TurnsGuard
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
@@ -148,7 +149,8 @@ class ExactlyOnceKafkaWriter:
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
             tasks = self.tasks_for(df, routes, columns)
             guard, reason = self.choose_guard(df, columns, tasks, metrics)
-            tasks = self.tasks_for(df, routes, columns, guard)
+            if guard == TurnsGuard.name:
+                tasks = self.tasks_for(df, routes, columns, guard)
         plan = WritePlan(
             frame=frame,
             columns=columns,
@@ -181,7 +183,7 @@ class ExactlyOnceKafkaWriter:
     def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str = "") -> int:
         """How many Spark tasks write."""
         # A task needs a partition of its own, in each topic where rows are not brought to it, unless it writes to all of them by turns.
-        most = SHARED_TASKS if guard == "turns" and columns.placed else routes.total if columns.placed else min(routes.counts)
+        most = SHARED_TASKS if guard == TurnsGuard.name and columns.placed else routes.total if columns.placed else min(routes.counts)
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
         context = context_of(df.sparkSession)

@@ -28,7 +28,7 @@ from txn.spark.errors import DriverUnreachable, Tainted
 from txn.spark.executing import account
 from txn.spark.placing import PLACED, Portion
 from txn.spark.routing import kafka_partitions
-from txn.spark.summary import WRITTEN, Summary
+from txn.spark.summary import told_of
 from txn.spark.turn_server import TurnServer
 from txn.spark.turns import Turns
 
@@ -245,7 +245,7 @@ def test_tasks_that_write_to_the_same_partitions(stub: BrokerStub, server: TurnS
         with ThreadPoolExecutor(tasks) as pool:
             told = [each for accounts in pool.map(run, range(tasks)) for each in accounts]
         assert server.winners() == {task: task + 100 for task in range(tasks)}
-        whole = account(lent, [summary(each) for each in told])
+        whole = account(lent, [told_of(each) for each in told])
         transaction.returned(whole)
     assert sum(each.records for each in whole) == tasks * portions * 40
     assert sorted(read_rows(stub)) == [(task, row) for task in range(tasks) for row in range(portions * 40)]
@@ -260,15 +260,11 @@ def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
     return [(int(task), int(row)) for task, row in (value.decode().split("/") for value in values)]
 
 
-def summary(each: Written) -> Summary:
-    return Summary(kind=WRITTEN, **msgspec.structs.asdict(each))
-
-
 def test_accounts_that_do_not_add_up() -> None:
     """Where Spark delivered less than was written, nothing is committed."""
     with pytest.raises(Tainted, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
-        account(loan(0), [summary(written(0, 2, 5))])
-    whole = account(loan(3), [summary(Written(TOPIC, 0, 2, 10, 15, 8)), summary(Written(TOPIC, 0, 3, 12, 14, 6))])
+        account(loan(0), [told_of(written(0, 2, 5))])
+    whole = account(loan(3), [told_of(Written(TOPIC, 0, 2, 10, 15, 8)), told_of(Written(TOPIC, 0, 3, 12, 14, 6))])
     assert whole == [Written(TOPIC, 0, 5, 10, 15, 8)]
 
 
