@@ -15,6 +15,9 @@ from txn.spark.summary import Summary
 from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
+PYTHON: Final = ("on_bad_row", "bad_row_limit")
+OPTIONS: Final = ("onBadRow", "badRowLimit")
+"""The same of the data source."""
 NAMED: Final = 3
 MARGIN: Final = 4096
 """Bytes left for the headers of a record that had to be cut."""
@@ -25,14 +28,15 @@ def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
     return len(bad) > (0 if settings.dead_letters is None else settings.bad_row_limit)
 
 
-def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int) -> BadRows:
-    """The error that names them."""
+def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, called: tuple[str, str] = PYTHON) -> BadRows:
+    """The error that names them. `called`: how the user knows the two settings."""
+    where_to, limit = called
     named = "; ".join(_described(each) for each in bad[:NAMED])
     more = f" (and others like them: {len(bad) - NAMED} more are known)" if len(bad) > NAMED else ""
     way_out = (
-        'let on_bad_row="<topic>" take such rows'
+        f'let {where_to}="<topic>" take such rows'
         if settings.dead_letters is None
-        else f"raise bad_row_limit={settings.bad_row_limit}, as there are more than on_bad_row={settings.on_bad_row!r} is to take"
+        else f"raise {limit}={settings.bad_row_limit}, as there are more than {where_to}={settings.on_bad_row!r} is to take"
     )
     return BadRows(
         f"sink {settings.sink_id!r}, batch {batch}: rows that can never be written: {named}{more}. Nothing of the batch is visible. Mend"

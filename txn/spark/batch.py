@@ -22,7 +22,7 @@ from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
 from txn.spark.choosing import context_of
-from txn.spark.errors import BatchFailed, QueryStopped, SinkTakenOver, TransactionTooLong
+from txn.spark.errors import BatchFailed, DriverUnreachable, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
 from txn.spark.for_good import executors_words
 from txn.spark.hold import Hold
@@ -230,6 +230,7 @@ class Batch:
 
     def _count_rerun(self, error: BaseException) -> None:
         self.metrics.reruns += 1
+        self.metrics.unreachable += isinstance(error, DriverUnreachable)
         most = self._writer.settings.max_reruns
         if self.metrics.reruns > most:
             self._abort(best_effort=True)

@@ -5,7 +5,6 @@ It ends nothing. Whether the job's rows mean what they say is for the guard; tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -16,7 +15,7 @@ from pyspark.sql import DataFrame
 from producer.core.sequence import SEQUENCE_RING, advance, distance
 from txn.loan import TP, Loan, Written, name
 from txn.spark.choosing import context_of
-from txn.spark.errors import DriverUnreachable, GuardUnavailable, Starved, Tainted
+from txn.spark.errors import GuardUnavailable, Starved, Tainted
 from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
@@ -28,8 +27,6 @@ from txn.spark.task import WriteTask
 from txn.transaction import Transaction
 
 ROWS_PER_BATCH: Final = 100_000
-UNREACHABLE: Final = re.compile(rf"{DriverUnreachable.__name__}: (.*)")
-"""How an executor's traceback says it."""
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -59,7 +56,7 @@ def write_on_executors(
             bad_row_limit=plan.bad_row_limit,
             timeout_s=plan.timeout_s,
         )
-        with metrics.phase("write"), large_batches(frame), refusals(guard), reached(guard, metrics), at_once(plan, guard, metrics):
+        with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
     finally:
         if plan.staged:
@@ -111,19 +108,6 @@ def refusals(guard: Guard) -> Iterator[None]:
             f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
             ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
         ) from error
-
-
-@contextmanager
-def reached(guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
-    """That executors cannot reach the driver is noted, and told by the one that could not."""
-    try:
-        yield
-    except Exception as error:
-        said = UNREACHABLE.search(str(error))
-        if said is None:
-            raise
-        metrics.unreachable += 1
-        raise DriverUnreachable(f"guard={guard.name!r}: {said[1]}") from error
 
 
 @contextmanager

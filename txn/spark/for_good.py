@@ -1,4 +1,4 @@
-"""Failures on an executor that would come again, wherever and as often as the task ran, on their way to the driver.
+"""Failures on an executor that would come again, wherever and as often as the task ran under its guard, on their way to the driver.
 
 Of a failed task Spark tells the driver nothing but a text, with a stack trace in it. So the task marks its last words, and the driver finds
 them by the mark, in what Spark raises or, where a later attempt has failed for another reason, in Spark's status store. Whatever is not
@@ -30,10 +30,10 @@ from producer.core.errors import (
 )
 from producer.wire.codes import ErrorCode
 from txn.errors import NotPermitted
-from txn.spark.errors import Tainted
+from txn.spark.errors import DriverUnreachable, Tainted
 
 KINDS: Final[dict[str, type[FencepostError]]] = {
-    kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse)
+    kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse, DriverUnreachable)
 }
 """What is marked. Subclasses go by the name of the first one here that they belong to."""
 PASSING: Final = (ProducerClosed, ProducerForked)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from producer.core.errors import FencepostError
 from txn.resumed import Resumed, resume
-from txn.spark.bad_rows import bury, is_too_much, refuse
+from txn.spark.bad_rows import OPTIONS, bury, is_too_much, refuse
 from txn.spark.checkpoint import newest_batch
 from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
@@ -54,7 +54,7 @@ def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begu
     _agree(lent, told, options.settings.timeout_s)
     bad = [each for each in summaries if each.kind == BAD]
     if is_too_much(bad, options.settings):
-        raise refuse(bad, options.settings, begun.identity.batch)
+        raise refuse(bad, options.settings, begun.identity.batch, called=OPTIONS)
     _record(options, begun, lent, written, bad)
     status = _resumed(options, lent).commit(options.settings.timeout_s)
     log.info("sink %s: %s: %s", options.settings.sink_id, begun.identity.full_name, status.why)
