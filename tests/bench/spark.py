@@ -56,6 +56,8 @@ CONTENDERS = {
     "driver": (Contender.DRIVER, True),
     "sink": (Contender.SINK, True),
     "sink-keyless": (Contender.SINK, False),
+    "arrow": (Contender.ARROW, True),
+    "arrow-keyless": (Contender.ARROW, False),
     "claims": (Contender.CLAIMS, True),
     "claims-keyless": (Contender.CLAIMS, False),
     "driver-keyless": (Contender.DRIVER, False),

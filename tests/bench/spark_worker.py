@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import msgspec
+import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,6 +41,7 @@ class Contender(StrEnum):
     DRIVER = "fencepost, driver"
     SINK = "Spark's sink"
     BARE = "noop, nothing written"
+    ARROW = "handed to Python, nothing written"
 
 
 class Application(msgspec.Struct, frozen=True):
@@ -121,7 +123,7 @@ def run(spark: SparkSession, errand: Errand) -> Told:
         ms=[float(one["durationMs"]["addBatch"]) for one in progress],
         cpu_ms=cpu[1] - cpu[0],
         phases=[one["ms"] for one in writer.history[errand.warm_up :]] if writer is not None else [],
-        written=0 if errand.contender is Contender.BARE else total * errand.rows,
+        written=0 if errand.contender in (Contender.BARE, Contender.ARROW) else total * errand.rows,
     )
 
 
@@ -174,7 +176,28 @@ def nothing(errand: Errand) -> Sink:
     return write
 
 
-SINKS: dict[Contender, Callable[[Errand], Sink]] = {Contender.SINK: sparks_sink, Contender.BARE: nothing}
+def handed_over(errand: Errand) -> Sink:
+    """To as many tasks and in Arrow batches as large as a writer of ours would have."""
+    from txn.spark.executing import large_batches
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        tasks = df.sparkSession.sparkContext.defaultParallelism
+        with large_batches(df):
+            df.coalesce(tasks).mapInArrow(drop, "rows long").collect()
+
+    return write
+
+
+def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a Spark task: the rows are counted."""
+    yield pa.RecordBatch.from_arrays([pa.array([sum(batch.num_rows for batch in batches)])], names=["rows"])
+
+
+SINKS: dict[Contender, Callable[[Errand], Sink]] = {
+    Contender.SINK: sparks_sink,
+    Contender.BARE: nothing,
+    Contender.ARROW: handed_over,
+}
 
 if __name__ == "__main__":
     sys.exit(main())
