@@ -24,10 +24,11 @@ COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_
 """What a partition's first batch of a transaction is answered where the leader could not ask the coordinator about it (KIP-890), because it
 was just asking about another one: it keeps one question for each transactional id."""
 
-COLLISION_PAUSES_MS: Final = ((1.0, 20.0), (1.0, 60.0), (1.0, 180.0))
-"""From the first attempt on, the last one for all further ones; drawn evenly. Whoever collides comes one after the other then, however many
-they are. Without the little growth a broker that is slow, because it has just started, is asked ten times as often as it can answer
-(tests/bench/loans.py); with the growth of a backoff the last ones would wait for seconds."""
+COLLISION_PAUSES_MS: Final = ((20.0, 3.0), (60.0, 4.5), (180.0, 6.0))
+"""From the first attempt on, the last one for all further ones: up to so many ms, or up to so many for each borrower that there is, if that
+is more; drawn evenly. Whoever collides comes one after the other then, which takes as long as there are borrowers. Shorter pauses ask a
+broker that is slow, because it has just started, ten times as often as it can answer (tests/bench/loans.py); with those of a backoff the
+last ones would wait for seconds."""
 
 COLLISION_ATTEMPTS: Final = 100
 """Whoever is refused so often has another trouble than a collision, and waits as long as usual from there on."""
@@ -38,10 +39,12 @@ class NotLent(Misuse, ValueError):
 
 
 class Turn:
-    """What the borrower wants of its sender: `loan` taken up, or where that is None, what was not sent dropped and the rest waited for."""
+    """What the borrower wants of its sender: `loan` taken up, or where that is None, what was not sent dropped and the rest waited for.
+    `borrowers`: how many take up parts of the same transaction."""
 
-    def __init__(self, loan: Loan | None, then: Callable[[], None] | None = None) -> None:
+    def __init__(self, loan: Loan | None, then: Callable[[], None] | None = None, *, borrowers: int = 1) -> None:
         self.loan: Final = loan
+        self.borrowers: Final = borrowers
         self.outcome: Future[None] = Future()
         self._then = then
 
@@ -86,6 +89,7 @@ class Borrowed:
         self.tallies: dict[TP, Tally] = {}
         self._loan: Loan | None = None
         self._fresh: dict[TP, int] = {}
+        self._pauses_ms: list[float] = []
         self._trespassed: TP | None = None
         self._leaving: list[Turn] = []
         self._out: list[Command] = []
@@ -110,7 +114,7 @@ class Borrowed:
 
     def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
         collided = code in COLLISIONS and not introduced and attempts <= COLLISION_ATTEMPTS
-        return COLLISION_PAUSES_MS[min(attempts, len(COLLISION_PAUSES_MS)) - 1] if collided else None
+        return (1.0, self._pauses_ms[min(attempts, len(self._pauses_ms)) - 1]) if collided else None
 
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         self._quiet = quiet
@@ -170,7 +174,7 @@ class Borrowed:
             return []
         if not self._quiet:
             return [Return(turn, Misuse("records of the loan before are still on their way: abandon it first"))]
-        self._take_up(turn.loan)
+        self._take_up(turn.loan, turn.borrowers)
         return [Return(turn)]
 
     def abandon(self, error: FencepostError) -> list[Command]:
@@ -178,9 +182,10 @@ class Borrowed:
         leaving, self._leaving = self._leaving, []
         return [Return(turn) for turn in leaving]
 
-    def _take_up(self, loan: Loan) -> None:
+    def _take_up(self, loan: Loan, borrowers: int) -> None:
         """Nothing of a loan before is left."""
         self._loan = loan
+        self._pauses_ms = [max(alone, each * borrowers) for alone, each in COLLISION_PAUSES_MS]
         self.transactional_id = loan.transactional_id
         self.produce_versions = LEAVES[loan.transaction_version == 2]
         self.tallies = {tp: Tally() for tp in loan.partitions}

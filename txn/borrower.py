@@ -74,16 +74,23 @@ class Borrower(Producer):
         """Whether another loan can be taken up, now or once this one is over; where not, a new borrower is needed."""
         return not self._closed and self._borrowed.death is None and self._shared.forked is None and self._sender.running
 
-    def begin(self, loan: Loan | str, timeout: float | None = None) -> None:
+    def begin(self, loan: Loan | str, timeout: float | None = None, *, borrowers: int = 1) -> None:
         """Take a loan up: as `Transaction.lend` returned it, or its text. Raises Misuse while the one before is neither finished nor
-        abandoned, and what ended this borrower where it cannot go on."""
+        abandoned, and what ended this borrower where it cannot go on.
+
+        `borrowers`: how many write parts of the transaction at the same time. A leader asks the transaction's coordinator about one new
+        partition at a time, and refuses the others meanwhile (KIP-890); the more borrowers, the longer the pauses before they ask again,
+        in place of more repeats.
+        """
+        if borrowers < 1:
+            raise Misuse(f"begin: borrowers={borrowers}: this one counts, so at least 1")
         loan = read_loan(loan)
         self._refuse_waiting("begin")
         if self._loan is not None:
             raise Misuse("begin: the loan before is neither finished nor abandoned")
         if self._borrowed.death is not None:
             raise again(self._borrowed.death)
-        self._ask(Turn(loan, self._open), timeout, "begin")
+        self._ask(Turn(loan, self._open, borrowers=borrowers), timeout, "begin")
         self._loan = loan
 
     def finish(self, timeout: float | None = None) -> list[Written]:

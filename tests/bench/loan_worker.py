@@ -24,11 +24,13 @@ WAIT_S = 120.0
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """What to do: `partitions` of the loan, one for each borrower; `records` of each after the first one, which is waited for."""
+    """What to do: `partitions` of the loan, one for each borrower; `records` of each after the first one, which is waited for;
+    `borrowers`: in all processes."""
 
     loan: str
     partitions: list[tuple[str, int]]
     records: int
+    borrowers: int
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ def main() -> int:
             errand = msgspec.json.decode(line, type=Errand)
             loan, together = Loan.loads(errand.loan), Barrier(len(errand.partitions))
             turns = [
-                pool.submit(write, borrower, loan.part([tp]), tp, errand.records, together)
+                pool.submit(write, borrower, loan.part([tp]), tp, errand, together)
                 for borrower, tp in zip(borrowers, errand.partitions, strict=False)
             ]
             print(msgspec.json.encode([turn.result(WAIT_S) for turn in turns]).decode(), flush=True)
@@ -57,18 +59,18 @@ def main() -> int:
     return 0
 
 
-def write(borrower: Borrower, loan: Loan, tp: tuple[str, int], records: int, together: Barrier) -> Done:
+def write(borrower: Borrower, loan: Loan, tp: tuple[str, int], errand: Errand, together: Barrier) -> Done:
     """One borrower's part."""
     topic, partition = tp
     together.wait(WAIT_S)
     begun = time.monotonic()
-    borrower.begin(loan, WAIT_S)
+    borrower.begin(loan, WAIT_S, borrowers=errand.borrowers)
     launched = launches(borrower, tp)
     borrower.send(topic, b"first", partition=partition).result(WAIT_S)
     first_ms = (time.monotonic() - begun) * 1000.0
     retries = launches(borrower, tp) - launched - 1
-    if records:
-        borrower.send_many(topic, [b"%d" % number for number in range(records)], partition=partition)
+    if errand.records:
+        borrower.send_many(topic, [b"%d" % number for number in range(errand.records)], partition=partition)
     (written,) = borrower.finish(WAIT_S)
     return Done(first_ms, retries, written)
 

@@ -77,7 +77,7 @@ def play(bootstrap: str, version: int, options: argparse.Namespace) -> list[Turn
             lent = time.monotonic()
             for place, process in enumerate(workers):
                 mine = partitions[place * each : (place + 1) * each]
-                say(process, Errand(loan.dumps(), mine, options.records))
+                say(process, Errand(loan.dumps(), mine, options.records, options.borrowers))
             done = [one for process in workers for one in msgspec.json.decode(line(process), type=list[Done])]
             tx.returned(one.written for one in done)
             ending = time.monotonic()

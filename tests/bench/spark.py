@@ -102,7 +102,7 @@ def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:
 
 def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, options: argparse.Namespace) -> Told:
     """One query. RuntimeError where readers do not find what it wrote."""
-    host.renew(topic, PARTITIONS)
+    host.renew(topic, options.partitions)
     contender, keyed = CONTENDERS[name]
     told = sparks.run(
         Errand(
@@ -122,7 +122,7 @@ def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, o
             },
         )
     )
-    found = committed(host.bootstrap, topic, PARTITIONS)
+    found = committed(host.bootstrap, topic, options.partitions)
     if found != told.written:
         raise RuntimeError(f"{name}: a reader of committed records finds {found} of {told.written} rows")
     return told
@@ -214,6 +214,7 @@ def parsed() -> Any:
         "--batches", type=int, default=3, help=f"of each query that count; of {SMALL_ROWS} rows or fewer four times as many"
     )
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2, help="tasks that Spark runs at once")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of the topic")
     parser.add_argument("--slices", type=int, default=PARTITIONS, help="partitions of the source")
     parser.add_argument("--memory", default="2g", help="spark.driver.memory")
     parser.add_argument("--codec", default="none")

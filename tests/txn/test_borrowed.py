@@ -24,13 +24,13 @@ class Stall(Desk):
         super().__init__(partitions=partitions, transactions=self.borrowed, **settings)
         self.auto = {Api.METADATA}
 
-    def take_up(self, *sequences: tuple[int, int], epoch: int = 0, version: int = 2) -> Stall:
+    def take_up(self, *sequences: tuple[int, int], epoch: int = 0, version: int = 2, borrowers: int = 1) -> Stall:
         """A loan of (partition, next sequence) pairs."""
         if TOPIC not in self.accumulator.topics:
             self.learn()
         lent = tuple((TOPIC, partition, sequence) for partition, sequence in sequences or ((0, 0),))
         loan = Loan(transactional_id="tx", producer_id=PID, producer_epoch=epoch, transaction_version=version, sequences=lent)
-        turn = Turn(loan)
+        turn = Turn(loan, borrowers=borrowers)
         self.happen(Called(turn))
         turn.outcome.result(0)
         return self
@@ -89,6 +89,19 @@ def test_a_collision_is_soon_over(code: ErrorCode) -> None:
     assert stall.produces() == []
     stall.advance(200)
     assert stall.produces()[0].stamp == (PID, 0, 6)
+
+
+def test_the_more_borrowers_the_longer_the_pauses() -> None:
+    """From 1 ms to so many for each borrower that all can come one after the other; few wait as long as one alone."""
+    for borrowers, waits_ms in ((2, (10.5, 30.5, 90.5)), (64, (96.5, 144.5, 192.5, 192.5))):
+        stall = Stall().take_up((0, 5), borrowers=borrowers)
+        stall.send(b"row")
+        for wait_ms in waits_ms:
+            stall.refuse(stall.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+            stall.advance(wait_ms - 0.1)
+            assert stall.produces() == []
+            stall.advance(0.2)
+            assert stall.produces()[0].stamp == (PID, 0, 5)
 
 
 def test_what_is_no_collision_waits_as_long_as_usual() -> None:

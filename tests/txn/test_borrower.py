@@ -278,6 +278,8 @@ def test_calls_that_do_not_fit() -> None:
         borrower.abandon(LIMIT_S)
         with pytest.raises(BadLoan):
             borrower.begin("{}")
+        with pytest.raises(Misuse, match="borrowers=0: this one counts"):
+            borrower.begin(loan, borrowers=0)
         borrower.begin(loan.dumps(), LIMIT_S)
         with pytest.raises(Misuse, match="the loan before is neither finished nor abandoned"):
             borrower.begin(loan, LIMIT_S)

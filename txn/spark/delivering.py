@@ -37,12 +37,12 @@ class Delivery(Protocol):
 
 
 class OwnPartitions:
-    """`loan`: of the partitions that nobody else writes in this batch."""
+    """`loan`: of the partitions that nobody else writes in this batch; `tasks` write others."""
 
-    def __init__(self, borrower: Borrower, loan: Loan, timeout_s: float) -> None:
+    def __init__(self, borrower: Borrower, loan: Loan, timeout_s: float, *, tasks: int) -> None:
         self._borrower = borrower
         self._timeout_s = timeout_s
-        borrower.begin(loan)
+        borrower.begin(loan, borrowers=tasks)
 
     def add(self, portion: Portion) -> None:
         send(self._borrower, portion.topic, portion.rows)
@@ -59,12 +59,13 @@ class Aside(Struct):
 
 
 class ByTurns:
-    """`loan`: of all partitions; its sequences are those of the batch's beginning, and not gone by."""
+    """`loan`: of all partitions; its sequences are those of the batch's beginning, and not gone by. `tasks`: that write the batch."""
 
-    def __init__(self, borrower: Borrower, loan: Loan, turn: Turn, timeout_s: float) -> None:
+    def __init__(self, borrower: Borrower, loan: Loan, turn: Turn, timeout_s: float, *, tasks: int) -> None:
         self._borrower = borrower
         self._loan = loan
         self._turn = turn
+        self._tasks = tasks
         self._timeout_s = timeout_s
         self._aside: dict[TP, Aside] = {}
         self._bytes = 0
@@ -99,7 +100,7 @@ class ByTurns:
         lent = self._turn.take(wanted, wait_s)
         if not lent:
             return
-        self._borrower.begin(replace(self._loan, sequences=tuple(lent)))
+        self._borrower.begin(replace(self._loan, sequences=tuple(lent)), borrowers=self._tasks)
         for topic, partition, _ in lent:
             aside = self._aside.pop((topic, partition))
             self._bytes -= aside.bytes

@@ -121,9 +121,9 @@ class WriteTask:
         with borrowed(self._kafka.key, lambda: make_borrower(self._kafka)) as borrower:
             delivery: Delivery
             if turn is not None:
-                delivery = ByTurns(borrower, self._loan, turn, self._timeout_s)
+                delivery = ByTurns(borrower, self._loan, turn, self._timeout_s, tasks=self._tasks)
             else:
-                delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s)
+                delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s, tasks=self._tasks)
             largest, limited_by = borrower.record_limit
             retried = borrower.stats().record_retry_total
             placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)

@@ -237,7 +237,7 @@ def test_tasks_that_write_to_the_same_partitions(stub: BrokerStub, server: TurnS
 
         def run(task: int) -> list[Written]:
             with Borrower(config) as borrower, desk.enter(task, task + 100) as turn:
-                delivery = ByTurns(borrower, lent, turn, WAIT_S)
+                delivery = ByTurns(borrower, lent, turn, WAIT_S, tasks=tasks)
                 for number in range(portions):
                     delivery.add(portion(task, number))
                 return delivery.finish()
