@@ -25,7 +25,7 @@ WAIT_S = 120.0
 
 class Errand(msgspec.Struct, frozen=True):
     """What to do: `partitions` of the loan, one for each borrower; `records` of each after the first one, which is waited for;
-    `borrowers`: in all processes."""
+    `borrowers`: how many there are, as they are told."""
 
     loan: str
     partitions: list[tuple[str, int]]

@@ -77,7 +77,7 @@ def play(bootstrap: str, version: int, options: argparse.Namespace) -> list[Turn
             lent = time.monotonic()
             for place, process in enumerate(workers):
                 mine = partitions[place * each : (place + 1) * each]
-                say(process, Errand(loan.dumps(), mine, options.records, options.borrowers))
+                say(process, Errand(loan.dumps(), mine, options.records, 1 if options.unaware else options.borrowers))
             done = [one for process in workers for one in msgspec.json.decode(line(process), type=list[Done])]
             tx.returned(one.written for one in done)
             ending = time.monotonic()
@@ -158,6 +158,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--transactions", type=int, default=8, help="of each version")
     parser.add_argument("--records", type=int, default=200, help="of each borrower after its first one")
     parser.add_argument("--versions", type=int, nargs="+", choices=[1, 2], default=[1, 2], help="of transactions")
+    parser.add_argument("--unaware", action="store_true", help="do not tell the borrowers how many they are")
     parser.add_argument("--json", type=Path, help="where to write all that was measured")
     options = parser.parse_args()
     if options.borrowers % options.processes:
