@@ -101,10 +101,17 @@ class ByTurns:
         if not lent:
             return
         self._borrower.begin(replace(self._loan, sequences=tuple(lent)), borrowers=self._tasks)
+        rows: dict[str, list[pa.RecordBatch]] = {}
         for topic, partition, _ in lent:
             aside = self._aside.pop((topic, partition))
             self._bytes -= aside.bytes
-            self._out += [send(self._borrower, topic, rows) for rows in aside.rows]
+            rows.setdefault(topic, []).extend(aside.rows)
+        # In one piece: what was put aside may be in as many as there are partitions, each of a few rows.
+        self._out += [
+            send(self._borrower, topic, batch)
+            for topic, pieces in rows.items()
+            for batch in pa.Table.from_batches(pieces).combine_chunks().to_batches()
+        ]
 
     def _give(self) -> None:
         """Wait for what is on its way, and let others have its partitions."""
