@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from broker_stub.link import Link
 from broker_stub.principal import ANONYMOUS, LOCALHOST, of_certificate
@@ -39,8 +39,8 @@ class Connection(asyncio.Protocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No assert: uvloop's is none by its class.
+        self._transport = transport = cast(asyncio.Transport, transport)
         self._server.began(self)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         if self._server.tls is None:

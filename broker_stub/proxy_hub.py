@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
+from typing import cast
 from uuid import UUID
 
 import msgspec
@@ -85,7 +86,8 @@ class Hub:
 
     def opened(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
         """A socket of either side is up."""
-        assert isinstance(transport, asyncio.Transport)
+        # No assert: uvloop's is none by its class.
+        transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         self._transports.add(transport)
         return transport

@@ -97,6 +97,7 @@ class Engine:
         self._busy = False
         self._freed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
         self._say_timer: asyncio.TimerHandle | None = None
         self._reporter = (
             Reporter(
@@ -144,10 +145,11 @@ class Engine:
             return
         at_s = self._loop.time() + max(0.0, wake_ms - now_ms()) / 1000.0
         if self._timer is not None:
-            if self._timer.when() <= at_s:
+            if self._timer_at_s <= at_s:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(at_s, self._tick)
+        # uvloop's handles do not all know when they are due.
+        self._timer, self._timer_at_s = self._loop.call_at(at_s, self._tick), at_s
 
     def _tick(self) -> None:
         self._timer = None

@@ -11,6 +11,7 @@ import random
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from msgspec import Struct
 
@@ -104,8 +105,8 @@ class Link(asyncio.Protocol):
     # -- asyncio's side ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No assert: uvloop's is none by its class.
+        self._transport = transport = cast(asyncio.Transport, transport)
         self._outlet = Outlet(transport)
         transport.set_write_buffer_limits(high=0)
         if self._tls is not None:
