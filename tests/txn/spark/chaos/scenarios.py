@@ -26,7 +26,7 @@ CLUSTER = "local-cluster[2,2,1024]"
 
 def planned(campaign: Campaign, site: Site, *, partitions: int, **given: Any) -> Plan:
     """A plan with a topic, and a sink, of its own."""
-    name = re.sub(r"\W+", "-", campaign.title)
+    name = re.sub(r"\W+", "-", f"{campaign.title} {given.get('seed', 0)}")
     settings = {**PATIENT, **given.pop("settings", {})}
     return Plan(
         run=0,
