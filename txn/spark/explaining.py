@@ -38,8 +38,7 @@ def explain(writer: ExactlyOnceKafkaWriter, df: DataFrame, topic: str | None = N
     """Line by line. Raises BadColumns where the DataFrame is not one for Kafka, TransactionTimeout where nobody answers."""
     settings = writer.settings
     columns = read_columns(df.schema, topic if topic is not None else settings.topic)
-    resolved = writer.kafka.resolve()
-    timeout_ms = resolved.pop("transaction_timeout_ms", settings.transaction_timeout_ms)
+    resolved, timeout_ms = writer.kafka.resolve_owner(settings.transaction_timeout_ms)
     producer = read_settings(resolved)
     counts = _partitions(producer, _topics(columns, settings.topics), settings.timeout_s)
     lines = {

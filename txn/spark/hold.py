@@ -8,19 +8,20 @@ transaction's time takes over once more, and reads the ledger again before it wr
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from time import monotonic
-from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
+from producer.config import read_settings
 from producer.core.errors import FencepostError
 from txn.errors import TransactionTimeout
 from txn.ledger import Ledger
-from txn.ledger_entry import LedgerEntry
+from txn.ledger_entry import LedgerEntry, ledger_key
 from txn.ledger_errors import LedgerBusy
 from txn.producer import TransactionalProducer
 from txn.spark.errors import QueryStopped
+from txn.spark.secrets import KafkaSettings
+from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
@@ -31,20 +32,18 @@ MARKERS_S = 10.0
 
 
 class Hold:
-    """See the module. `entry`: the sink's newest, read after taking over and kept up to date by commits. `timeout_s`: of every call.
-    `too_slow`: a transaction of this hold was open for too long, and later ones had better begin when their rows are prepared."""
+    """See the module. `job`: one in the sink, with a key and a transactional id of its own. `timeout_s`: of every call, where that is to be
+    less than the setting. `entry`: the sink's newest, read after taking over and kept up to date by commits. `too_slow`: a transaction of
+    this hold was open for too long, and later ones had better begin when their rows are prepared."""
 
-    def __init__(
-        self, *, key: str, transactional_id: str, ledger: Ledger, settings: Mapping[str, Any], transaction_timeout_ms: int, timeout_s: float
-    ) -> None:
-        self.key = key
-        self.transactional_id = transactional_id
-        self.timeout_s = timeout_s
+    def __init__(self, settings: WriterSettings, kafka: KafkaSettings, *, job: str | None = None, timeout_s: float | None = None) -> None:
+        self.key = ledger_key(settings.sink_id, job)
+        self.transactional_id = settings.transactional_id_prefix + self.key
+        self.timeout_s = min(settings.timeout_s, timeout_s or settings.timeout_s)
+        self._kafka, self.transaction_timeout_ms = kafka.resolve_owner(settings.transaction_timeout_ms)
+        self.ledger = Ledger(read_settings(self._kafka), topic=settings.ledger_topic)
         self.entry: LedgerEntry | None = None
         self.too_slow = False
-        self.ledger = ledger
-        self._settings = dict(settings)
-        self.transaction_timeout_ms = transaction_timeout_ms
         self._producer: TransactionalProducer | None = None
         self._retired = False
         self._opened_at: float | None = None
@@ -57,7 +56,7 @@ class Hold:
         self.ledger.ensure(self.timeout_s)
         self._producer = TransactionalProducer(
             {
-                **self._settings,
+                **self._kafka,
                 "transactional_id": self.transactional_id,
                 "transaction_timeout_ms": self.transaction_timeout_ms,
                 "on_open_transaction": "abort",

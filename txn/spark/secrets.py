@@ -19,6 +19,8 @@ from txn.spark.kafka_options import KAFKA, producer_settings, read_kafka_options
 
 Provider = Callable[[], Mapping[str, Any]]
 
+TIMEOUT: Final = "transaction_timeout_ms"
+
 SECRET_WORDS: Final = ("password", "secret", "jaas", "keystore.key", "oauthbearer", "oauth", "token", "credential")
 """A setting with one of these in its name is not shown."""
 
@@ -84,13 +86,18 @@ class KafkaSettings:
         return hashlib.sha256(pickle.dumps((sorted(self._given.items(), key=lambda each: each[0]), _mark_of(self._provider)))).digest()
 
     def resolve(self) -> dict[str, Any]:
-        """What a producer takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""
+        """What every client takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""
+        return self.resolve_owner(0)[0]
+
+    def resolve_owner(self, timeout_ms: int) -> tuple[dict[str, Any], int]:
+        """The same, and the transaction timeout, which only who owns transactions is given: as it was set, or else `timeout_ms`."""
         merged = dict(self._given)
         for name, value in self._provided().items():
             if name in merged:
                 raise ConfigError(f"kafka.{name} is an option, and secrets= returns it as well: one of them")
             merged[name] = value
-        return producer_settings(read_kafka_options(merged), provided=self._provider is not None)
+        settings = producer_settings(read_kafka_options(merged), provided=self._provider is not None)
+        return settings, settings.pop(TIMEOUT, timeout_ms)
 
     def _provided(self) -> dict[str, Any]:
         if self._provider is None:

@@ -12,9 +12,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from producer.config import read_settings
-from txn.ledger import Ledger
-from txn.ledger_entry import ledger_key
 from txn.ledger_rules import Decision
 from txn.loan import Loan
 from txn.outstanding import OUTSTANDING
@@ -27,7 +24,7 @@ from txn.spark.once import JobVersion, job_version
 from txn.spark.query import BatchIdentity
 from txn.spark.routing import Routes
 from txn.spark.sink_options import SinkOptions
-from txn.spark.writer import TIMEOUT, TURNS
+from txn.spark.writer import TURNS
 from txn.token import PreparedTransaction
 
 
@@ -62,7 +59,7 @@ def begin(options: SinkOptions) -> Begun:
         identity = newest_batch(options.checkpoint)
     else:
         identity = job_version(options.settings.sink_id, options.job, options.version)
-    hold = hold_of(options, identity)
+    hold = Hold(options.settings, options.kafka, job=identity.job if isinstance(identity, JobVersion) else None)
     try:
         # This is done for each batch, and taking over ends what the sink's driver is doing.
         look_first(hold, identity, options.settings)
@@ -72,21 +69,6 @@ def begin(options: SinkOptions) -> Begun:
         return Begun(identity=identity, lent=_lend(options, hold, identity))
     finally:
         hold.close()
-
-
-def hold_of(options: SinkOptions, identity: BatchIdentity | JobVersion | None = None, *, timeout_s: float | None = None) -> Hold:
-    """The sink's, or that of a job in it. `timeout_s`: of each call, where that is to be less than the setting."""
-    settings = options.kafka.resolve()
-    timeout_ms = settings.pop(TIMEOUT, options.settings.transaction_timeout_ms)
-    key = ledger_key(options.settings.sink_id, identity.job if isinstance(identity, JobVersion) else None)
-    return Hold(
-        key=key,
-        transactional_id=options.settings.transactional_id_prefix + key,
-        ledger=Ledger(read_settings(settings), topic=options.settings.ledger_topic),
-        settings=settings,
-        transaction_timeout_ms=timeout_ms,
-        timeout_s=min(options.settings.timeout_s, timeout_s or options.settings.timeout_s),
-    )
 
 
 def _lend(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion) -> Lent:

@@ -18,15 +18,15 @@ from txn.spark.bad_rows import OPTIONS, bury, is_too_much, refuse
 from txn.spark.checkpoint import newest_batch
 from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
+from txn.spark.hold import Hold
 from txn.spark.kafka_claims import winners_of
 from txn.spark.once import JobVersion
 from txn.spark.plan import ledger_partition
-from txn.spark.sink_begin import Begun, Lent, begin, hold_of
+from txn.spark.sink_begin import Begun, Lent, begin
 from txn.spark.sink_options import SinkOptions
 from txn.spark.sink_task import Told
 from txn.spark.summary import BAD, Summary
 from txn.spark.task import make_borrower
-from txn.spark.writer import TIMEOUT
 
 log = logging.getLogger("fencepost.spark")
 
@@ -76,7 +76,7 @@ def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun
 
 def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> None:
     """No task has told what was begun. The ledger has its first record, unless somebody else has the sink by now, who is left alone."""
-    hold = hold_of(options, timeout_s=ABORT_S)
+    hold = Hold(options.settings, options.kafka, timeout_s=ABORT_S)
     opened = hold.ledger.standing(hold.key, hold.timeout_s).open
     identity = newest_batch(checkpoint)
     if opened is None or (opened.query, opened.batch) != (identity.query, identity.batch if batch is None else batch):
@@ -139,6 +139,4 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
 
 
 def _resumed(options: SinkOptions, lent: Lent) -> Resumed:
-    settings = options.kafka.resolve()
-    settings.pop(TIMEOUT, None)
-    return resume(lent.token, **settings)
+    return resume(lent.token, **options.kafka.resolve())

@@ -163,9 +163,7 @@ def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
 
 def connection_settings(kafka: KafkaSettings) -> Settings:
     """The same as settings of a producer, here and now: files are found and stores opened. Raises ConfigError."""
-    settings = kafka.resolve()
-    settings.pop("transaction_timeout_ms", None)
-    return read_settings(settings)
+    return read_settings(kafka.resolve())
 
 
 class _Taker:

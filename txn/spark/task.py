@@ -32,8 +32,6 @@ from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from txn.spark.turn_server import Turn
 
-TIMEOUT: Final = "transaction_timeout_ms"
-
 BAD_ROWS_REPORTED: Final = 10
 """Where bad rows fail the batch, more of them say nothing new."""
 
@@ -161,5 +159,5 @@ def check_version(drivers: str) -> None:
 
 
 def make_borrower(kafka: KafkaSettings) -> Borrower:
-    """A borrower with these settings; what only an owner of transactions has is left out."""
-    return Borrower({name: value for name, value in kafka.resolve().items() if name != TIMEOUT})
+    """A borrower with these settings."""
+    return Borrower(kafka.resolve())

@@ -17,9 +17,6 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from producer.config import read_settings
-from txn.ledger import Ledger
-from txn.ledger_entry import ledger_key
 from txn.spark.at_driver import write_at_driver
 from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.batch import Batch, Identity
@@ -43,7 +40,6 @@ from txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
 
-TIMEOUT: Final = "transaction_timeout_ms"
 TURNS: Final = 1 << 20
 """Keyless rows begin elsewhere in each batch, around and around."""
 SHARED_TASKS: Final = 1 << 16
@@ -86,7 +82,7 @@ class ExactlyOnceKafkaWriter:
     def job(self, job: str) -> Hold:
         """The hold of a job without a query (`txn.spark.once`): under its own transactional id and its own key in the ledger."""
         with self._lock:
-            hold = self._holds[job] = self._new_hold(job)
+            hold = self._holds[job] = Hold(self.settings, self.kafka, job=job)
         return hold
 
     def batch_of(self, hold: Hold, identity: Identity) -> Batch:
@@ -209,23 +205,10 @@ class ExactlyOnceKafkaWriter:
             if hold is not None:
                 return hold
             earlier, self._holds = self._holds, {}
-            hold = self._holds[run] = self._new_hold()
+            hold = self._holds[run] = Hold(self.settings, self.kafka)
         for each in earlier.values():
             each.retire()
         return hold
-
-    def _new_hold(self, job: str | None = None) -> Hold:
-        settings = self.kafka.resolve()
-        timeout_ms = settings.pop(TIMEOUT, self.settings.transaction_timeout_ms)
-        key = ledger_key(self.settings.sink_id, job)
-        return Hold(
-            key=key,
-            transactional_id=self.settings.transactional_id_prefix + key,
-            ledger=Ledger(read_settings(settings), topic=self.settings.ledger_topic),
-            settings=settings,
-            transaction_timeout_ms=timeout_ms,
-            timeout_s=self.settings.timeout_s,
-        )
 
     def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
         """The partitions of the topics that the batch may go to; nothing where the batch has no rows."""

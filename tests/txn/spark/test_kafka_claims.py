@@ -25,7 +25,9 @@ def stub() -> Iterator[BrokerStub]:
 
 
 def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S) -> KafkaClaims:
-    kafka = KafkaSettings.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000})
+    kafka = KafkaSettings.of(
+        {"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000, "transaction.timeout.ms": 9000}
+    )
     return KafkaClaims(kafka, topic=TOPIC, timeout_s=timeout_s)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from producer.config import read_settings
 from producer.core.errors import ConfigError
-from txn.settings import read_transaction_settings
 from txn.spark.kafka_options import FORBIDDEN, REASONS, TUNES_JAVA
 from txn.spark.options import SinkOptions, read_options
 
@@ -32,10 +31,10 @@ def test_settings_of_kafka_s_go_to_the_producer() -> None:
         "kafka.client_id": "flights",
         "kafka.transaction.timeout.ms": "90000",
     }
-    resolved = {**read(given).kafka.resolve(), "transactional_id": "x"}
-    transaction, rest = read_transaction_settings(resolved)
-    settings = read_settings(rest)
-    assert transaction.transaction_timeout_ms == 90_000
+    kafka = read(given).kafka
+    settings = read_settings(kafka.resolve())
+    assert kafka.resolve_owner(1) == (kafka.resolve(), 90_000)
+    assert read({}).kafka.resolve_owner(1)[1] == 1
     assert (settings.linger_ms, settings.compression_type.name, settings.client_id) == (20.0, "ZSTD", "flights")
     assert settings.bootstrap_servers == ("localhost:9092",)
     assert settings.enable_idempotence

@@ -56,6 +56,18 @@ def ints(*numbers: int | None) -> Any:
     return pa.array(numbers, pa.int32())
 
 
+@pytest.mark.parametrize("option", ["kafka.transaction.timeout.ms", "transactionTimeoutMs"])
+def test_the_transactions_own_timeout(stub: BrokerStub, option: str) -> None:
+    """In Kafka's words or in ours; it is told with the transactional id, and to nobody else who connects."""
+    options: dict[str, Any] = {"jobId": "load", "version": 1, option: 90_000}
+    play = Play(stub.bootstrap, TOPIC, **options)
+    begun = play.begin()
+    play.commit(play.task(begun, 0, value=["row"]), begun=begun)
+    assert found(stub) == ["row"]
+    asked: list[Any] = [exchange.request for exchange in stub.journal.requests(Api.INIT_PRODUCER_ID)]
+    assert {each.transaction_timeout_ms for each in asked if each.transactional_id} == {90_000}
+
+
 def test_a_job_is_written_once(stub: BrokerStub) -> None:
     """Keyless tasks take a partition each, all of it is visible with the commit, and the same version is not written again."""
     play = Play(stub.bootstrap, TOPIC, jobId="load", version=1)
