@@ -162,8 +162,10 @@ def test_records_that_the_broker_refuses(stub: BrokerStub, tmp_path: Path, suffi
         pq.write_table(pa.table({"value": pa.array(values), "more": list(range(10))}), file)
     else:
         file.write_bytes(b"\n".join(values))
-    stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
+    # In however many batches they come.
+    stub.faults.on(Api.PRODUCE).forever().error(ErrorCode.INVALID_RECORD)
     ran = produce(stub, file, "--failed-to", failed)
+    stub.faults.clear()
     first, last, unit = (0, 9, "rows") if suffix == "parquet" else (1, 10, "lines")
     assert ran.returncode == 1
     assert "0 records acknowledged, 10 failed" in ran.stderr
