@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from pyspark import TaskContext
@@ -20,6 +20,8 @@ from txn.spark.errors import Tainted
 from txn.spark.kafka_claims import KafkaClaims, KafkaDesk
 from txn.spark.summary import Summary
 from txn.spark.turn_server import Turn, TurnDesk, TurnServer
+
+Server = TypeVar("Server", ClaimServer, TurnServer)
 
 STATUS_WAIT_S: Final = 10.0
 """How long the status store may be behind. It is fed by a queue of events."""
@@ -120,13 +122,13 @@ class Claimed(Struct, frozen=True):
         return None
 
 
-class _AsksDriver:
+class _AsksDriver(Generic[Server]):
     """What guards have in common whose tasks ask a server beside the driver. Executors have to reach it over TCP."""
 
     barrier = False
 
-    def __init__(self, server: ClaimServer | TurnServer) -> None:
-        self._server = server
+    def __init__(self, server: Server) -> None:
+        self._server: Server = server
 
     def verify(self, done: Sequence[Summary]) -> None:
         agree(self._server.winners(), done)
@@ -135,18 +137,17 @@ class _AsksDriver:
         self._server.close()
 
 
-class ClaimsGuard(_AsksDriver):
+class ClaimsGuard(_AsksDriver[ClaimServer]):
     """The driver gives each task to the attempt that asks first."""
 
     name = "claims"
     shares = False
 
     def __init__(self, bind: str, host: str) -> None:
-        self._claims = ClaimServer(bind, host)
-        super().__init__(self._claims)
+        super().__init__(ClaimServer(bind, host))
 
     def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        return Claimed(self._claims.begin())
+        return Claimed(self._server.begin())
 
 
 class TakesTurns(Struct, frozen=True):
@@ -158,18 +159,17 @@ class TakesTurns(Struct, frozen=True):
         return self.desk.enter(context.partitionId(), context.taskAttemptId())
 
 
-class TurnsGuard(_AsksDriver):
+class TurnsGuard(_AsksDriver[TurnServer]):
     """As claims; and the driver gives each Kafka partition to one task at a time, whatever rows it has."""
 
     name = "turns"
     shares = True
 
     def __init__(self, bind: str, host: str) -> None:
-        self._turns = TurnServer(bind, host)
-        super().__init__(self._turns)
+        super().__init__(TurnServer(bind, host))
 
     def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        return TakesTurns(self._turns.begin(loan))
+        return TakesTurns(self._server.begin(loan))
 
 
 class KafkaClaimsGuard:

@@ -23,6 +23,8 @@ log = logging.getLogger("fencepost.spark")
 KAFKA: Final = "kafka."
 JAAS: Final = "sasl.jaas.config"
 TIMEOUT: Final = "transaction.timeout.ms"
+OWNERS_TIMEOUT: Final = "transaction_timeout_ms"
+"""The same as a producer of ours has it: one that owns transactions, and no other client."""
 
 UNSUPPORTED: Final = "is not supported"
 OWN_OFFSETS: Final = (
@@ -116,7 +118,7 @@ def producer_settings(kafka: Mapping[str, Any], *, provided: bool = False) -> di
     # Said aloud, because a producer that is only told retries=0 takes it as a wish to do without.
     settings: dict[str, Any] = {"enable_idempotence": True, **{name: value for name, value in kafka.items() if name not in TRANSLATED}}
     if TIMEOUT in kafka:
-        settings["transaction_timeout_ms"] = _number(TIMEOUT, kafka[TIMEOUT])
+        settings[OWNERS_TIMEOUT] = _number(TIMEOUT, kafka[TIMEOUT])
     if JAAS in kafka:
         _add(settings, jaas.read_jaas(str(kafka[JAAS])), JAAS)
         _check_mechanism(settings, kafka, provided=provided)

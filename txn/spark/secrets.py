@@ -15,11 +15,9 @@ from typing import Any, Final
 
 from producer.core.errors import ConfigError
 from producer.core.secret import HIDDEN
-from txn.spark.kafka_options import KAFKA, producer_settings, read_kafka_options
+from txn.spark.kafka_options import KAFKA, OWNERS_TIMEOUT, producer_settings, read_kafka_options
 
 Provider = Callable[[], Mapping[str, Any]]
-
-TIMEOUT: Final = "transaction_timeout_ms"
 
 SECRET_WORDS: Final = ("password", "secret", "jaas", "keystore.key", "oauthbearer", "oauth", "token", "credential")
 """A setting with one of these in its name is not shown."""
@@ -97,7 +95,7 @@ class KafkaSettings:
                 raise ConfigError(f"kafka.{name} is an option, and secrets= returns it as well: one of them")
             merged[name] = value
         settings = producer_settings(read_kafka_options(merged), provided=self._provider is not None)
-        return settings, settings.pop(TIMEOUT, timeout_ms)
+        return settings, settings.pop(OWNERS_TIMEOUT, timeout_ms)
 
     def _provided(self) -> dict[str, Any]:
         if self._provider is None:
