@@ -26,6 +26,23 @@ HOT: Final = (
     "producer.core.bulk_append",
     "producer.core.bulk_plan",
     "producer.core.placement",
+    "producer.core.sequence",
+    "producer.core.agenda",
+    "producer.core.slot",
+    "producer.core.window",
+    "producer.core.lane",
+    "producer.core.answers",
+    "producer.core.delivery",
+    "producer.core.meter",
+    "producer.core.nodes",
+    "producer.core.scout",
+    "producer.core.recovery",
+    "producer.core.registrar",
+    "producer.core.core",
+    "producer.outlet",
+    "producer.link",
+    "producer.engine",
+    "producer.wire.frame",
     "producer.front",
     "producer.producer",
     "txn.writing",
@@ -33,7 +50,7 @@ HOT: Final = (
     "txn.transaction",
     "broker_stub.log.walk",
 )
-"""The modules that every record passes through: the one list, for the build, for the check at import and for `build_info`."""
+"""The modules that every record and every request pass through: the one list, for the build, for the check at import, for `build_info`."""
 
 BUILD_RECORD: Final = "_build_record.txt"
 """What a build leaves beside this file: a line `module digest` for each compiled module, or one line `pure: reason`."""

@@ -61,7 +61,8 @@ def now_ms() -> float:
 
 class Engine:
     """Owns the links and the core. `announce` is told what is heard of topics, `freed` that bytes were given back to the budget, `died`
-    that the producer has ended. `pack_aside_bytes`: from which size on batches are packed off the loop, which is somebody else's."""
+    that the producer has ended. `pack_aside_bytes`: from which size on batches are packed off the loop, which is somebody else's. `step` is
+    the core's `handle`; whoever watches a producer puts himself in between, where events and commands are plain values."""
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Engine:
             transactions=transactions,
             pack_aside_bytes=pack_aside_bytes,
         )
+        self.step: Callable[[Event, float], list[Command]] = self.core.handle
         self._dialer = Dialer(settings)
         self._accumulator = accumulator
         self._loop = loop
@@ -124,7 +126,7 @@ class Engine:
         try:
             while self._inbox:
                 now = now_ms()
-                for command in self.core.handle(self._inbox.popleft(), now):
+                for command in self.step(self._inbox.popleft(), now):
                     self._do(command)
             self._set_timer(now)
         except Exception as error:

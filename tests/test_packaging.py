@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import zipfile
 from importlib import import_module, metadata
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -310,3 +313,24 @@ def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.Tem
     where, build = done.stdout.splitlines()
     assert where == str(archive / "producer" / "producer.py")
     assert "pure Python: imported from a zip, out of which nothing compiled can be loaded" in build
+
+
+def third_party(source: Path) -> set[str]:
+    """The packages of others that a file imports."""
+    trees = ast.walk(ast.parse(source.read_text()))
+    names = [name for tree in trees if isinstance(tree, ast.Import | ast.ImportFrom) for name in imported_by(tree)]
+    return {name for name in names if name not in sys.stdlib_module_names and name not in PACKAGES}
+
+
+def imported_by(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    modules = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
+    return [module.split(".")[0] for module in modules]
+
+
+def test_the_build_has_what_the_hot_modules_import() -> None:
+    """pip builds where there is what `build-system.requires` names and nothing else. mypyc has to see what it compiles against: it refuses
+    the arguments of a Struct that it does not know. Only a checkout's first build is made there; a later one would not tell."""
+    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    there = {re.split(r"[\[<>=]", requirement)[0].replace("-", "_") for requirement in requires} | {"mypy_extensions"}  # mypy brings it
+    missing = {module: absent for module in _hot.HOT if (absent := third_party(ROOT / f"{module.replace('.', '/')}.py") - there)}
+    assert missing == {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from producer.core.cluster import Address
 from producer.core.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
@@ -51,8 +51,8 @@ class Request(Struct):
     api: Api
     begun_ms: float
     timeout_at_ms: float
-    slots: list[Slot] = field(default_factory=list)
-    topic_ids: dict[str, UUID] = field(default_factory=dict)
+    slots: list[Slot] = []
+    topic_ids: dict[str, UUID] = {}
     subject: tuple[str, int] | None = None
     topics: tuple[str, ...] = ()
 
@@ -72,9 +72,9 @@ class Node(Struct):
     barren: bool = False
     leaving: bool = False
     refused: NoUsableBroker | None = None
-    versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    versions: dict[int, tuple[int, int]] = {}
     produce_least: int = PRODUCE_VERSIONS[0]
-    requests: dict[int, Request] = field(default_factory=dict)
+    requests: dict[int, Request] = {}
     produces: int = 0
 
     def version(self, api: Api, most: int, *, least: int = 0) -> int | None:

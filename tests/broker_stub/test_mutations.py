@@ -181,7 +181,8 @@ def answered(question: tuple[Message, int, bytes], rng: random.Random) -> int:
     data = sized(damage(frame, rng), rng)
     cut = rng.randrange(len(data) + 1)
     for piece in (data[:cut], data[cut:]):
-        link.data_received(piece)
+        link.get_buffer(-1)[: len(piece)] = piece
+        link.buffer_updated(len(piece))
     link.connection_lost(None)
     assert len(replies) <= 1
     assert len(ends) == 1, ends

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from broker_stub import BrokerStub
-from producer.core.window import Window
 from producer.wire import Api, ErrorCode
 from tests.producer.desk import PID, Desk
 from tests.producer.stage import ONE_EACH, arrivals, quick, until, values
@@ -129,19 +124,13 @@ def test_a_request_stays_below_max_request_size() -> None:
     assert all(sum(each) <= 1024 for each in sizes)
 
 
-def test_sequences_wrap_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequences_wrap_end_to_end() -> None:
     """A partition whose sequences cross 2^31 goes on as if nothing were: five in flight, retries, in order, once."""
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
         start = 2**31 - 3
-        born = Window.__init__
-
-        def near_the_end(self: Window, **options: Any) -> None:
-            born(self, **options)
-            self.first_sequence = start
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Window, "__init__", near_the_end)
-            producer.send("t", b"hello").result(20)
+        assert producer.partitions_for("t") == [0]
+        producer._sender.engine.core.delivery.lane(producer._accumulator.topics["t"].queues[0]).window.first_sequence = start
+        producer.send("t", b"hello").result(20)
         lost = stub.faults.on(Api.PRODUCE).after_append().on_call(2).disconnect()
         futures = [producer.send("t", b"%d" % i) for i in range(10)]
         assert [future.result(20).offset for future in futures] == list(range(1, 11))

@@ -38,9 +38,9 @@ CALLS = {
     "send on a full buffer": ("lambda: producer.send('t', b'y' * 2_500)", "lambda: producer._accumulator.waiting"),
     "send to an unknown topic": ("lambda: producer.send('missing', b'y')", WANTED),
     "partitions_for": ("lambda: producer.partitions_for('missing')", WANTED),
-    "result": ("pending.result", "lambda: pending.batch._event is not None"),
-    "exception": ("pending.exception", "lambda: pending.batch._event is not None"),
-    "flush": ("producer.flush", "lambda: producer._accumulator.hurried() and pending.batch._event is not None"),
+    "result": ("pending.result", "lambda: pending.batch._waiting is not None"),
+    "exception": ("pending.exception", "lambda: pending.batch._waiting is not None"),
+    "flush": ("producer.flush", "lambda: producer._accumulator.hurried() and pending.batch._waiting is not None"),
 }
 
 
@@ -68,7 +68,7 @@ def test_close_is_interrupted() -> None:
     ended = run(
         STAGE
         + """
-interrupt(producer.close, lambda: producer._accumulator.hurried() and pending.batch._event is not None)
+interrupt(producer.close, lambda: producer._accumulator.hurried() and pending.batch._waiting is not None)
 print(producer._sender.running, type(pending.exception(0)).__name__)
 producer.close()
 stub.close()
@@ -84,7 +84,7 @@ def test_the_block_is_left_soon() -> None:
         + """
 def work():
     with producer:
-        threading.Thread(target=strike, args=(lambda: pending.batch._event is not None,)).start()
+        threading.Thread(target=strike, args=(lambda: pending.batch._waiting is not None,)).start()
         pending.result()
 began = time.monotonic()
 try:
@@ -102,7 +102,7 @@ def test_a_program_that_is_interrupted_ends() -> None:
     ended = run(
         STAGE
         + """
-threading.Thread(target=strike, args=(lambda: pending.batch._event is not None,)).start()
+threading.Thread(target=strike, args=(lambda: pending.batch._waiting is not None,)).start()
 pending.result()
 """
     )

@@ -13,8 +13,7 @@ import pytest
 
 from broker_stub import BrokerStub
 from producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
-from producer.core.lane import Lane
-from producer.wire import Api, ErrorCode, MetadataResponse
+from producer.wire import Api, ErrorCode, MetadataResponse, batch_builder
 from tests.producer.stage import quick, until, values
 
 PROGRAM_TIMEOUT_S = 60
@@ -57,12 +56,12 @@ def test_what_is_accepted_while_the_producer_dies_has_an_outcome(stub: BrokerStu
 def test_a_failure_inside_the_sender_leaves_nobody_waiting(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that was taken from its queue and reached no window fails with the producer: MAYBE, because nobody knows."""
 
-    def broken(self: Lane, *_: object, **__: object) -> None:
+    def broken(*_: object, **__: object) -> bytes:
         raise MemoryError("while sealing")
 
-    producer = quick(stub)
+    producer = quick(stub, compression_type="gzip")
     producer.partitions_for("t")
-    monkeypatch.setattr(Lane, "_seal", broken)
+    monkeypatch.setattr(batch_builder, "compress", broken)
     future = producer.send("t", b"x")
     failure = future.exception(20)
     assert failure is not None

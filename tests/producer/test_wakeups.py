@@ -8,15 +8,14 @@ import time
 import pytest
 
 from broker_stub import BrokerStub
-from producer import engine
 from producer.wire import Api, ErrorCode
 from tests.producer.stage import quick, values
 
 
 def test_a_backoff_that_ends_while_the_timer_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time that passes between the core's last step and the setting of the timer loses no wake-up, however short the backoff is."""
-    leaps = itertools.count(step=2)
-    monkeypatch.setattr(engine, "now_ms", lambda: time.monotonic() * 1000.0 + next(leaps))
+    leaps, monotonic = itertools.count(), time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + next(leaps) * 0.002)
     with BrokerStub() as stub, quick(stub, retry_backoff_ms=1, retry_backoff_max_ms=1) as producer:
         fault = stub.faults.on(Api.PRODUCE).before().times(5).error(ErrorCode.NOT_ENOUGH_REPLICAS)
         assert producer.send("t", b"x").result(20).offset == 0

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+import fencepost
 from tests.simulation.flavours import FLAVOURS, simulate
 from tests.simulation.mutants import MUTANTS, Caught, hunt
 
@@ -51,6 +52,9 @@ def test_what_the_flavours_are_about_really_happens() -> None:
     assert moved.events["sent back"] > 1
 
 
+@pytest.mark.skipif(
+    fencepost.build_info().compiled, reason="compiled methods call one another without asking the class: the uncompiled run breaks them"
+)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_checks_bite(mutant: str) -> None:
     """Each rule of the window, broken on purpose, is noticed within a few seeds."""

@@ -36,9 +36,9 @@ class Tap:
         self.impatient = 0  # requests to a broker that had asked for one, before it was over
         self._pauses: dict[int, float] = {}
         self._waiting: dict[int, tuple[int, dict[tuple[str | UUID, int], BatchName]]] = {}
-        core = self._core = producer._sender.engine.core
-        self._handle = core.handle
-        setattr(core, "handle", self._watch)  # noqa: B010 - a method of one instance, which mypy would not have assigned
+        engine = producer._sender.engine
+        self._core = engine.core
+        self._step, engine.step = engine.step, self._watch
 
     def state(self) -> str:
         """Where every partition and link stands, for the message of a test that fails."""
@@ -59,7 +59,7 @@ class Tap:
             self._answered(event, now_ms)
         elif isinstance(event, LinkLost):
             self._lost(event.node)
-        commands = self._handle(event, now_ms)
+        commands = self._step(event, now_ms)
         for command in commands:
             if isinstance(command, Send):
                 self._sent(command, now_ms)
