@@ -21,6 +21,8 @@ from producer.engine import Engine
 from producer.failures import Failures
 
 STOP_TIMEOUT_S = 5.0
+PLENTY_SHARE = 8
+TELL_DELAY_S = 0.001
 
 T = TypeVar("T")
 
@@ -43,9 +45,9 @@ class Sender:
         self._room = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
-        self.engine = Engine(
-            settings, accumulator, self._loop, transactions=transactions, announce=announce, freed=self._tell_room, died=died
-        )
+        self._plenty = settings.buffer_memory // PLENTY_SHARE
+        self._telling = False
+        self.engine = Engine(settings, accumulator, self._loop, transactions=transactions, announce=announce, freed=self._freed, died=died)
         self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
 
     @property
@@ -122,6 +124,7 @@ class Sender:
             self._loop.run_until_complete(self.engine.close_links())
         finally:
             self.engine.end(ProducerClosed("the producer is closed"))
+            self._tell_room()
             self._loop.close()
             self._shared.sender_ident = 0  # The system gives the number to the next thread.
 
@@ -129,7 +132,19 @@ class Sender:
         self.engine.end(reason)
         self._stop.set()
 
+    def _freed(self) -> None:
+        """Bytes were given back. Whoever waits for room hears at once of plenty of it, and soon of a little: callers and this thread would
+        take turns for each batch."""
+        if not self._accumulator.waiting:
+            return  # Who begins to wait now makes an attempt first.
+        if self._accumulator.room() >= self._plenty:
+            self._tell_room()
+        elif not self._telling:
+            self._telling = True
+            self._loop.call_later(TELL_DELAY_S, self._tell_room)
+
     def _tell_room(self) -> None:
+        self._telling = False
         with self._room:
             self._room.notify_all()
 

@@ -139,7 +139,7 @@ def snapshot(settings: Settings, accumulator: Accumulator, core: Core | None, no
         produce_throttle_time_max=meter.throttle.maximum(now_ms),
         requests_in_flight=sum(len(node.requests) for node in nodes),
         buffer_total_bytes=settings.buffer_memory,
-        buffer_available_bytes=settings.buffer_memory - int(accumulator.used),
+        buffer_available_bytes=max(0, settings.buffer_memory - int(accumulator.used)),
         waiting_threads=int(accumulator.waiting),
         connection_count=connected,
         connection_creation_total=meter.links_made,

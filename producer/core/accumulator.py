@@ -19,6 +19,9 @@ from producer.core.partition import RoundRobin, Sticky, murmur2
 
 RECORD_OVERHEAD_MAX: Final[i64] = 21
 BATCH_OVERHEAD: Final[i64] = 61
+CALLBACK_BYTES: Final[i64] = 80
+"""What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
+record; a future without a callback is kept by the program, or by nobody."""
 
 
 class PartitionQueue:
@@ -64,8 +67,8 @@ class TopicQueues:
 class Accumulator:
     """The byte budget, the topics' queues and the set of records without an outcome.
 
-    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, queued and in flight. `clock`:
-    milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
+    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records and callbacks, queued and in flight.
+    `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -125,6 +128,10 @@ class Accumulator:
                 self.shared.woken = True
             grown: i64 = batch.size - before
             self.used += grown
+            if on_delivery is not None:
+                # Beyond what was asked for, so that a record that fits the budget is never kept out by its callback.
+                batch.kept += CALLBACK_BYTES
+                self.used += CALLBACK_BYTES
             queue.queued_bytes += grown
             if partition < 0 and key is None and topic.rotation is None:
                 topic.sticky.spend(grown)
@@ -249,6 +256,7 @@ class Accumulator:
             for piece in pieces:
                 self._incomplete[piece] = None
                 self.used += piece.size
+            pieces[0].kept = batch.kept
         batch.split_into(pieces)
 
     def unsettled(self) -> list[Batch]:
@@ -260,7 +268,7 @@ class Accumulator:
         """Give the bytes of a batch with an outcome back to the budget."""
         with self.shared.lock:
             del self._incomplete[batch]
-            self.used -= batch.size
+            self.used -= batch.size + batch.kept
 
 
 def headers_bound(headers: Headers) -> i64:

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from producer import ProducerClosed
-from producer.core.accumulator import Accumulator, PartitionQueue, TopicQueues
-from producer.core.batch import Batch, RecordFuture, Shared
+from producer.core.accumulator import CALLBACK_BYTES, Accumulator, PartitionQueue, TopicQueues
+from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
 from producer.wire.compression import Codec
 
 OVERHEAD = 61
@@ -30,8 +30,8 @@ class Bench:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def append(self, value: bytes = b"v", *, partition: int = 0) -> RecordFuture | None:
-        return self.made.append(self.topic, partition, 1_700_000_000_000, None, value, None, None)
+    def append(self, value: bytes = b"v", *, partition: int = 0, on_delivery: OnDelivery | None = None) -> RecordFuture | None:
+        return self.made.append(self.topic, partition, 1_700_000_000_000, None, value, None, on_delivery)
 
     def held(self) -> list[Batch]:
         """Every batch without an outcome."""
@@ -93,6 +93,22 @@ def test_the_budget_counts_exactly_what_is_held() -> None:
         bench.made.release(batch)
     assert bench.made.used == 0
     assert bench.held() == []
+
+
+def test_a_callback_counts_as_long_as_its_record() -> None:
+    """Small records with callbacks fill the budget before their bytes alone would, and a record that fits is not kept out by its own."""
+    bench = Bench(buffer_memory=1_000)
+    heard: list[RecordFuture] = []
+    taken = 0
+    while bench.append(b"", on_delivery=heard.append):
+        taken += 1
+    (batch,) = bench.held()
+    assert bench.made.used == batch.size + taken * CALLBACK_BYTES
+    assert 1_000 - 2 * CALLBACK_BYTES < bench.made.used < 1_000 + CALLBACK_BYTES
+    for queue in bench.made.take_touched():
+        bench.made.release(bench.made.take(queue))
+    assert bench.made.used == 0
+    assert bench.append(b"x" * 900, on_delivery=heard.append), "it fits without its callback"
 
 
 def test_a_full_buffer_takes_nothing() -> None:
