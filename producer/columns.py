@@ -27,6 +27,7 @@ PLANNED_ROWS_MIN: Final = 256
 PLANNED_ROWS_PER_PARTITION_MIN: Final = 32
 """Chunks of fewer rows are appended one by one."""
 
+PICK_BYTES: Final = 4
 PADDING: Final = bytes(8)
 UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
 
@@ -76,12 +77,14 @@ class ArrowChunk(Chunk):
         rows_min = max(PLANNED_ROWS_MIN, PLANNED_ROWS_PER_PARTITION_MIN * len(target.topic.queues))
         return self._columns.headers is None and target.topic.rotation is None and self.count >= rows_min
 
-    def _woven(self, plan: Plan, start: int, end: int) -> list[memoryview]:
+    def _woven(self, plan: Plan, start: int, end: int) -> list[bytes | memoryview]:
         """The records of each of the plan's batches."""
         leads, offsets = plan.lead_columns()
         columns = [each.slice(start, end - start) for each in (self._keys, self._values) if each is not None]
         pool = pa.concat_arrays([known(), *columns, binary(int(plan.pieces), offsets, leads)])
-        return [woven(pool, picks) for picks in plan.picks]
+        pieces = woven(pool, plan.picks)
+        # Left in one piece, a batch that waits for its leader would keep the others' bytes; those of one partition wait for one another.
+        return [*pieces] if plan.partitions == 1 else [bytes(each) for each in pieces]
 
     def _load(self) -> None:
         """The bytes of the values, for who reads them one by one."""
@@ -91,10 +94,20 @@ class ArrowChunk(Chunk):
             self._values = None
 
 
-def woven(pool: Any, picks: bytes) -> memoryview:
-    """What is picked, end to end, but for its first byte."""
-    places = pa.Array.from_buffers(pa.int32(), len(picks) // 4, [None, pa.py_buffer(picks)])
-    return memoryview(pc.call_function("take", [pool, places], UNCHECKED).buffers()[2])[1:]
+def woven(pool: Any, picks: list[bytes]) -> list[memoryview]:
+    """What is picked for each batch, end to end, but for its first byte; taken at once, which is cheaper than batch by batch."""
+    numbers = b"".join(picks)
+    places = pa.Array.from_buffers(pa.int32(), len(numbers) // PICK_BYTES, [None, pa.py_buffer(numbers)])
+    _, offsets, data = pc.call_function("take", [pool, places], UNCHECKED).buffers()
+    ends, whole = memoryview(offsets).cast("i"), memoryview(data)
+    pieces: list[memoryview] = []
+    begin = place = 0
+    for each in picks:
+        place += len(each) // PICK_BYTES
+        end = ends[place]
+        pieces.append(whole[begin + 1 : end])
+        begin = end
+    return pieces
 
 
 def binary(count: int, offsets: Any, data: Any) -> Any:

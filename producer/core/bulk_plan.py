@@ -77,6 +77,11 @@ class Plan:
         self.drafts = [Draft(queue, None if fresh else queue.open) for queue in target.topic.queues]
 
     @property
+    def partitions(self) -> int:
+        """How many partitions get a row."""
+        return len({draft.queue for draft in self.made})
+
+    @property
     def picks(self) -> list[bytes]:
         """For each batch the numbers of its pieces, 32 bits each."""
         return [draft.picks.getvalue() for draft in self.made]
@@ -253,7 +258,7 @@ def largest_row(columns: Columns) -> tuple[int, int]:
     return int(most), int(place)
 
 
-def commit(target: Target, plan: Plan, blocks: list[memoryview]) -> bool:
+def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool:
     """Append what was planned, all of it; False, and nothing was done, when it no longer fits what is there. `blocks`: the records of each
     batch, put together as its picks say and without the first byte, which ends a record before it."""
     accumulator = target.accumulator

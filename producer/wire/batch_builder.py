@@ -30,6 +30,9 @@ SMALL_BYTES: Final = 8180
 COPIED_BYTES_MAX: Final = 8192
 """Up to so many bytes it is cheaper to copy encoded records than to keep them as a piece of their own."""
 
+PIECES_MAX: Final = 4
+"""Of a batch: each has to be summed, counted and written on its own, so that it is cheaper to put more of them together."""
+
 
 def sized(content: bytes | None) -> i64:
     """How many bytes a nullable byte string takes with its length in front."""
@@ -235,13 +238,13 @@ class BatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
 
-    def extend(self, records: memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
+    def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
         """Add records that were encoded for this place, without copying them where that pays. `size` and the timestamps are what the batch
         has with them."""
         if self._closed:
             raise ValueError("the batch is closed")
         if len(records) <= COPIED_BYTES_MAX:
-            self._writer.write(bytes(records))
+            self._writer.write(records if isinstance(records, bytes) else bytes(records))
         else:
             if len(self._writer) > 0:
                 self._pieces.append(self._writer.getvalue())
@@ -259,7 +262,7 @@ class BatchBuilder:
         return RECORD_OVERHEAD_MAX + sized(key) + sized(value) + tail_size
 
     def pieces(self) -> list[bytes | memoryview]:
-        """Close the batch and return its records, uncompressed, end to end."""
+        """Close the batch and return its records, uncompressed, end to end, in a few pieces."""
         if self._closed:
             raise ValueError("the batch is closed")
         self._closed = True
@@ -268,7 +271,7 @@ class BatchBuilder:
             pieces.append(self._writer.getvalue())
         # The batch lives on until its outcome is known, and its bytes need not be there twice.
         self._writer, self._pieces = BytesWriter(), []
-        return pieces
+        return pieces if len(pieces) <= PIECES_MAX else [b"".join(pieces)]
 
     def payload(self, codec: Codec, level: int | None = None) -> bytes:
         """Close the batch and return its records as they travel, in one piece."""

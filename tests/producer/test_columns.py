@@ -87,16 +87,17 @@ def random_data(draw: random.Random) -> bytes | None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_same_batches_as_one_by_one(seed: int) -> None:
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_same_batches_as_one_by_one(seed: int, count: int) -> None:
     """Keys, values, nulls, lengths around every varint's borders, partitions and timestamps given for some: bytes, sizes, counts and
-    timestamps of every batch are those of `send`, and so are the bytes that the budget counts."""
+    timestamps of every batch are those of `send`, and so are the bytes that the budget counts; in one partition, and in several."""
     draw = random.Random(seed)
     rows = [(random_data(draw), random_data(draw)) for _ in range(PLANNED_ROWS_MIN * 2)]
-    partitions = [draw.choice([None, 0, 1, 2]) if key is not None else draw.randrange(3) for key, _ in rows]
+    partitions = [draw.choice([None, *range(count)]) if key is not None else draw.randrange(count) for key, _ in rows]
     timestamps = [draw.choice([None, NOW_MS + 63, NOW_MS + 64, NOW_MS - 8_193, 0, 2**62]) for _ in rows]
-    planned, single = (Place(partitions=3, batch_size=60_000) for _ in range(2))
+    planned, single = (Place(partitions=count, batch_size=60_000) for _ in range(2))
     for place in (planned, single):
-        place.send(b"before", partition=1, timestamp=NOW_MS - 70)
+        place.send(b"before", partition=count // 2, timestamp=NOW_MS - 70)
     planned.append(chunk_of(rows, partitions=partitions, timestamps=timestamps))
     for (key, value), partition, timestamp in zip(rows, partitions, timestamps, strict=True):
         where, when = -1 if partition is None else partition, NOW_MS if timestamp is None else timestamp
