@@ -58,6 +58,16 @@ CONTENDERS = {
 }
 
 
+WHOLE = {
+    "records": 5_000_000,
+    "scenarios": ["one", "four"],
+    "partitions": [6, 1, 50],
+    "codecs": ["none", "lz4"],
+    "latency": True,
+    "memory": True,
+}
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` writes. `load_average`: of the machine, before the first measurement."""
 
@@ -81,6 +91,22 @@ def main() -> int:
         console.print("Other work is running on this machine: trust the ratios more than the figures, and neither too much.")
     measured: list[Measurement] = []
     skipped: list[str] = []
+
+    def save() -> None:
+        """After every measurement: a long run that is cut short has told what it found."""
+        if options.json:
+            result = Result(
+                build=build,
+                versions={name: version(name) for name in ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")},
+                cores=os.cpu_count() or 0,
+                load_average=load_average,
+                settings={name: value for name, value in vars(options).items() if isinstance(value, (int, float))},
+                skipped=skipped,
+                rows=summarize(measured),
+                measured=measured,
+            )
+            options.json.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
+
     for name in options.brokers:
         try:
             host = BROKERS[name]()
@@ -89,28 +115,17 @@ def main() -> int:
             skipped.append(f"{name}: {missing}")
             continue
         with host:
-            measured += measure_on(host, options, console)
-    rows = summarize(measured)
-    for table in tables(rows):
+            for each in measure_on(host, options, console):
+                measured.append(each)
+                save()
+    save()
+    for table in tables(summarize(measured)):
         console.print(table)
-    if options.json:
-        result = Result(
-            build=build,
-            versions={name: version(name) for name in ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")},
-            cores=os.cpu_count() or 0,
-            load_average=load_average,
-            settings={name: value for name, value in vars(options).items() if isinstance(value, (int, float))},
-            skipped=skipped,
-            rows=rows,
-            measured=measured,
-        )
-        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     return 0 if measured else 1
 
 
-def measure_on(host: Host, options: argparse.Namespace, console: Console) -> list[Measurement]:
+def measure_on(host: Host, options: argparse.Namespace, console: Console) -> Iterator[Measurement]:
     """All rounds on one broker."""
-    measured: list[Measurement] = []
     plan = [*(warm_up(options) if options.warm_up else ()), *planned(options)]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(host.name, total=len(plan))
@@ -118,19 +133,16 @@ def measure_on(host: Host, options: argparse.Namespace, console: Console) -> lis
             progress.update(task, description=f"{host.name}, {turn}")
             figures = measure(host, load_of(options, host, f"bench-{number}", turn))
             if turn.round:
-                measured.append(
-                    Measurement(
-                        broker=host.name,
-                        round=turn.round,
-                        scenario=turn.scenario,
-                        contender=turn.contender,
-                        partitions=turn.partitions,
-                        codec=turn.codec,
-                        figures=figures,
-                    )
+                yield Measurement(
+                    broker=host.name,
+                    round=turn.round,
+                    scenario=turn.scenario,
+                    contender=turn.contender,
+                    partitions=turn.partitions,
+                    codec=turn.codec,
+                    figures=figures,
                 )
             progress.advance(task)
-    return measured
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,6 +244,7 @@ def warmed_up(load: Load) -> int:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to see that the bench works; no real figures")
+    parser.add_argument("--whole", action="store_true", help="every table of docs/performance.md but the burner's: 50 minutes a broker")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument("--scenarios", type=names(SCENARIOS), default=list(SCENARIOS), metavar="NAMES", help="of one,four,burner")
@@ -252,6 +265,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--batch-bytes", type=int, default=256 * 1024)
     parser.add_argument("--buffer-bytes", type=int, default=64 * 1024 * 1024)
     parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the round that is measured and thrown away")
+    if parser.parse_known_args()[0].whole:
+        parser.set_defaults(**WHOLE)
     options = parser.parse_args()
     if options.quick:
         options.brokers, options.rounds, options.warm_up = ["stub"], 1, False
