@@ -20,7 +20,7 @@ from producer.core.core import Core
 from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from producer.core.events import Event
 from producer.core.gate import Transactions
-from producer.front import Front, check_topic, wall_ms
+from producer.front import Front, check_topic, place_of, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
 from producer.loop_side import LoopSide
@@ -240,12 +240,12 @@ class AsyncProducer(Front):
         limit_s = self._settings.max_block_ms / 1000.0
         try:
             check_topic(topic)
-            self._check_partition(partition)
+            where = place_of(partition)
             for chunk in chunks:
-                highest = max(chunk.partition_max, -1 if partition is None else partition)
+                highest = max(chunk.partition_max, where)
                 await self._topic(topic, None if highest < 0 else highest, limit_s)
-                self._place(topic, chunk, partition)
-                target = self._target(topic, bulk, partition)
+                self._place(topic, chunk, where)
+                target = self._target(topic, bulk, where)
                 async with self._turn:
                     while not chunk.done:
                         await self._fill(chunk, target, limit_s)

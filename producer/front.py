@@ -75,9 +75,9 @@ class Front:
         topic: str,
         value: object,
         key: object,
-        partition: int | None,
+        partition: object,
         headers: Headers | None,
-        timestamp: int | None,
+        timestamp: object,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | None:
         """Check the record and accept it; None when the topic or the partition is not known yet, or the buffer is full."""
@@ -94,10 +94,7 @@ class Front:
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
-        where = -1
-        if partition is not None:
-            self._check_partition(partition)
-            where = partition
+        where = place_of(partition)
         queues = self._topics.get(topic)
         if queues is None or where >= queues.partitions:
             return None
@@ -148,13 +145,13 @@ class Front:
         )
         return list(rows) if isinstance(records, (list, tuple)) else rows
 
-    def _target(self, topic: str, bulk: BulkFuture, partition: int | None) -> Target:
-        """Where the rows of a bulk go, for a topic that is known."""
-        return Target(self._accumulator, self._topics[topic], bulk, -1 if partition is None else partition)
+    def _target(self, topic: str, bulk: BulkFuture, partition: int) -> Target:
+        """Where the rows of a bulk go, for a topic that is known; -1: no partition for all of them."""
+        return Target(self._accumulator, self._topics[topic], bulk, partition)
 
-    def _place(self, topic: str, chunk: Chunk, partition: int | None) -> None:
+    def _place(self, topic: str, chunk: Chunk, partition: int) -> None:
         """Have the caller's partitioner, if there is one, choose for each row that names no partition."""
-        if self._chooser is not None and partition is None:
+        if self._chooser is not None and partition < 0:
             queues = self._topics[topic]
             chunk.choose(self._chooser, queues.partitions, queues.available)
 
@@ -162,10 +159,6 @@ class Front:
     def record_limit(self) -> tuple[int, str]:
         """The bytes that a record may take, and the setting that says so."""
         return self._largest, self._size_setting
-
-    def _check_partition(self, partition: int | None) -> None:
-        if partition is not None and not 0 <= partition <= PARTITION_MAX:
-            raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
 
     @property
     def _size_setting(self) -> str:
@@ -274,8 +267,21 @@ def check_topic(topic: object) -> None:
         raise ValueError(f"topic={topic[:300]!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
 
 
-def checked_timestamp(timestamp: int) -> int:
+def place_of(partition: object) -> int:
+    """The partition, if there could be such a one; -1 where none is named."""
+    if partition is None:
+        return -1
+    if not isinstance(partition, int):
+        raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
+    if not 0 <= partition <= PARTITION_MAX:
+        raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
+    return partition
+
+
+def checked_timestamp(timestamp: object) -> int:
     """A timestamp that the format can hold."""
+    if not isinstance(timestamp, int):
+        raise TypeError(f"timestamp must be an int or None, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
         raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")
     return timestamp

@@ -28,7 +28,7 @@ from producer.core.errors import (
 )
 from producer.core.events import Event, TopicWanted
 from producer.core.gate import Transactions
-from producer.front import Front, check_topic, wall_ms
+from producer.front import Front, check_topic, place_of, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
 from producer.sender import Sender
@@ -240,7 +240,7 @@ class Producer(Front):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
-        self._await_topic(topic, -1 if partition is None else partition)
+        self._await_topic(topic, place_of(partition))
         future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         if future is not None:
             return future
@@ -257,11 +257,11 @@ class Producer(Front):
         bulk = BulkFuture(self._shared)
         try:
             check_topic(topic)
-            self._check_partition(partition)
+            where = place_of(partition)
             for chunk in chunks:
-                self._await_topic(topic, max(chunk.partition_max, -1 if partition is None else partition))
-                self._place(topic, chunk, partition)
-                target = self._target(topic, bulk, partition)
+                self._await_topic(topic, max(chunk.partition_max, where))
+                self._place(topic, chunk, where)
+                target = self._target(topic, bulk, where)
                 while not chunk.done:
                     self._fill(chunk, target)
         except Exception as error:

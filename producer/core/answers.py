@@ -78,7 +78,7 @@ class Answers:
                 self._lost(slot, now_ms)
                 continue
             commands += self._read(slot, part, now_ms)
-            if request.topic_ids[topic_name] not in (NO_TOPIC_ID, self._view.topic_id(topic_name)):
+            if request.topic_ids[topic_name] not in (self._view.topic_id(topic_name), NO_TOPIC_ID):
                 self._lane_of(slot).window.introduced = False  # not to the topic that there is now
         return commands
 

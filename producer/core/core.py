@@ -214,7 +214,7 @@ class Core:
 def death_in(commands: list[Command]) -> Die | None:
     """The command that ends the producer, if it is among them."""
     for command in commands:
-        if isinstance(command, Die):
+        if type(command) is Die:
             return command
     return None
 

@@ -278,17 +278,18 @@ class Delivery:
             topics.setdefault(slot.batch.topic, []).append(
                 PartitionProduceData(index=int(slot.batch.partition), records=gathered(slot.records))
             )
-        if any(self._view.topic_id(topic) == NO_TOPIC_ID for topic in topics):
+        ids = {topic: self._view.topic_id(topic) for topic in topics}
+        named = version <= PRODUCE_VERSION_WITHOUT_IDS or NO_TOPIC_ID in ids.values()
+        if named:
             version = min(version, PRODUCE_VERSION_WITHOUT_IDS)
-        named = version <= PRODUCE_VERSION_WITHOUT_IDS
-        request.topic_ids = {topic: NO_TOPIC_ID if named else self._view.topic_id(topic) for topic in topics}
+            ids = dict.fromkeys(topics, NO_TOPIC_ID)
+        request.topic_ids = ids
         message = ProduceRequest(
             transactional_id=self._gate.transactional_id,
             acks=self._settings.acks,
             timeout_ms=int(self._settings.request_timeout_ms),
             topic_data=[
-                TopicProduceData(name=topic if named else "", topic_id=request.topic_ids[topic], partition_data=data)
-                for topic, data in topics.items()
+                TopicProduceData(name=topic if named else "", topic_id=ids[topic], partition_data=data) for topic, data in topics.items()
             ],
         )
         return [Send(node.node_id, request.request_id, Api.PRODUCE, version, message, answered=self._settings.acks != 0)]

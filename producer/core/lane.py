@@ -166,7 +166,7 @@ class Lane:
         head = self._accumulator.head(self.queue)
         if head is not None:
             times.append(head.created_ms + self._settings.delivery_timeout_ms)
-        return min((time for time in times if time > now_ms), default=NEVER)
+        return soonest(times, now_ms)
 
     def turn(self, now_ms: float) -> float:
         """When something here may be sent or asked that may not now, in ms."""
@@ -175,7 +175,7 @@ class Lane:
             times.append(self.linger_until(now_ms))
         if self.window.wants_answer() and not self.asking:
             times.append(self.query_not_before_ms)
-        return min((time for time in times if time > now_ms), default=NEVER)
+        return soonest(times, now_ms)
 
     def drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
         """Fail what is not on its way; what is keeps its place until it is answered."""
@@ -225,3 +225,12 @@ class Lane:
 
     def _in_flight(self) -> bool:
         return any(slot.state is State.FLYING for slot in self.window.slots)
+
+
+def soonest(times: list[float], now_ms: float) -> float:
+    """The first of the times that is still to come; infinity when none is."""
+    found = NEVER
+    for time in times:
+        if now_ms < time < found:
+            found = time
+    return found

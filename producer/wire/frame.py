@@ -193,7 +193,9 @@ def _frame(message: Message, version: int, out: bytearray) -> list[Buffer]:
     """Complete a frame whose header is in `out`, four bytes kept free for the length."""
     parts: list[Buffer] = []
     parts.append(encode_into(message, version, out, parts))
-    size = sum(memoryview(part).nbytes for part in parts) - _SIZE.size
+    size = -_SIZE.size
+    for part in parts:
+        size += memoryview(part).nbytes
     if size > 0x7FFFFFFF:
         raise UnsupportedFieldValue(f"a frame of {size} bytes is above what its length can say")
     _SIZE.pack_into(out, 0, size)

@@ -238,6 +238,21 @@ def test_an_unknown_topic_has_a_deadline() -> None:
         run(story())
 
 
+@pytest.mark.parametrize("name", ["partition", "timestamp"])
+def test_an_argument_of_the_wrong_type_is_named(name: str) -> None:
+    """Also where the topic has no such partition yet, for which another number would be waited for."""
+    wrong: dict[str, Any] = {name: 1.5}
+
+    async def story() -> None:
+        with BrokerStub() as stub:
+            async with made(stub) as producer:
+                with pytest.raises(TypeError, match=f"^{name} must be an int or None, not float$"):
+                    await producer.send("t", b"x", **wrong)
+                assert (await (await producer.send("t", b"y"))).offset == 0
+
+    run(story())
+
+
 def test_callbacks_run_on_the_loop() -> None:
     """In the order of the records; a blocking wait there is a Misuse rather than a deadlock."""
     seen: list[int] = []
