@@ -48,9 +48,11 @@ class FaultProxy:
     read it, cannot be known here. Requests of APIs that are not spoken here are not in it.
     """
 
+    # Of the class, for one that was never made: `__del__` sees that, too.
+    _hub: Hub | None = None
+    _thread: threading.Thread | None = None
+
     def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, journal: int = 1000) -> None:
-        self._hub: Hub | None = None
-        self._thread: threading.Thread | None = None
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]

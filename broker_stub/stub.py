@@ -59,6 +59,10 @@ class BrokerStub(Restrictions):
     in 4.3; with 0 or 1 clients do without the epochs of KIP-890.
     """
 
+    # Of the class, for one that was never made: `__del__` sees that, too.
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread: threading.Thread | None = None
+
     def __init__(
         self,
         *,
@@ -80,9 +84,7 @@ class BrokerStub(Restrictions):
         emulate: str = NEWEST,
         transaction_version: int | None = None,
     ) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
-        self._thread: threading.Thread | None = None
         if not 0 <= port <= PORT_MAX - (brokers - 1):
             raise ValueError(f"port={port}: from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones")
         self.clock: Clock = clock or RealClock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,13 @@ def test_defaults_that_no_topic_could_have_are_refused(settings: dict[str, int],
     """Otherwise topics would never appear, and nobody would say why."""
     with pytest.raises(ValueError, match=f"^{reason}$"):
         BrokerStub(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [BrokerStub, FaultProxy])
+def test_one_that_was_never_made_leaves_nothing_but_its_error(kind: type[Any]) -> None:
+    """An argument that there is not: no second error comes from letting go of what was not made."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'partitions'"):
+        kind(partitions=6)
 
 
 def test_a_stub_that_is_dropped_says_so_and_ends() -> None:
