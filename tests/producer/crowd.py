@@ -24,6 +24,9 @@ KEYS = 3  # of each sender
 BULK = 10
 IN_FLIGHT = 50  # a sender looks at its acknowledgements so often
 FILLER_MAX = 400
+PAUSE_S = 0.001
+"""Before a row is offered again. Not 0: a loop that never rests gives the interpreter back so often and so briefly that, on a machine with
+nothing else to do, no other thread ever gets it, the sender's among them."""
 
 
 class Plan(NamedTuple):
@@ -141,7 +144,7 @@ def tasks_on_a_thread(plan: Plan, settings: dict[str, Any], account: Account) ->
                         futures.append((producer.try_send(plan.topic, value, key=key), 1))
                         break
                     except (BufferFull, TopicUnavailable):
-                        await (_settled(futures, account) if futures else asyncio.sleep(0))
+                        await (_settled(futures, account) if futures else asyncio.sleep(PAUSE_S))
                 account.count(accepted=1)
             if len(futures) >= IN_FLIGHT:
                 await _settled(futures, account)

@@ -118,8 +118,8 @@ def test_a_crowd_on_one_producer(kind: str, trouble: str) -> None:
         stub.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
         sending = pool.submit(send, plan, {"bootstrap_servers": stub.bootstrap, **QUICK, **settings}, account)
         begin_at = rng.randrange(plan.rows // 10, plan.rows // 3)
-        until(lambda: sending.done() or account.accepted >= begin_at, "it begins", timeout_s=60)
         try:
+            until(lambda: sending.done() or account.accepted >= begin_at, "it begins", timeout_s=600 if FULL else 60)
             gone = strike(stub, rng)
         finally:
             account.struck.set()
