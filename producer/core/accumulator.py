@@ -23,6 +23,9 @@ CALLBACK_BYTES: Final[i64] = 80
 """What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
 record; a future without a callback is kept by the program, or by nobody."""
 
+ROW_BYTES: Final[i64] = 8
+"""What a bulk remembers of each of its rows for as long: where in its batch it lies. Counted for the same reason."""
+
 
 class PartitionQueue:
     """Batches of one partition that wait for the sender, oldest first; the last one may still be open for appends."""
@@ -67,8 +70,8 @@ class TopicQueues:
 class Accumulator:
     """The byte budget, the topics' queues and the set of records without an outcome.
 
-    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records and callbacks, queued and in flight.
-    `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
+    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, callbacks and rows, queued and in
+    flight. `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -167,9 +170,11 @@ class Accumulator:
         self.used += BATCH_OVERHEAD
         queue.queued_bytes += BATCH_OVERHEAD
 
-    def grown(self, queue: PartitionQueue, size: i64) -> None:
-        """So many bytes were appended."""
-        self.used += size
+    def grown(self, queue: PartitionQueue, batch: Batch, size: i64, rows: i64) -> None:
+        """So many bytes were appended to the batch, rows of a bulk."""
+        # What is kept beside them goes beyond what was asked for, as callbacks do.
+        batch.kept += rows * ROW_BYTES
+        self.used += size + rows * ROW_BYTES
         queue.queued_bytes += size
 
     def must_wake(self) -> bool:

@@ -93,6 +93,13 @@ class Follower:
         raise NotImplementedError
 
 
+def wake_all(waiting: list[threading.Lock] | None) -> None:
+    """Let go of the locks that others wait for."""
+    if waiting is not None:
+        for held in waiting:
+            held.release()
+
+
 class Batch:
     """Records of one partition, from the first append to the outcome that they share. `urgent`: it is not to linger, or does no more.
     `kept`: bytes that the budget counts beside those of the records."""
@@ -199,9 +206,7 @@ class Batch:
             self._waiting = self._callbacks = self._watched = None
             if failure is not None:
                 self.unseen = self.count
-        if waiting is not None:
-            for held in waiting:
-                held.release()
+        wake_all(waiting)
         followers, self._followers, self.newest_follower = self._followers, None, None
         if followers is not None:
             for follower in followers:
@@ -226,9 +231,7 @@ class Batch:
             if followers is not None:
                 for follower in followers:
                     follower.move(pieces)
-        if waiting is not None:
-            for held in waiting:
-                held.release()
+        wake_all(waiting)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until this batch and all that took its place have an outcome; False when the time passed first. Ctrl-C interrupts it."""

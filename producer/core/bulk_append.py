@@ -104,7 +104,7 @@ class Target:
                 before: i64 = batch.size
                 self._note(batch, row_number + place)
                 batch.refill(timestamp, key, value, headers)
-                self._count(queue, batch.size - before, partition < 0 and key is None)
+                self._count(queue, batch, batch.size - before, partition < 0 and key is None)
                 place += 1
             wake = accumulator.must_wake()
         if wake:
@@ -164,7 +164,7 @@ class Target:
                 before: i64 = batch.size
                 self._note(batch, row_number + place)
                 batch.refill_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
-                self._count(queue, batch.size - before, partition < 0 and key_length < 0)
+                self._count(queue, batch, batch.size - before, partition < 0 and key_length < 0)
                 place += 1
             wake = accumulator.must_wake()
         if wake:
@@ -178,8 +178,8 @@ class Target:
         else:
             self.bulk.begin_part(batch).add(batch.count, row)
 
-    def _count(self, queue: PartitionQueue, size: i64, keyless: bool) -> None:
-        self.accumulator.grown(queue, size)
+    def _count(self, queue: PartitionQueue, batch: Batch, size: i64, keyless: bool) -> None:
+        self.accumulator.grown(queue, batch, size, 1)
         self.bulk.accepted += 1
         if keyless and self.topic.rotation is None:
             self.topic.sticky.spend(size)

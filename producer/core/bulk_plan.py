@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, PartitionQueue
+from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, ROW_BYTES, PartitionQueue
 from producer.core.batch import Batch
 from producer.core.bulk import BulkFuture, Part
 from producer.core.bulk_append import Columns, Target
@@ -200,7 +200,7 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
         write_i64_le(draft.pairs, draft.count << 32 | row_number + row)
         draft.count += 1
         draft.size += size
-        room -= size
+        room -= size + ROW_BYTES
         if keyless:
             plan.keyless = True
             sticky.spend(size)
@@ -268,10 +268,10 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
     with accumulator.shared.lock:
         if accumulator.refusal is not None:
             raise again(accumulator.refusal)
-        total: i64 = 0
+        total: i64 = -ROW_BYTES  # A row that fits is not kept out by what is remembered of it.
         for place, draft in enumerate(plan.made):
             batch = batches[place]
-            total += draft.size - batch.size
+            total += draft.size - batch.size + (draft.count - draft.begun) * ROW_BYTES
             if draft.batch is None:
                 total += BATCH_OVERHEAD
             elif draft.queue.open is not batch or batch.count != draft.begun:
@@ -284,7 +284,7 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
                 accumulator.enqueue(draft.queue, batch)
             added: i64 = draft.count - draft.begun
             follow(batch, target.bulk).extend(pairs[place], added)
-            accumulator.grown(draft.queue, draft.size - batch.size)
+            accumulator.grown(draft.queue, batch, draft.size - batch.size, added)
             batch.extend(blocks[place], added, draft.size, draft.base_timestamp, draft.max_timestamp)
             target.bulk.accepted += added
         if plan.keyless:

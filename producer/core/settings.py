@@ -84,7 +84,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fails is a batch to split. A codec that packs well is better used by a larger number here."""
     buffer_memory: int = 32 * 1024 * 1024
     """What records without an outcome may take, uncompressed, queued and on their way; one with a delivery callback counts for 80 bytes
-    more, which future and callback take. `send` waits where it is full."""
+    more, which future and callback take, and a row of `send_many` or `send_arrow` for 8. `send` waits where it is full."""
     max_request_size: int = 1_048_576
     """The largest record, and how much of a request's batches are put together. Lowered to `buffer_memory` unless it is set."""
     max_block_ms: float = 60_000.0

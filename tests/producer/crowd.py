@@ -24,9 +24,9 @@ KEYS = 3  # of each sender
 BULK = 10
 IN_FLIGHT = 50  # a sender looks at its acknowledgements so often
 FILLER_MAX = 400
-PAUSE_S = 0.001
-"""Before a row is offered again. Not 0: a loop that never rests gives the interpreter back so often and so briefly that, on a machine with
-nothing else to do, no other thread ever gets it, the sender's among them."""
+PAUSE_S = 0.05
+"""Before a row is offered again, by each of two hundred tasks. With so short a pause that their loop never rests it gives the interpreter
+back so often and so briefly that, on a machine with nothing else to do, other threads hardly get it, the sender's among them."""
 
 
 class Plan(NamedTuple):

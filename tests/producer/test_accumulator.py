@@ -7,8 +7,10 @@ import threading
 import pytest
 
 from producer import ProducerClosed
-from producer.core.accumulator import CALLBACK_BYTES, Accumulator, PartitionQueue, TopicQueues
+from producer.core.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
 from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
+from producer.core.bulk import BulkFuture
+from producer.core.bulk_append import Target
 from producer.wire.compression import Codec
 
 OVERHEAD = 61
@@ -109,6 +111,23 @@ def test_a_callback_counts_as_long_as_its_record() -> None:
         bench.made.release(bench.made.take(queue))
     assert bench.made.used == 0
     assert bench.append(b"x" * 900, on_delivery=heard.append), "it fits without its callback"
+
+
+def test_a_row_of_a_bulk_counts_as_long_as_its_record() -> None:
+    """What a bulk remembers of its rows is counted beside their bytes, and given back with them; a row that fits is not kept out by it."""
+    bench = Bench(buffer_memory=1_000)
+    target = Target(bench.made, bench.topic, BulkFuture(bench.made.shared), 0)
+    rows: list[object] = [b"x"] * 1_000
+    taken = target.append_rows(rows, 0, len(rows), 0, 0)
+    (batch,) = bench.held()
+    assert 1 < taken < len(rows)
+    assert bench.made.used == batch.size + taken * ROW_BYTES
+    assert bench.made.used <= 1_000 + ROW_BYTES
+    for queue in bench.made.take_touched():
+        bench.made.release(bench.made.take(queue))
+    assert bench.made.used == 0
+    whole: list[object] = [b"x" * 910]
+    assert target.append_rows(whole, 0, 1, 0, 0) == 1, "it fits without its own"
 
 
 def test_a_full_buffer_takes_nothing() -> None:

@@ -29,13 +29,15 @@ def test_everything_is_given_back(trouble: str) -> None:
                 stub.faults.on(Api.PRODUCE).after_append().times(2).disconnect()
             elif trouble == "expired":
                 stub.faults.on(Api.PRODUCE).before().times(4).drop()
-            # Every other one with a callback, which counts, too.
+            # Every other one with a callback, which counts, too, as does a row.
             heard = [None, list[object]().append]
             futures = [producer.send("t", b"x" * 100, key=b"%d" % i, headers=[("h", b"v")], on_delivery=heard[i % 2]) for i in range(50)]
-            until(lambda: all(future.done() for future in futures), "all outcomes")
+            rows = producer.send_many("t", [(b"%d" % i, b"x" * 100) for i in range(50)])
+            until(lambda: rows.done() and all(future.done() for future in futures), "all outcomes")
             until(lambda: producer._accumulator.used == 0, "the budget")
             for future in futures:
                 future.exception(0)
+            assert rows.result(0).acknowledged + len(rows.result(0).failures) == 50
 
 
 def test_send_waits_for_room_and_goes_on() -> None:
