@@ -132,7 +132,10 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    try:
+        return getattr(import_module(home), name)
+    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        raise ImportError(f"{home}: {error}") from error
 
 
 def __dir__() -> list[str]:

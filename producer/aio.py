@@ -1,16 +1,17 @@
 """The producer for asyncio: the same core on the caller's own event loop, without a thread.
 
 Nothing here blocks the loop, and everything must be called on it: a producer belongs to the loop on which it was first used. Waits are
-first come, first served. Cancelling a wait takes nothing back: what was accepted is delivered, what was not was never counted.
+first come, first served, and nobody waits who finds room, unless others wait for some. Cancelling a wait takes nothing back: what was
+accepted is delivered, what was not was never counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from producer.chunks import Chunk
 from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture
@@ -26,6 +27,8 @@ from producer.lifecycle import Lease
 from producer.loop_side import LoopSide
 
 log = logging.getLogger("fencepost.producer")
+
+T = TypeVar("T")
 
 
 class AsyncProducer(Front):
@@ -64,10 +67,9 @@ class AsyncProducer(Front):
             if self._interceptors is not None:
                 return await self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
             key, value = self._serialized(topic, key, value, headers)
-        if not self._turn.locked():
-            future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-            if future is not None:
-                return future
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is not None:
+            return future
         return await self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
 
     def try_send(
@@ -88,11 +90,7 @@ class AsyncProducer(Front):
             if self._interceptors is not None:
                 return self._try_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
             key, value = self._serialized(topic, key, value, headers)
-        if not self._turn.locked():
-            future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-            if future is not None:
-                return future
-        raise self._why_not_now(topic, partition)
+        return self._accept_now(topic, value, key, partition, headers, timestamp, on_delivery)
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
@@ -116,8 +114,9 @@ class AsyncProducer(Front):
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         self._running()
-        self._refuse_what_cannot_wait(topic)
-        await self._topic(topic, None, self._settings.max_block_ms / 1000.0 if timeout is None else timeout)
+        check_topic(topic)
+        if not self._known(topic, None):
+            await self._hear_of(topic, None, self._settings.max_block_ms / 1000.0 if timeout is None else timeout)
         return list(range(self._topics[topic].partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -190,15 +189,10 @@ class AsyncProducer(Front):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
-        limit_s = self._settings.max_block_ms / 1000.0
-        await self._topic(topic, partition, limit_s)
-        try:
-            async with asyncio.timeout(limit_s), self._turn:
-                while (future := self._accept(topic, value, key, partition, headers, timestamp, on_delivery)) is None:
-                    await self._room()
-                return future
-        except TimeoutError:
-            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+        await self._topic(topic, partition)
+        append = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)
+        future = append() if not self._in_line else None
+        return future if future is not None else await self._when_room(append)
 
     async def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
         """`send` of what the interceptors made of a record."""
@@ -209,10 +203,9 @@ class AsyncProducer(Front):
             key, value = self._serialized(topic, record.key, record.value, record.headers)
             headers = record.headers or None
             watched = interceptors.watched(headers, on_delivery)
-            if not self._turn.locked():
-                future = self._accept(topic, value, key, partition, headers, timestamp, watched)
-                if future is not None:
-                    return future
+            future = self._accept(topic, value, key, partition, headers, timestamp, watched)
+            if future is not None:
+                return future
             return await self._accept_later(topic, value, key, partition, headers, timestamp, watched)
         except Exception as error:
             interceptors.refused(record, error)
@@ -226,61 +219,75 @@ class AsyncProducer(Front):
         try:
             key, value = self._serialized(topic, record.key, record.value, record.headers)
             headers = record.headers or None
-            if not self._turn.locked():
-                future = self._accept(topic, value, key, partition, headers, timestamp, interceptors.watched(headers, on_delivery))
-                if future is not None:
-                    return future
-            raise self._why_not_now(topic, partition)
+            watched = interceptors.watched(headers, on_delivery)
+            return self._accept_now(topic, value, key, partition, headers, timestamp, watched)
         except Exception as error:
             interceptors.refused(record, error)
             raise
 
-    async def _send_bulk(self, topic: str, chunks: Iterator[Chunk], partition: int | None) -> BulkFuture:
+    async def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)
-        limit_s = self._settings.max_block_ms / 1000.0
         try:
             check_topic(topic)
             where = place_of(partition)
             for chunk in chunks:
+                if chunk is None:
+                    await asyncio.sleep(0)
+                    continue
                 highest = max(chunk.partition_max, where)
-                await self._topic(topic, None if highest < 0 else highest, limit_s)
+                await self._topic(topic, None if highest < 0 else highest)
                 self._place(topic, chunk, where)
                 target = self._target(topic, bulk, where)
-                async with self._turn:
-                    while not chunk.done:
-                        await self._fill(chunk, target, limit_s)
-        except Exception as error:
+                while not chunk.done:
+                    await self._fill(chunk, target)
+        except BaseException as error:
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
             bulk.finish()
         return bulk
 
-    async def _fill(self, chunk: Chunk, target: Target, limit_s: float) -> None:
-        """Append some of the chunk, waiting for room, and let other tasks run."""
-        if chunk.step(target, wall_ms()) is not None:
-            await asyncio.sleep(0)
-            return
-        try:
-            async with asyncio.timeout(limit_s):
-                while chunk.step(target, wall_ms()) is None:
-                    await self._room()
-        except TimeoutError:
-            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+    async def _fill(self, chunk: Chunk, target: Target) -> None:
+        """Append some of the chunk, waiting for room where there is none, and let other tasks run."""
+        if self._in_line or chunk.step(target, wall_ms()) is None:
+            await self._when_room(lambda: chunk.step(target, wall_ms()))
+        await asyncio.sleep(0)
 
-    async def _topic(self, topic: str, partition: int | None, limit_s: float) -> None:
+    async def _when_room(self, attempt: Callable[[], T | None]) -> T:
+        """Make the attempt until it finds room, up to max_block_ms; whoever began to wait before has his first."""
+        limit = asyncio.timeout(self._settings.max_block_ms / 1000.0)
+        self._in_line += 1
+        try:
+            async with limit, self._turn:
+                while (result := attempt()) is None:
+                    await self._room()
+                return result
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+        finally:
+            self._in_line -= 1
+
+    async def _topic(self, topic: str, partition: int | None) -> None:
         """Wait until the topic is known, and to have the partition."""
-        if self._known(topic, partition):
-            return
-        self._refuse_what_cannot_wait(topic)
-        self._ask_for(topic, partition)
+        if not self._known(topic, partition):
+            self._refuse_what_cannot_wait(topic)
+            await self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
+
+    async def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> None:
+        """The same of one that is not known, up to a limit."""
+        self._ask_for(topic, partition, limit_s)
         side = self._running()
         wanted = -1 if partition is None else partition
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s):
+            async with limit:
                 while self._directory.look(topic, wanted) is None:
                     await side.heard.wait()
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise self._directory.unavailable(topic, wanted, limit_s, side.engine.trouble()) from None
 
     async def _room(self) -> None:
@@ -306,9 +313,11 @@ class AsyncProducer(Front):
     async def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""
         side = self._running()
-        waiting: list[Batch] = self._accumulator.begin_flush()
-        waiting.reverse()
+        flush = object()
+        waiting: list[Batch] = []
         try:
+            waiting = self._accumulator.begin_flush(flush)
+            waiting.reverse()
             async with asyncio.timeout(timeout_s):
                 while waiting:
                     if waiting[-1].complete():
@@ -319,4 +328,4 @@ class AsyncProducer(Front):
             left = sum(int(late.count) for late in waiting if not late.complete())
             raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way") from None
         finally:
-            self._accumulator.end_flush()
+            self._accumulator.end_flush(flush)

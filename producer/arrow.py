@@ -16,9 +16,11 @@ from producer.columns import PADDING, ArrowChunk, content
 from producer.core.bulk_append import Column, Columns
 from producer.core.bulk_plan import largest_row
 from producer.core.errors import RecordTooLarge
-from producer.core.rows import RECORD_BOUND, is_header
+from producer.core.rows import RECORD_BOUND, packed_headers
 
 CHUNK_ROWS = 65_536
+SLOW_CHUNK_ROWS = 4_096
+"""Where Python is run for each row of a chunk."""
 NOTHING = b""
 BINARY = pa.binary()
 
@@ -31,13 +33,14 @@ def arrow_chunks(
     partition: str | None,
     headers: str | None,
     timestamp: str | None,
+    rows_max: int,
     largest: int,
     setting: str,
 ) -> Iterator[ArrowChunk]:
     """Chunks of a Table, RecordBatch or RecordBatchReader. Raises TypeError for a column of the wrong type, ValueError for one that is not
     there or numbers out of range, RecordTooLarge with the number of the row."""
     first = 0
-    for batch in batches_of(data):
+    for batch in batches_of(data, rows_max):
         values = binary_column(batch, value, "value")
         keys = binary_column(batch, key, "key") if key is not None else None
         columns = Columns(
@@ -46,7 +49,7 @@ def arrow_chunks(
             offsets_column(keys) if keys is not None else None,
             numbers(batch, partition, pa.int32(), "partition") if partition is not None else None,
             numbers(batch, timestamp, pa.int64(), "timestamp") if timestamp is not None else None,
-            headers_column(batch, headers) if headers is not None else None,
+            headers_column(batch, headers, first) if headers is not None else None,
         )
         if columns.key is not None and keys is not None:
             columns.key.data = content(keys)
@@ -56,17 +59,17 @@ def arrow_chunks(
         first += batch.num_rows
 
 
-def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """Record batches of at most CHUNK_ROWS rows."""
+def batches_of(data: Any, rows_max: int) -> Iterator[pa.RecordBatch]:
+    """Record batches of at most so many rows."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        yield from data.to_batches(max_chunksize=CHUNK_ROWS)
+        yield from data.to_batches(max_chunksize=rows_max)
     elif isinstance(data, pa.RecordBatchReader):
         for batch in data:
-            yield from batches_of(batch)
+            yield from batches_of(batch, rows_max)
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from batches_of(pa.RecordBatchReader.from_stream(data))
+        yield from batches_of(pa.RecordBatchReader.from_stream(data), rows_max)
     else:
         raise TypeError(f"data must be a pyarrow Table, RecordBatch or RecordBatchReader, not {type(data).__name__}")
 
@@ -134,24 +137,23 @@ def numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType, role: str) -> b
     return bytes(filled.buffers()[1].slice(filled.offset * width, len(filled) * width).to_pybytes()) + PADDING
 
 
-def headers_column(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """Headers as Spark and Kafka have them: a list of structs (key, value), or a map."""
+def headers_column(batch: pa.RecordBatch, name: str, first: int) -> list[bytes | None]:
+    """Headers as Spark and Kafka have them, a list of structs (key, value) or a map, packed."""
     found = column(batch, name, "headers")
-    headers: list[Any] = []
+    headers: list[bytes | None] = []
     for row in found.to_pylist():
         if row is None:
             headers.append(None)
             continue
-        pairs = [(each["key"], each["value"]) if isinstance(each, dict) else (each[0], each[1]) for each in row]
-        for pair in pairs:
-            if not is_header(pair):
-                raise TypeError(f"headers={name!r} must hold string names with binary values, not {pair!r}")
-        headers.append(pairs)
+        pairs = [
+            (each.get("key"), each.get("value")) if isinstance(each, dict) else each for each in (row if isinstance(row, list) else [row])
+        ]
+        headers.append(packed_headers(pairs, f"row {first + len(headers)}: headers={name!r}"))
     return headers
 
 
 def check_sizes(columns: Columns, first: int, largest: int, setting: str) -> None:
-    """RecordTooLarge with the number of the first row that is; headers are not counted, the broker refuses what they make too large."""
+    """RecordTooLarge with the number of the first row that is."""
     most, row = largest_row(columns)
     if most + RECORD_BOUND > largest:
         raise RecordTooLarge(f"row {first + row}: a record of up to {most + RECORD_BOUND} bytes exceeds {setting}")

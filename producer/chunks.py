@@ -1,6 +1,6 @@
 """A bulk's rows in chunks that can be appended: lists that have been checked, or columns of bytes made from Arrow.
 
-It sends nothing. A chunk whose rows cannot be sent raises before any of them is appended; a list is one chunk, whatever its length.
+It sends nothing. A chunk whose rows cannot be sent raises before any of them is appended; of a list, before any of its chunks is.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from producer.core.bulk_append import Columns, Target
 from producer.core.rows import Row, check_rows
 from producer.placing import Chooser, chosen
 
-ITERATED_ROWS = 4_096
-"""How many rows of something that is no list are looked at together."""
-
 SLICE_ROWS = 512
 """Rows for which the accumulator's lock is held."""
 
 STEP_ROWS = 4_096
-"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
+"""Rows that are looked at together, and after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
 
 
 class Chunk:
@@ -91,16 +88,27 @@ def chosen_partitions(columns: Columns, choose: Chooser, partitions: int, availa
     return found.tobytes()
 
 
-def list_chunks(records: Iterable[object], *, largest: int, setting: str) -> Iterator[Chunk]:
-    """Checked chunks of rows. Raises TypeError, ValueError or RecordTooLarge with the number of the row."""
-    if isinstance(records, (bytes, str)):
-        raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
-    source: Iterable[list[object]] = [list(records)] if isinstance(records, (list, tuple)) else iter_lists(iter(records), ITERATED_ROWS)
+def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting: str) -> Iterator[Chunk | None]:
+    """Checked chunks of rows; `whole`: all are checked before the first one comes, with a None in between to let others have their turn.
+    Raises TypeError, ValueError or RecordTooLarge with the number of the row."""
     first = 0
-    for rows in source:
+    chunks: list[Chunk] = []
+    for rows in iter_lists(iter(records), STEP_ROWS):
+        if chunks:
+            yield None
         checked = check_rows(rows, first, largest, setting)
-        yield Chunk(checked.rows, len(rows), first, checked.partition_max)
+        chunk = Chunk(checked.rows, len(rows), first, checked.partition_max)
         first += len(rows)
+        if whole:
+            chunks.append(chunk)
+        else:
+            yield chunk
+    partition_max = max((chunk.partition_max for chunk in chunks), default=-1)
+    chunks.reverse()
+    while chunks:
+        chunk = chunks.pop()
+        chunk.partition_max = partition_max
+        yield chunk
 
 
 def iter_lists(rows: Iterator[object], size: int) -> Iterator[list[object]]:

@@ -38,6 +38,7 @@ class Directory:
         self._missing: dict[str, int] = {}
         self._missing_since: dict[str, float | None] = {}  # None once it was said
         self._unheard: dict[str, FencepostError] = {}
+        self._short: set[str] = set()
         self._dead: FencepostError | None = None
 
     def announce(self, news: Announce) -> None:
@@ -45,6 +46,11 @@ class Directory:
         heard = news.heard
         with self._changed:
             self._missing.pop(heard.topic, None)
+            if news.failure is None:
+                self._refused.pop(heard.topic, None)
+                self._unheard.pop(heard.topic, None)
+            if news.short:
+                self._short.add(heard.topic)
             if heard.change is not Change.MISSING:
                 self._missing_since.pop(heard.topic, None)
             if news.failure is not None:
@@ -78,6 +84,7 @@ class Directory:
         with self._changed:
             self._refused.pop(topic, None)
             self._unheard.pop(topic, None)
+            self._short.discard(topic)
 
     def die(self, error: FencepostError) -> None:
         """Nothing will be heard any more."""
@@ -86,7 +93,8 @@ class Directory:
             self._changed.notify_all()
 
     def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
-        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable, RecordRefused or NoUsableBroker.
+        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable, also for a partition that the
+        brokers, asked for it, do not have, RecordRefused or NoUsableBroker.
 
         `trouble`: what keeps the brokers from answering, asked when nothing was heard.
         """
@@ -105,6 +113,9 @@ class Directory:
         queues = self._accumulator.topics.get(topic)
         if queues is not None and partition < queues.partitions:
             return queues
+        if queues is not None and topic in self._short:
+            there = f"{topic!r} has {queues.partitions} partitions, numbered from 0"
+            raise TopicUnavailable(f"there is no partition {partition}: {there}, as the brokers said when asked for it")
         if topic in self._refused:
             code = self._refused[topic]
             raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)

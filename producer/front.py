@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from librt.time import time as wall_time
 from mypy_extensions import mypyc_attr
@@ -24,7 +24,7 @@ from producer.core.bulk_append import Target
 from producer.core.core import Core
 from producer.core.errors import BufferFull, ConfigError, FencepostError, Misuse, ProducerClosed, RecordTooLarge, TopicUnavailable, again
 from producer.core.events import Event, TopicWanted
-from producer.core.rows import RECORD_BOUND, TIMESTAMP_MAX, headers_room, is_header
+from producer.core.rows import PARTITION_MAX, RECORD_BOUND, TIMESTAMP_MAX, packed_headers
 from producer.core.settings import Partitioner, Settings
 from producer.directory import Directory
 from producer.engine import now_ms
@@ -33,7 +33,6 @@ from producer.placing import chooser, chosen
 from producer.serializers import bind
 from producer.stats import ProducerStats, snapshot
 
-PARTITION_MAX: Final = 0x7FFFFFFF
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -61,6 +60,8 @@ class Front:
         )
         self._shared.awaiter = outcome
         self._shared.bulk_awaiter = bulk_outcome
+        # Tasks that wait for room: who comes now has none before them.
+        self._in_line = 0
         self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
         self._topics = self._accumulator.topics
         self._chooser = chooser(self._settings.partitioner)
@@ -80,15 +81,17 @@ class Front:
         timestamp: object,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | None:
-        """Check the record and accept it; None when the topic or the partition is not known yet, or the buffer is full."""
+        """Check the record and accept it; None when the topic or the partition is not known yet, the buffer has no room, others wait for
+        some, or a partitioner of the caller's has to be asked (`_appending`)."""
         if not (value is None or isinstance(value, bytes)):
             raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
         if not (key is None or isinstance(key, bytes)):
             raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
+        packed: bytes | None = None
         size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
         if headers is not None:
-            headers = checked_headers(headers)
-            size += int(headers_room(headers))
+            packed = packed_headers(listed_headers(headers), "headers")
+            size += len(packed)
         if size > self._largest:
             raise RecordTooLarge(self._why_too_large(size))
         if on_delivery is not None and not callable(on_delivery):
@@ -96,11 +99,50 @@ class Front:
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)
-        if queues is None or where >= queues.partitions:
+        if queues is None or where >= queues.partitions or self._in_line or (where < 0 and self._chooser is not None):
             return None
+        return self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
+
+    def _appending(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: object,
+        headers: Headers | None,
+        timestamp: object,
+        on_delivery: OnDelivery | None,
+    ) -> Callable[[], RecordFuture | None]:
+        """What appends a record that `_accept` has checked, to a known topic, as often as it takes to find room. What is the caller's
+        is asked here: once, and while nobody waits for a lock."""
+        assert value is None or isinstance(value, bytes)
+        assert key is None or isinstance(key, bytes)
+        data, name = value, key  # Of the types that they have just been found to be of, for the function below.
+        packed = packed_headers(listed_headers(headers), "headers") if headers is not None else None
+        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
+        where = place_of(partition)
+        queues = self._topics[topic]
         if where < 0 and self._chooser is not None:
             where = chosen(self._chooser, key, queues.partitions, queues.available)
-        return self._accumulator.append(queues, where, stamp, key, value, headers, on_delivery)
+        return lambda: self._accumulator.append(queues, where, stamp, name, data, packed, on_delivery)
+
+    def _accept_now(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture:
+        """Accept the record, or say why that would take time."""
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is None and not self._in_line and self._known(topic, partition):
+            future = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)()
+        if future is None:
+            raise self._why_not_now(topic, partition)
+        return future
 
     def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
         """Key and value as bytes, where there are serializers."""
@@ -121,29 +163,32 @@ class Front:
     ) -> ProducerRecord:
         """What the interceptors make of a record, its key and value not serialized yet."""
         assert self._interceptors is not None
-        given = list(checked_headers(headers)) if headers is not None else []
+        given = listed_headers(headers) if headers is not None else []
         record = ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=given, timestamp=timestamp)
         return self._interceptors.on_send(record)
 
-    def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk]:
-        """The chunks of a `send_many`."""
+    def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
+        """The chunks of a `send_many`, and pauses."""
+        if isinstance(records, (bytes, str)):
+            raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
+        whole = isinstance(records, (list, tuple))
+        if whole:
+            records = list(records)  # The caller may change his while tasks take turns.
         if self._serializes:
-            check_topic(topic)
             if self._interceptors is not None:
                 plain_rows = self._serialize_key is None and self._serialize_value is None
                 records = self._interceptors.rows(topic, records, mappings=plain_rows)
             records = self._serialized_rows(topic, records)
-        return list_chunks(records, largest=self._largest, setting=self._size_setting)
+        yield from list_chunks(records, whole=whole, largest=self._largest, setting=self._size_setting)
 
-    def _serialized_rows(self, topic: str, records: Iterable[object]) -> list[object] | Iterator[object]:
+    def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
         """Rows whose keys and values are bytes; with serializers a row that is no tuple is a value, whatever it is."""
-        rows = (
-            (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
-            if isinstance(row, tuple) and 2 <= len(row) <= 5
-            else (None, self._serialized(topic, None, row, None)[1])
-            for row in records
-        )
-        return list(rows) if isinstance(records, (list, tuple)) else rows
+        # No generator expression: compiled, that is a list.
+        for row in records:
+            if isinstance(row, tuple) and 2 <= len(row) <= 5:
+                yield (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
+            else:
+                yield (None, self._serialized(topic, None, row, None)[1])
 
     def _target(self, topic: str, bulk: BulkFuture, partition: int) -> Target:
         """Where the rows of a bulk go, for a topic that is known; -1: no partition for all of them."""
@@ -182,7 +227,7 @@ class Front:
 
     def _full(self, limit: str) -> BufferFull:
         """The error of a buffer that is full, and for how long we waited."""
-        used = f"buffer_memory={self._settings.buffer_memory} bytes is full ({self._accumulator.used} used)"
+        used = f"buffer_memory={self._settings.buffer_memory} bytes has no room ({self._accumulator.used} used)"
         return BufferFull(f"{used} {limit}; the record was not accepted")
 
     def stats(self) -> ProducerStats:
@@ -199,18 +244,25 @@ class Front:
         """Hand the core an event, soon."""
         raise NotImplementedError
 
-    def _ask_for(self, topic: str, partition: int | None) -> None:
-        """Have the core find out about the topic, and about the partition that is about to appear."""
+    def _ask_for(self, topic: str, partition: int | None, limit_s: float) -> None:
+        """Have the core find out about the topic and the partition, for somebody who waits so long."""
         self._directory.forget_refusal(topic)
-        self._post(TopicWanted(topic, partitions=0 if partition is None else partition + 1))
+        self._post(TopicWanted(topic, limit_s * 1000.0, place_of(partition) + 1))
 
     def _why_not_now(self, topic: str, partition: int | None) -> FencepostError:
         """Why a record could not be accepted without waiting; a topic that is not known is asked for."""
         if self._known(topic, partition):
-            return self._full("now")
+            return self._full("now, and others wait for some" if self._in_line else "now")
         self._refuse_what_cannot_wait(topic)
-        self._ask_for(topic, partition)
-        return TopicUnavailable(f"topic {topic!r} is not known yet; it has been asked for")
+        return self._not_known_yet(topic, partition)
+
+    def _not_known_yet(self, topic: str, partition: int | None, why: str = "") -> TopicUnavailable:
+        """The error of who cannot wait for a topic or a partition; raises what was heard of it last. It is asked for (again)."""
+        where = place_of(partition)
+        self._post(TopicWanted(topic, partitions=where + 1))
+        self._directory.look(topic, where)
+        what = f"topic {topic!r}" if where < 0 or topic not in self._topics else f"partition {where} of topic {topic!r}"
+        return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}")
 
     def _refuse_records(self) -> None:
         """The producer is being closed."""
@@ -224,19 +276,20 @@ class Front:
 
     def _arrow_chunks(
         self, data: Any, *, value: str, key: str | None, partition: str | None, headers: str | None, timestamp: str | None
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Chunk | None]:
         """The chunks of a `send_arrow`."""
         if self._interceptors is not None:
             raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
-        from producer.arrow import arrow_chunks  # nobody who does not use it needs pyarrow
+        from producer.arrow import CHUNK_ROWS, SLOW_CHUNK_ROWS, arrow_chunks  # nobody who does not use it needs pyarrow
 
-        return arrow_chunks(
+        yield from arrow_chunks(
             data,
             value=value,
             key=key,
             partition=partition,
             headers=headers,
             timestamp=timestamp,
+            rows_max=CHUNK_ROWS if headers is None and self._chooser is None else SLOW_CHUNK_ROWS,
             largest=self._largest,
             setting=self._size_setting,
         )
@@ -287,11 +340,8 @@ def checked_timestamp(timestamp: object) -> int:
     return timestamp
 
 
-def checked_headers(headers: object) -> Headers:
-    """Headers as the encoder takes them, checked."""
+def listed_headers(headers: object) -> list[Any]:
+    """Headers as a list of our own, which nobody changes any more."""
     if not isinstance(headers, (list, tuple)):
         raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
-    for pair in headers:
-        if not is_header(pair):
-            raise TypeError(f"headers must be (str, bytes or None) pairs, not {pair!r}")
-    return headers
+    return list(headers)

@@ -92,10 +92,9 @@ class Interceptors:
                 log.exception("an interceptor's on_send raised; the record for %s goes on without it", record.topic)
         return record
 
-    def rows(self, topic: str, records: Iterable[object], *, mappings: bool) -> list[object] | Iterator[object]:
+    def rows(self, topic: str, records: Iterable[object], *, mappings: bool) -> Iterator[object]:
         """The rows of a `send_many`, each as a tuple. `mappings`: a mapping is a record, not a value for the serializer."""
-        rows = (self._row(topic, row, mappings) for row in records)
-        return list(rows) if isinstance(records, list | tuple) else rows
+        return (self._row(topic, row, mappings) for row in records)
 
     def watched(self, headers: Headers | None, on_delivery: OnDelivery | None) -> OnDelivery | None:
         """A delivery callback that tells the interceptors, and then the record's own."""

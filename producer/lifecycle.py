@@ -58,7 +58,7 @@ class Lease:
             return lambda: None
         self.end()
         patience_s = self._exit_flush_s if self.sender.goes_on else 0.0
-        return partial(self._leave, self._accumulator.begin_flush(), patience_s, time.monotonic() + patience_s)
+        return partial(self._leave, self._accumulator.begin_flush(self), patience_s, time.monotonic() + patience_s)
 
     def _leave(self, batches: list[Batch], patience_s: float, deadline: float) -> None:
         late = [batch for batch in batches if not batch.wait(max(0.0, deadline - time.monotonic()))]
@@ -109,4 +109,5 @@ def bury_all() -> None:
 
 
 atexit.register(leave_all)
-os.register_at_fork(after_in_child=bury_all)
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=bury_all)

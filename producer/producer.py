@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from mypy_extensions import mypyc_attr
 
 from producer.chunks import Chunk
+from producer.core.accumulator import TopicQueues
 from producer.core.batch import Headers, OnDelivery, RecordFuture, deadline_after
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
@@ -22,11 +23,10 @@ from producer.core.core import Core
 from producer.core.errors import (
     Misuse,
     ProducerClosed,
-    TopicUnavailable,
     UndeliveredRecords,
     plain,
 )
-from producer.core.events import Event, TopicWanted
+from producer.core.events import Event
 from producer.core.gate import Transactions
 from producer.front import Front, check_topic, place_of, wall_ms
 from producer.interceptors import ProducerRecord
@@ -34,6 +34,8 @@ from producer.lifecycle import Lease
 from producer.sender import Sender
 
 log = logging.getLogger("fencepost.producer")
+
+T = TypeVar("T")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -111,10 +113,7 @@ class Producer(Front):
             if self._interceptors is not None:
                 return self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery, wait=False)
             key, value = self._serialized(topic, key, value, headers)
-        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        if future is not None:
-            return future
-        raise self._why_not_now(topic, partition)
+        return self._accept_now(topic, value, key, partition, headers, timestamp, on_delivery)
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """Accept many records without an object for each, and return one future of all their deliveries.
@@ -154,9 +153,7 @@ class Producer(Front):
         self._refuse_after_fork()
         check_topic(topic)
         limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
-        self._directory.forget_refusal(topic)
-        self._sender.post(TopicWanted(topic, limit_s * 1000.0))
-        return list(range(self._directory.wait(topic, -1, limit_s, trouble=self._sender.engine.trouble).partitions))
+        return list(range(self._hear_of(topic, None, limit_s).partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -219,11 +216,11 @@ class Producer(Front):
             key, value = self._serialized(topic, record.key, record.value, record.headers)
             headers: Headers | None = record.headers or None
             watched = interceptors.watched(headers, on_delivery)
+            if not wait:
+                return self._accept_now(topic, value, key, partition, headers, timestamp, watched)
             future = self._accept(topic, value, key, partition, headers, timestamp, watched)
             if future is not None:
                 return future
-            if not wait:
-                raise self._why_not_now(topic, partition)
             return self._accept_later(topic, value, key, partition, headers, timestamp, watched)
         except Exception as error:
             interceptors.refused(record, error)
@@ -241,30 +238,24 @@ class Producer(Front):
     ) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
         self._await_topic(topic, place_of(partition))
-        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        if future is not None:
-            return future
-        if self._shared.on_sender():
-            raise self._full("inside a delivery callback, which cannot wait")
-        future = self._sender.when_room(
-            lambda: self._accept(topic, value, key, partition, headers, timestamp, on_delivery), self._settings.max_block_ms / 1000.0
-        )
-        if future is None:
-            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}")
-        return future
+        append = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)
+        future = append()
+        return future if future is not None else self._when_room(append)
 
-    def _send_bulk(self, topic: str, chunks: Iterator[Chunk], partition: int | None) -> BulkFuture:
+    def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)
         try:
             check_topic(topic)
             where = place_of(partition)
             for chunk in chunks:
+                if chunk is None:
+                    continue
                 self._await_topic(topic, max(chunk.partition_max, where))
                 self._place(topic, chunk, where)
                 target = self._target(topic, bulk, where)
                 while not chunk.done:
                     self._fill(chunk, target)
-        except Exception as error:
+        except BaseException as error:
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
@@ -273,12 +264,17 @@ class Producer(Front):
 
     def _fill(self, chunk: Chunk, target: Target) -> None:
         """Append some of the chunk, waiting for room."""
-        if chunk.step(target, wall_ms()) is not None:
-            return
+        if chunk.step(target, wall_ms()) is None:
+            self._when_room(lambda: chunk.step(target, wall_ms()))
+
+    def _when_room(self, attempt: Callable[[], T | None]) -> T:
+        """Make the attempt until it finds room, up to max_block_ms."""
         if self._shared.on_sender():
             raise self._full("inside a delivery callback, which cannot wait")
-        if self._sender.when_room(lambda: chunk.step(target, wall_ms()), self._settings.max_block_ms / 1000.0) is None:
+        result = self._sender.when_room(attempt, self._settings.max_block_ms / 1000.0)
+        if result is None:
             raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}")
+        return result
 
     def _await_topic(self, topic: str, partition: int) -> None:
         """Wait until the topic is known, and to have the partition (-1: any)."""
@@ -286,10 +282,14 @@ class Producer(Front):
         if self._known(topic, wanted):
             return
         self._refuse_what_cannot_wait(topic)
-        self._ask_for(topic, wanted)
         if self._shared.on_sender():
-            raise TopicUnavailable(f"topic {topic!r} is not known yet, and a delivery callback cannot wait for it")
-        self._directory.wait(topic, partition, self._settings.max_block_ms / 1000.0, trouble=self._sender.engine.trouble)
+            raise self._not_known_yet(topic, wanted, ", and a delivery callback cannot wait for it")
+        self._hear_of(topic, wanted, self._settings.max_block_ms / 1000.0)
+
+    def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> TopicQueues:
+        """The topic's queues, once brokers have told of it and of the partition, up to a limit."""
+        self._ask_for(topic, partition, limit_s)
+        return self._directory.wait(topic, -1 if partition is None else partition, limit_s, trouble=self._sender.engine.trouble)
 
     def _transactions(self) -> Transactions | None:
         """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
@@ -304,8 +304,9 @@ class Producer(Front):
     def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""
         deadline = deadline_after(timeout_s)
-        waiting = self._accumulator.begin_flush()
+        flush = object()
         try:
+            waiting = self._accumulator.begin_flush(flush)
             for place, batch in enumerate(waiting):
                 if not batch.wait(max(0.0, deadline - time.monotonic())):
                     left = sum(int(late.count) for late in waiting[place:] if not late.complete())
@@ -314,7 +315,7 @@ class Producer(Front):
             if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")
         finally:
-            self._accumulator.end_flush()
+            self._accumulator.end_flush(flush)
 
     def _refuse_on_sender(self, call: str) -> None:
         if self._shared.on_sender():

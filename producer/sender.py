@@ -43,6 +43,7 @@ class Sender:
         self._accumulator = accumulator
         self._shared = shared
         self._room = threading.Condition()
+        self._told = 0
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._plenty = settings.buffer_memory // PLENTY_SHARE
@@ -80,17 +81,29 @@ class Sender:
 
     def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
         """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. The sender stops
-        lingering meanwhile."""
+        lingering meanwhile, and waits for no attempt."""
         deadline = deadline_after(timeout_s)
-        with self._room:
-            self._accumulator.waiting += 1
-            try:
-                self.wake()
-                while (result := attempt()) is None and (left := deadline - time.monotonic()) > 0:
-                    self._room.wait(left)
-                return result
-            finally:
-                self._accumulator.waiting -= 1
+        counted = False
+        try:
+            with self._room:
+                self._accumulator.waiting += 1
+                counted = True
+            self.wake()
+            while True:
+                told = self._told  # What is given back from here on is told of once more.
+                result = attempt()
+                if result is not None:
+                    return result
+                with self._room:
+                    while self._told == told:
+                        left = deadline - time.monotonic()
+                        if left <= 0:
+                            return None
+                        self._room.wait(left)
+        finally:
+            if counted:
+                with self._room:
+                    self._accumulator.waiting -= 1
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
@@ -146,6 +159,7 @@ class Sender:
     def _tell_room(self) -> None:
         self._telling = False
         with self._room:
+            self._told += 1
             self._room.notify_all()
 
 

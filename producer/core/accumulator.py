@@ -13,7 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from producer.core.batch import Batch, Headers, OnDelivery, RecordFuture, Shared
+from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
 from producer.core.errors import FencepostError, again
 from producer.core.partition import RoundRobin, Sticky, murmur2
 
@@ -80,7 +80,7 @@ class Accumulator:
         self.used: i64 = 0
         self.waiting: i64 = 0
         self.flushes: i64 = 0
-        self._flushing: i64 = 0
+        self._flushing: dict[object, None] = {}
         self.refusal: FencepostError | None = None
         self._limit: i64 = buffer_memory
         self.batch_size: i64 = batch_size
@@ -97,7 +97,7 @@ class Accumulator:
         timestamp: i64,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers | None,
+        headers: bytes | None,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | None:
         """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
@@ -108,8 +108,7 @@ class Accumulator:
         if value is not None:
             need += len(value)
         if headers is not None:
-            need += headers_bound(headers)
-        wake = False
+            need += len(headers)
         with self.shared.lock:
             if self.refusal is not None:
                 raise again(self.refusal)
@@ -120,15 +119,13 @@ class Accumulator:
             batch = queue.open
             fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
             if batch is None or fresh:
-                batch = Batch(queue.topic, queue.partition, self._clock(), self.shared)
+                batch = self.new_batch(queue)
             before: i64 = batch.size
             # What the encoder refuses raises here, before anybody has been told of the batch.
             future = batch.append(timestamp, key, value, headers, on_delivery)
             if fresh:
-                self._line_up(queue, batch)
+                self.line_up(queue, batch)
                 before = 0
-                wake = not self.shared.woken
-                self.shared.woken = True
             grown: i64 = batch.size - before
             self.used += grown
             if on_delivery is not None:
@@ -138,16 +135,26 @@ class Accumulator:
             queue.queued_bytes += grown
             if partition < 0 and key is None and topic.rotation is None:
                 topic.sticky.spend(grown)
-        if wake:
-            self.shared.rouse()
+            # Also for a batch that a call began which Ctrl-C struck.
+            due = not self.shared.woken and len(self._touched) > 0
+        if due:
+            self.wake_if_due()
         return future
+
+    def batch_for(self, queue: PartitionQueue, need: i64) -> Batch:
+        """The batch that takes a record of so many bytes: the open one, or a new one in no queue yet. It comes into one (`line_up`) with a
+        record in it, so that nobody ever meets an empty batch."""
+        batch = queue.open
+        if batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size:
+            return self.new_batch(queue)
+        return batch
 
     def new_batch(self, queue: PartitionQueue) -> Batch:
         """An empty batch for the partition, in no queue yet."""
         return Batch(queue.topic, queue.partition, self._clock(), self.shared)
 
     def room(self) -> i64:
-        """Bytes that the budget has left; under the lock, as the next five."""
+        """Bytes that the budget has left; under the lock, as the next one."""
         return self._limit - self.used
 
     def room_for(self, need: i64) -> bool:
@@ -156,35 +163,19 @@ class Accumulator:
             raise again(self.refusal)
         return self.used + need <= self._limit
 
-    def open_batch(self, queue: PartitionQueue, need: i64) -> Batch:
-        """The batch that takes a record of so many bytes."""
-        batch = queue.open
-        if batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size:
-            batch = self.new_batch(queue)
-            self.enqueue(queue, batch)
-        return batch
+    def wake_if_due(self) -> None:
+        """Wake the sender for what was appended, unless it is going to look anyhow; not under the lock."""
+        wake = False
+        try:
+            with self.shared.lock:
+                if not self.shared.woken and self._touched:
+                    wake = self.shared.woken = True
+        finally:
+            if wake:
+                self.shared.rouse()
 
-    def enqueue(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Have a new batch follow the one that was open."""
-        self._line_up(queue, batch)
-        self.used += BATCH_OVERHEAD
-        queue.queued_bytes += BATCH_OVERHEAD
-
-    def grown(self, queue: PartitionQueue, batch: Batch, size: i64, rows: i64) -> None:
-        """So many bytes were appended to the batch, rows of a bulk."""
-        # What is kept beside them goes beyond what was asked for, as callbacks do.
-        batch.kept += rows * ROW_BYTES
-        self.used += size + rows * ROW_BYTES
-        queue.queued_bytes += size
-
-    def must_wake(self) -> bool:
-        """Whether the sender has to be woken for what was appended, once the lock is given back."""
-        if self.shared.woken or not self._touched:
-            return False
-        self.shared.woken = True
-        return True
-
-    def _line_up(self, queue: PartitionQueue, batch: Batch) -> None:
+    def line_up(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Have a new batch, with its first record in it, follow the one that was open."""
         # Without a call in it: uncompiled, Ctrl-C can strike at any, and all of this happens or nothing does.
         queue.batches += (batch,)
         queue.open = batch
@@ -193,19 +184,20 @@ class Accumulator:
             queue.touched = True
             self._touched += [queue]
 
-    def begin_flush(self) -> list[Batch]:
-        """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet."""
+    def begin_flush(self, whose: object) -> list[Batch]:
+        """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet. `whose` flush it is, so that
+        it can be ended wherever Ctrl-C struck, also before it had begun."""
         with self.shared.lock:
-            self._flushing += 1
+            self._flushing[whose] = None
             self.flushes += 1
             waiting = list(self._incomplete)
         self.shared.rouse()
         return waiting
 
-    def end_flush(self) -> None:
+    def end_flush(self, whose: object) -> None:
         """The flush is over, whatever became of it."""
         with self.shared.lock:
-            self._flushing -= 1
+            self._flushing.pop(whose, None)
 
     # -- the sender's side -------------------------------------------------------------------------------------------
 
@@ -226,7 +218,7 @@ class Accumulator:
 
     def hurried(self) -> bool:
         """Whether lingering is pointless: somebody flushes, waits for room, or the producer is closing."""
-        return self._flushing > 0 or self.waiting > 0 or self.refusal is not None
+        return bool(self._flushing) or self.waiting > 0 or self.refusal is not None
 
     def head(self, queue: PartitionQueue) -> Batch | None:
         """The oldest batch that waits, still in its queue."""
@@ -274,11 +266,3 @@ class Accumulator:
         with self.shared.lock:
             del self._incomplete[batch]
             self.used -= batch.size + batch.kept
-
-
-def headers_bound(headers: Headers) -> i64:
-    """Upper bound of the bytes that headers take in a record."""
-    total: i64 = 5
-    for name, value in headers:
-        total += 10 + 4 * len(name) + (len(value) if value is not None else 0)
-    return total

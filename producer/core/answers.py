@@ -5,6 +5,7 @@ The meaning of a code is `verdict`'s, the consequences for a partition's sequenc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
@@ -22,10 +23,14 @@ from producer.core.slot import Slot, State
 from producer.core.verdict import Verdict, judge
 from producer.core.window import Known
 from producer.wire.codes import Api, ErrorCode, error_name
-from producer.wire.messages import DescribeProducersResponse, ProduceResponse
+from producer.wire.messages import DescribeProducersResponse, FetchResponse, ProduceResponse
 from producer.wire.messages.produce import PartitionProduceResponse
+from producer.wire.records import CorruptBatch, iter_batches
+
+log = logging.getLogger("fencepost.producer")
 
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 ASK_AGAIN = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -79,7 +84,7 @@ class Answers:
                 continue
             commands += self._read(slot, part, now_ms)
             if request.topic_ids[topic_name] not in (self._view.topic_id(topic_name), NO_TOPIC_ID):
-                self._lane_of(slot).window.introduced = False  # not to the topic that there is now
+                self._lane_of(slot).window.introduce_anew()  # to the topic that there is now
         return commands
 
     def _read(self, slot: Slot, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
@@ -93,12 +98,17 @@ class Answers:
             self._view.moved(
                 slot.batch.topic, int(slot.batch.partition), Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)
             )
-        if row.verdict is Verdict.SPLIT and slot.count > 1 and not slot.doubt and not slot.decided:
-            self._meter.splits += 1
-            self._lane_of(slot).split(slot)
+        if row.verdict is Verdict.SPLIT and slot.count > 1 and not slot.decided:
+            if slot.doubt and self._settings.enable_idempotence:
+                window.too_large(slot)
+            else:
+                self._split(self._lane_of(slot), slot)
             return []
         if row.verdict is Verdict.REFRESH:
             self._scout.refresh()
+            if part.error_code in GONE and not slot.decided:
+                self._scout.want(slot.batch.topic, until_ms=slot.deadline_ms)
+        slot.doubt = slot.doubt or part.base_offset >= 0  # Whatever the error is, it was appended before.
         message = record_errors(part)
         window.refused(slot, row, part.error_code, now_ms, self._pause(slot, part.error_code, introduced=window.introduced), message)
         if row.verdict is Verdict.FATAL:
@@ -114,6 +124,8 @@ class Answers:
 
     def lost(self, request: Request, now_ms: float) -> None:
         """The link died under the request."""
+        if request.api is Api.PRODUCE:
+            self._gate.unanswered()
         for slot in _unanswered(request):
             self._lost(slot, now_ms)
         if request.subject is not None:
@@ -131,10 +143,43 @@ class Answers:
             return
         if lane.asked_at_launch != lane.window.launches:
             return  # Something was sent after the question: the answer may be older than what it would be applied to.
+        if lane.asked_under != self._view.leadership(lane.topic, lane.partition):
+            return  # Somebody else leads by now, perhaps without what this one had.
         lane.query_attempts = 0
         identities = {slot.identity[0] for slot in lane.window.slots if slot.unresolved}
         mine = [p for p in part.active_producers if p.producer_id in identities] if not part.error_code else []
         lane.window.described(Known(mine[0].producer_epoch, mine[0].last_sequence) if mine else None)
+        oversized = lane.window.to_split()
+        if oversized is not None:
+            self._split(lane, oversized)
+
+    def _split(self, lane: Lane, slot: Slot) -> None:
+        self._meter.splits += 1
+        lane.split(slot)
+
+    def looked_up(self, request: Request, answer: FetchResponse, now_ms: float) -> None:
+        """Read what the log holds where a batch is looked for."""
+        assert request.subject is not None
+        lane = self._lane_at(request.subject)
+        lane.asking = False
+        part = next(
+            (p for t in answer.responses if t.topic == lane.topic for p in t.partitions if p.partition_index == lane.partition), None
+        )
+        if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            lane.window.look_anew()
+        if part is None or part.error_code:
+            self._scout.refresh()
+            self._ask_later(lane, now_ms)
+            return
+        begun = lane.window.look_from()
+        try:
+            lane.window.looked_at([header for header, _ in iter_batches(part.records or b"")])
+        except CorruptBatch as error:
+            log.warning("%s-%d holds a batch that cannot be read: %s", lane.topic, lane.partition, error)
+        if lane.window.look_from() > begun:
+            lane.query_attempts = 0
+        else:
+            self._ask_later(lane, now_ms)
 
     def _ask_later(self, lane: Lane, now_ms: float) -> None:
         lane.asking = False
@@ -163,10 +208,12 @@ class Answers:
         return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())
 
     def _learn_endpoints(self, answer: ProduceResponse) -> list[Command]:
-        """KIP-951: a refusal names the new leader's address along with its id."""
-        if not answer.node_endpoints:
+        """KIP-951: a refusal names the new leader's address along with its id. Addresses of others are of no use."""
+        leaders = {part.current_leader.leader_id for topic in answer.responses for part in topic.partition_responses}
+        named = {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints if e.node_id in leaders}
+        if not named:
             return []
-        self._view.brokers = self._view.brokers | {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints}
+        self._view.brokers = self._view.brokers | named
         return self._nodes.learn(self._view.brokers)
 
 

@@ -46,7 +46,9 @@ class Shared:
         self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
 
     def rouse(self) -> None:
-        """Wake the sender, also when Ctrl-C strikes in the middle of it."""
+        """Wake the sender, also when Ctrl-C strikes in the middle of it. In a forked child it is somebody else's."""
+        if self.forked is not None:
+            return
         try:
             self.wake()
         except BaseException:
@@ -129,7 +131,7 @@ class Batch:
     # -- appending, under the accumulator's lock ---------------------------------------------------------------------
 
     def append(
-        self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None, on_delivery: OnDelivery | None
+        self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None, on_delivery: OnDelivery | None
     ) -> RecordFuture:
         builder = self.builder
         assert builder is not None
@@ -142,7 +144,7 @@ class Batch:
             self._watch(future, on_delivery)
         return future
 
-    def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None) -> None:
+    def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
         """Append a record that has a future already (a split), or needs none (a bulk)."""
         builder = self.builder
         assert builder is not None
@@ -159,7 +161,7 @@ class Batch:
         values: bytes,
         value_start: i64,
         value_length: i64,
-        headers: Headers | None,
+        headers: bytes | None,
     ) -> None:
         """The same for a record that lies in columns."""
         builder = self.builder
@@ -178,10 +180,18 @@ class Batch:
 
     def follow(self, follower: Follower) -> None:
         """Tell it of the outcome, or of a split."""
+        # Without a call in it, as in `Accumulator.line_up`.
         if self._followers is None:
-            self._followers = []
-        self._followers.append(follower)
+            self._followers = [follower]
+        else:
+            self._followers += [follower]
         self.newest_follower = follower
+
+    def follow_no_more(self, follower: Follower) -> None:
+        """The newest of them has nothing to follow."""
+        if self._followers is not None and self.newest_follower is follower:
+            self._followers.pop()
+            self.newest_follower = None
 
     def _watch(self, future: RecordFuture, on_delivery: OnDelivery) -> None:
         if self._callbacks is None or self._watched is None:

@@ -61,22 +61,33 @@ class BulkFuture:
         return awaited
 
     def add_done_callback(self, callback: Any) -> None:
-        """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already."""
+        """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already. What it raises
+        is logged and goes no further."""
+        if self.shared.forked is not None:
+            raise again(self.shared.forked)
         with self.shared.lock:
             waits = not self.done()
             if waits:
                 self._waiters.append(callback)
         if not waits:
-            callback(self)
+            self._run(callback)
 
     # -- appending -------------------------------------------------------------------------------------------------------
 
-    def begin_part(self, batch: Batch) -> Part:
-        """A batch that takes rows of this bulk; under the lock."""
+    def part_of(self, batch: Batch) -> Part:
+        """The bulk's part of a batch that takes rows, begun where there is none; under the lock."""
+        newest = batch.newest_follower
+        if isinstance(newest, Part) and newest.bulk is self:
+            return newest
         part = Part(self, batch)
-        self._open_parts[part] = None
         batch.follow(part)
+        self._open_parts[part] = None
         return part
+
+    def give_up(self, part: Part) -> None:
+        """The newest part of its batch, which got no row; under the lock."""
+        self._open_parts.pop(part, None)
+        part.batch.follow_no_more(part)
 
     def finish(self) -> None:
         """Every row that will be has been appended."""
@@ -136,24 +147,31 @@ class BulkFuture:
         if event is not None:
             event.set()
         for waiter in waiters:
-            try:
-                waiter(self)
-            except BaseException:
-                log.exception("a callback of a bulk raised")
+            self._run(waiter)
+
+    def _run(self, callback: Any) -> None:
+        try:
+            callback(self)
+        except BaseException:
+            log.exception("a callback of a bulk raised")
 
     def _tell(self) -> Deliveries:
-        failures: dict[int, DeliveryError] = {}
         with self.shared.lock:
-            for number, (batch, pairs) in enumerate(self._failed):
-                assert batch.failure is not None
-                error = batch.failure.again()
-                for place in range(0, len(pairs), 8):
-                    failures[read_i64_le(pairs, place) & ROW_MASK] = error
-                if number >= self._looked:
-                    batch.unseen -= len(pairs) // 8
-            self._looked = len(self._failed)
-            offsets = {partition: joined(spans) for partition, spans in sorted(self._spans.items())}
-            return Deliveries(int(self._acknowledged), offsets, dict(sorted(failures.items())))
+            failed = list(self._failed)
+            for batch, pairs in failed[self._looked :]:
+                batch.unseen -= len(pairs) // 8
+            self._looked = len(failed)
+            acknowledged = int(self._acknowledged)
+            spans = {partition: list(found) for partition, found in sorted(self._spans.items())}
+        # Row by row, which takes its time, and the sender waits for that lock.
+        failures: dict[int, DeliveryError] = {}
+        for batch, pairs in failed:
+            assert batch.failure is not None
+            error = batch.failure.again()
+            for place in range(0, len(pairs), 8):
+                failures[read_i64_le(pairs, place) & ROW_MASK] = error
+        offsets = {partition: joined(found) for partition, found in spans.items()}
+        return Deliveries(acknowledged, offsets, dict(sorted(failures.items())))
 
     def hasten(self) -> None:
         """Have the batches sent without further lingering, because somebody waits."""
@@ -198,6 +216,13 @@ class Part(Follower):
         """The same of many: pairs as `add` writes them."""
         self._pairs.write(pairs)
         self.count += count
+
+    def take_back(self, count: i64) -> None:
+        """Leave it at so many rows: the others did not come into the batch."""
+        self._pairs.truncate(count << 3)
+        self.count = count
+        if count == 0:
+            self.bulk.give_up(self)
 
     def settle(self) -> None:
         self.bulk.settled(self, self._pairs.getvalue())

@@ -10,9 +10,8 @@ from typing import Final
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
-from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, Accumulator, PartitionQueue, TopicQueues, headers_bound
-from producer.core.batch import Batch, Headers
-from producer.core.bulk import BulkFuture, Part
+from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, ROW_BYTES, Accumulator, TopicQueues
+from producer.core.bulk import BulkFuture
 from producer.core.partition import murmur2_range
 from producer.core.rows import Row
 
@@ -36,7 +35,8 @@ class Column:
 
 
 class Columns:
-    """Rows as columns. `partitions` (32 bit) and `timestamps` (64 bit, ms) are little-endian, -1 where there is none."""
+    """Rows as columns. `partitions` (32 bit) and `timestamps` (64 bit, ms) are little-endian, -1 where there is none; `headers` are
+    packed."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Columns:
         key: Column | None,
         partitions: bytes | None,
         timestamps: bytes | None,
-        headers: list[Headers | None] | None,
+        headers: list[bytes | None] | None,
     ) -> None:
         self.rows: i64 = rows
         self.value = value
@@ -69,46 +69,63 @@ class Target:
         `check_rows` leaves it; `row_number` is the number of rows[0] in the bulk."""
         accumulator = self.accumulator
         place: i64 = start
-        with accumulator.shared.lock:
-            while place < end:
-                given = rows[place]
-                key: bytes | None = None
-                headers: Headers | None = None
-                timestamp: i64 = now_ms
-                partition: i64 = self.partition
-                value: bytes | None = None
-                if isinstance(given, bytes):
-                    value = given
-                elif isinstance(given, tuple):
-                    key, value = given[0], given[1]
-                elif isinstance(given, Row):
-                    key, value, headers = given.key, given.value, given.headers
-                    if given.timestamp >= 0:
-                        timestamp = given.timestamp
-                    if given.partition >= 0:
-                        partition = given.partition
-                need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
-                if key is not None:
-                    need += len(key)
-                if value is not None:
-                    need += len(value)
-                if headers is not None:
-                    need += headers_bound(headers)
-                if not accumulator.room_for(need):
-                    break
-                if partition >= 0:
-                    queue = self.topic.queues[partition]
-                else:
-                    queue = self.topic.queue_for(key, self.topic.partitions)
-                batch = accumulator.open_batch(queue, need)
-                before: i64 = batch.size
-                self._note(batch, row_number + place)
-                batch.refill(timestamp, key, value, headers)
-                self._count(queue, batch, batch.size - before, partition < 0 and key is None)
-                place += 1
-            wake = accumulator.must_wake()
-        if wake:
-            accumulator.shared.rouse()
+        try:
+            with accumulator.shared.lock:
+                while place < end:
+                    given = rows[place]
+                    key: bytes | None = None
+                    headers: bytes | None = None
+                    timestamp: i64 = now_ms
+                    partition: i64 = self.partition
+                    value: bytes | None = None
+                    if isinstance(given, bytes):
+                        value = given
+                    elif isinstance(given, tuple):
+                        key, value = given[0], given[1]
+                    elif isinstance(given, Row):
+                        key, value, headers = given.key, given.value, given.headers
+                        if given.timestamp >= 0:
+                            timestamp = given.timestamp
+                        if given.partition >= 0:
+                            partition = given.partition
+                    need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
+                    if key is not None:
+                        need += len(key)
+                    if value is not None:
+                        need += len(value)
+                    if headers is not None:
+                        need += len(headers)
+                    if not accumulator.room_for(need):
+                        break
+                    if partition >= 0:
+                        queue = self.topic.queues[partition]
+                    else:
+                        queue = self.topic.queue_for(key, self.topic.partitions)
+                    batch = accumulator.batch_for(queue, need)
+                    part = self.bulk.part_of(batch)
+                    noted: i64 = part.count
+                    begun: i64 = batch.size
+                    overhead: i64 = 0
+                    try:
+                        part.add(batch.count, row_number + place)
+                        batch.refill(timestamp, key, value, headers)
+                        if queue.open is not batch:
+                            accumulator.line_up(queue, batch)
+                            overhead = BATCH_OVERHEAD
+                    except BaseException:
+                        part.take_back(noted)
+                        raise
+                    # The row is in. From here on it is counted without a call but the last: uncompiled, Ctrl-C can strike at any.
+                    size: i64 = batch.size - begun
+                    batch.kept += ROW_BYTES
+                    accumulator.used += overhead + size + ROW_BYTES
+                    queue.queued_bytes += overhead + size
+                    self.bulk.accepted += 1
+                    place += 1
+                    if partition < 0 and key is None and self.topic.rotation is None:
+                        self.topic.sticky.spend(size)
+        finally:
+            accumulator.wake_if_due()
         return place
 
     def append_columns(self, columns: Columns, start: i64, end: i64, row_number: i64, now_ms: i64) -> i64:
@@ -120,66 +137,69 @@ class Target:
         keys = key_column.data if key_column is not None else NOTHING
         values = value_column.data if value_column is not None else NOTHING
         place: i64 = start
-        with accumulator.shared.lock:
-            while place < end:
-                key_start: i64 = 0
-                key_length: i64 = -1
-                value_start: i64 = 0
-                value_length: i64 = -1
-                if key_column is not None:
-                    key_length = key_column.length(place)
-                    key_start = i64(read_i32_le(key_column.offsets, place * 4))
-                if value_column is not None:
-                    value_length = value_column.length(place)
-                    value_start = i64(read_i32_le(value_column.offsets, place * 4))
-                need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
-                if key_length > 0:
-                    need += key_length
-                if value_length > 0:
-                    need += value_length
-                headers: Headers | None = None
-                if all_headers is not None:
-                    headers = all_headers[place]
-                    if headers is not None:
-                        need += headers_bound(headers)
-                if not accumulator.room_for(need):
-                    break
-                timestamp: i64 = now_ms
-                if timestamps is not None:
-                    given_ms: i64 = read_i64_le(timestamps, place * 8)
-                    if given_ms >= 0:
-                        timestamp = given_ms
-                partition: i64 = self.partition
-                if partitions is not None:
-                    chosen: i64 = i64(read_i32_le(partitions, place * 4))
-                    if chosen >= 0:
-                        partition = chosen
-                if partition >= 0:
-                    queue = topic.queues[partition]
-                elif key_length >= 0 and topic.rotation is None:
-                    queue = topic.queues[(murmur2_range(keys, key_start, key_length) & 0x7FFFFFFF) % topic.partitions]
-                else:
-                    queue = topic.queue_for(None, topic.partitions)
-                batch = accumulator.open_batch(queue, need)
-                before: i64 = batch.size
-                self._note(batch, row_number + place)
-                batch.refill_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
-                self._count(queue, batch, batch.size - before, partition < 0 and key_length < 0)
-                place += 1
-            wake = accumulator.must_wake()
-        if wake:
-            accumulator.shared.rouse()
+        try:
+            with accumulator.shared.lock:
+                while place < end:
+                    key_start: i64 = 0
+                    key_length: i64 = -1
+                    value_start: i64 = 0
+                    value_length: i64 = -1
+                    if key_column is not None:
+                        key_length = key_column.length(place)
+                        key_start = i64(read_i32_le(key_column.offsets, place * 4))
+                    if value_column is not None:
+                        value_length = value_column.length(place)
+                        value_start = i64(read_i32_le(value_column.offsets, place * 4))
+                    need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
+                    if key_length > 0:
+                        need += key_length
+                    if value_length > 0:
+                        need += value_length
+                    headers: bytes | None = None
+                    if all_headers is not None:
+                        headers = all_headers[place]
+                        if headers is not None:
+                            need += len(headers)
+                    if not accumulator.room_for(need):
+                        break
+                    timestamp: i64 = now_ms
+                    if timestamps is not None:
+                        given_ms: i64 = read_i64_le(timestamps, place * 8)
+                        if given_ms >= 0:
+                            timestamp = given_ms
+                    partition: i64 = self.partition
+                    if partitions is not None:
+                        chosen: i64 = i64(read_i32_le(partitions, place * 4))
+                        if chosen >= 0:
+                            partition = chosen
+                    if partition >= 0:
+                        queue = topic.queues[partition]
+                    elif key_length >= 0 and topic.rotation is None:
+                        queue = topic.queues[(murmur2_range(keys, key_start, key_length) & 0x7FFFFFFF) % topic.partitions]
+                    else:
+                        queue = topic.queue_for(None, topic.partitions)
+                    batch = accumulator.batch_for(queue, need)
+                    part = self.bulk.part_of(batch)
+                    noted: i64 = part.count
+                    begun: i64 = batch.size
+                    overhead: i64 = 0
+                    try:
+                        part.add(batch.count, row_number + place)
+                        batch.refill_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
+                        if queue.open is not batch:
+                            accumulator.line_up(queue, batch)
+                            overhead = BATCH_OVERHEAD
+                    except BaseException:
+                        part.take_back(noted)
+                        raise
+                    size: i64 = batch.size - begun
+                    batch.kept += ROW_BYTES
+                    accumulator.used += overhead + size + ROW_BYTES
+                    queue.queued_bytes += overhead + size
+                    self.bulk.accepted += 1
+                    place += 1
+                    if partition < 0 and key_length < 0 and topic.rotation is None:
+                        topic.sticky.spend(size)
+        finally:
+            accumulator.wake_if_due()
         return place
-
-    def _note(self, batch: Batch, row: i64) -> None:
-        newest = batch.newest_follower
-        if isinstance(newest, Part) and newest.bulk is self.bulk:
-            newest.add(batch.count, row)
-        else:
-            self.bulk.begin_part(batch).add(batch.count, row)
-
-    def _count(self, queue: PartitionQueue, batch: Batch, size: i64, keyless: bool) -> None:
-        self.accumulator.grown(queue, batch, size, 1)
-        self.bulk.accepted += 1
-        if keyless and self.topic.rotation is None:
-            self.topic.sticky.spend(size)

@@ -16,7 +16,6 @@ from mypy_extensions import i32, i64
 
 from producer.core.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, ROW_BYTES, PartitionQueue
 from producer.core.batch import Batch
-from producer.core.bulk import BulkFuture, Part
 from producer.core.bulk_append import Columns, Target
 from producer.core.errors import again
 from producer.core.partition import murmur2_range
@@ -232,8 +231,9 @@ def step_end(columns: Columns, start: i64, end: i64, bytes_max: i64) -> i64:
 
 
 def largest_row(columns: Columns) -> tuple[int, int]:
-    """The bytes of the row with the largest key and value together, and which that is; nothing and the first where all are empty."""
-    key, value = columns.key, columns.value
+    """The bytes of the row with the largest key, value and headers together, and which that is; nothing and the first where all are
+    empty."""
+    key, value, all_headers = columns.key, columns.value, columns.headers
     key_ends, key_valid = (key.offsets, key.valid) if key is not None else (NOTHING, None)
     value_ends, value_valid = (value.offsets, value.valid) if value is not None else (NOTHING, None)
     key_end: i64 = 0
@@ -251,6 +251,10 @@ def largest_row(columns: Columns) -> tuple[int, int]:
                 size = 0
         if value is not None and (value_valid is None or value_valid[row] != 0):
             size += i64(read_i32_le(value_ends, row * 4 + 4)) - i64(read_i32_le(value_ends, row * 4))
+        if all_headers is not None:
+            headers = all_headers[row]
+            if headers is not None:
+                size += len(headers)
         if size > most:
             most = size
             place = row
@@ -261,10 +265,17 @@ def largest_row(columns: Columns) -> tuple[int, int]:
 def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool:
     """Append what was planned, all of it; False, and nothing was done, when it no longer fits what is there. `blocks`: the records of each
     batch, put together as its picks say and without the first byte, which ends a record before it."""
-    accumulator = target.accumulator
     # Whatever can be interrupted comes first.
-    batches = [draft.batch if draft.batch is not None else accumulator.new_batch(draft.queue) for draft in plan.made]
+    batches = [draft.batch if draft.batch is not None else target.accumulator.new_batch(draft.queue) for draft in plan.made]
     pairs = [draft.pairs.getvalue() for draft in plan.made]
+    try:
+        return _commit(target, plan, blocks, batches, pairs)
+    finally:
+        target.accumulator.wake_if_due()
+
+
+def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batches: list[Batch], pairs: list[bytes]) -> bool:
+    accumulator = target.accumulator
     with accumulator.shared.lock:
         if accumulator.refusal is not None:
             raise again(accumulator.refusal)
@@ -280,24 +291,26 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
             return False
         for place, draft in enumerate(plan.made):
             batch = batches[place]
-            if draft.batch is None:
-                accumulator.enqueue(draft.queue, batch)
+            queue = draft.queue
             added: i64 = draft.count - draft.begun
-            follow(batch, target.bulk).extend(pairs[place], added)
-            accumulator.grown(draft.queue, batch, draft.size - batch.size, added)
-            batch.extend(blocks[place], added, draft.size, draft.base_timestamp, draft.max_timestamp)
+            part = target.bulk.part_of(batch)
+            noted: i64 = part.count
+            size: i64 = batch.size
+            try:
+                part.extend(pairs[place], added)
+                batch.extend(blocks[place], added, draft.size, draft.base_timestamp, draft.max_timestamp)
+                if draft.batch is None:
+                    accumulator.line_up(queue, batch)
+                    size = 0
+            except BaseException:
+                part.take_back(noted)
+                raise
+            # They are in. From here on they are counted without a call: uncompiled, Ctrl-C can strike at any.
+            size = batch.size - size
+            batch.kept += added * ROW_BYTES
+            accumulator.used += size + added * ROW_BYTES
+            queue.queued_bytes += size
             target.bulk.accepted += added
         if plan.keyless:
             target.topic.sticky.follow(plan.sticky)
-        wake = accumulator.must_wake()
-    if wake:
-        accumulator.shared.rouse()
     return True
-
-
-def follow(batch: Batch, bulk: BulkFuture) -> Part:
-    """The bulk's part of the batch, begun where there is none."""
-    newest = batch.newest_follower
-    if isinstance(newest, Part) and newest.bulk is bulk:
-        return newest
-    return bulk.begin_part(batch)

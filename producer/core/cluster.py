@@ -7,6 +7,7 @@ means that the topic was deleted and created again. It requests nothing.
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from uuid import UUID
 
 from msgspec import Struct
@@ -17,8 +18,10 @@ from producer.wire.messages.metadata import MetadataResponseTopic
 
 NO_TOPIC_ID = UUID(int=0)
 NO_LEADER = -1
-PARTITIONS_MAX = 1_000_000
-"""More than any cluster can have of one topic."""
+
+
+Leadership = tuple[int, int, UUID]
+"""A partition's leader, its leader epoch, and the topic's id: what one broker says of its log holds as long as these stay."""
 
 
 class Address(Struct, frozen=True):
@@ -79,6 +82,7 @@ class ClusterView:
         self.brokers: dict[int, Address] = {}
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
+        self.news = 0  # how often something turned out to be otherwise
 
     def leader(self, topic: str, partition: int) -> Leader | None:
         """The partition's leader, or None while none is known."""
@@ -86,7 +90,15 @@ class ClusterView:
         if known is None or partition >= len(known.leaders):
             return None
         leader = known.leaders[partition]
-        return leader if leader.node != NO_LEADER else None
+        return leader if leader.node > NO_LEADER else None
+
+    def leadership(self, topic: str, partition: int) -> Leadership:
+        """Whose log the partition's is now, as far as is known."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return (NO_LEADER, -1, NO_TOPIC_ID)
+        leader = known.leaders[partition]
+        return (leader.node, leader.epoch, known.topic_id)
 
     def topic_id(self, topic: str) -> UUID:
         """The topic's id; all zero when brokers do not say."""
@@ -99,18 +111,22 @@ class ClusterView:
         if known is None or partition >= len(known.leaders) or leader.epoch <= known.leaders[partition].epoch:
             return False
         known.leaders[partition] = leader
+        self.news += 1
         return True
 
     def forget(self) -> None:
         """All of it was about another cluster."""
         self.brokers, self.topics, self.cluster_id = {}, {}, None
 
-    def learn(self, answer: MetadataResponse) -> list[Heard]:
-        """Take a metadata answer; returns what it said of each topic in it."""
+    def learn(self, answer: MetadataResponse, asked: Collection[str]) -> list[Heard]:
+        """Take a metadata answer; returns what it said of each topic that it was asked about. Nobody waits for others, and whoever names
+        them has no say in how much is kept."""
         if answer.brokers:
-            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            self.news += brokers != self.brokers
+            self.brokers = brokers
         self.cluster_id = answer.cluster_id or self.cluster_id
-        return [self._learn_topic(topic) for topic in answer.topics if topic.name is not None]
+        return [self._learn_topic(topic) for topic in answer.topics if topic.name in asked]
 
     def _learn_topic(self, said: MetadataResponseTopic) -> Heard:
         name = said.name or ""
@@ -126,15 +142,22 @@ class ClusterView:
             return Heard(name, Change.MISSING, 0, ErrorCode.LEADER_NOT_AVAILABLE)
         if known is None or _recreated(known, said):
             self.topics[name] = Topic(name, said.topic_id, said_leaders)
+            self.news += 1
             return Heard(name, Change.SEEN if known is None else Change.RECREATED, len(said_leaders))
         known.missing = False
         grown = len(said_leaders) > len(known.leaders)
         for partition, leader in enumerate(said_leaders):
             if partition >= len(known.leaders):
                 known.leaders.append(leader)
+                self.news += 1
             elif leader.epoch >= known.leaders[partition].epoch or leader.epoch < 0:
+                self.news += leader != known.leaders[partition]
                 known.leaders[partition] = leader
         return Heard(name, Change.GROWN if grown else Change.SAME, len(known.leaders))
+
+    def drop(self, topic: str) -> None:
+        """Nobody uses the topic any more."""
+        self.topics.pop(topic, None)
 
 
 def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
@@ -142,11 +165,7 @@ def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
 
 
 def _leaders(said: MetadataResponseTopic) -> list[Leader] | None:
-    """Every partition's leader; None for an answer that cannot be: no partitions, or numbers that are none of theirs."""
-    numbers = {partition.partition_index for partition in said.partitions}
-    if not numbers or min(numbers) < 0 or max(numbers) >= PARTITIONS_MAX:
-        return None
-    leaders = [Leader(NO_LEADER, -1)] * (max(numbers) + 1)
-    for partition in said.partitions:
-        leaders[partition.partition_index] = Leader(partition.leader_id, partition.leader_epoch)
-    return leaders
+    """Every partition's leader; None for an answer that cannot be: no partitions, or other numbers than those from 0 on."""
+    leaders = {each.partition_index: Leader(each.leader_id, each.leader_epoch) for each in said.partitions}
+    count = len(said.partitions)
+    return [leaders[index] for index in range(count)] if count and leaders.keys() == set(range(count)) else None

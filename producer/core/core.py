@@ -40,7 +40,7 @@ from producer.core.registrar import Registrar
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.wire.codes import Api
-from producer.wire.messages import DescribeProducersResponse, MetadataResponse, ProduceResponse
+from producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 
 
 class Core:
@@ -78,6 +78,7 @@ class Core:
             meter=self.meter,
             pack_aside_bytes=pack_aside_bytes,
         )
+        self.scout.busy = self.delivery.busy
         self.answers = Answers(
             settings,
             self.delivery.lanes,
@@ -153,7 +154,7 @@ class Core:
         for request in self.nodes.lost(node, event.reason, now_ms, refused=event.refused):
             if request.api is Api.METADATA:
                 self.scout.lost(now_ms)
-            elif request.api in (Api.PRODUCE, Api.DESCRIBE_PRODUCERS):
+            elif request.api in (Api.PRODUCE, Api.DESCRIBE_PRODUCERS, Api.FETCH):
                 self.answers.lost(request, now_ms)
             else:
                 self.registrar.lost(request, now_ms)
@@ -194,11 +195,13 @@ class Core:
                 self.meter.metadata_at_ms = now_ms
                 news = self.scout.answered(request, answer, now_ms)
                 for command in news:
-                    if isinstance(command, Announce) and command.heard.change is Change.RECREATED:
+                    if isinstance(command, Announce) and command.heard.change in (Change.RECREATED, Change.SEEN):
                         self.delivery.recreated(command.heard.topic)
                 commands += news
             case DescribeProducersResponse() as answer:
                 self.answers.described(request, answer, now_ms)
+            case FetchResponse() as answer:
+                self.answers.looked_up(request, answer, now_ms)
             case answer:
                 self.delivery.agenda.stir()
                 commands += self.registrar.answered(request, answer, now_ms)

@@ -21,11 +21,14 @@ from producer.core.settings import Settings
 from producer.core.slot import Slot
 from producer.wire.codes import Api
 from producer.wire.fields import gathered
-from producer.wire.messages import DescribeProducersRequest, ProduceRequest
+from producer.wire.messages import DescribeProducersRequest, FetchRequest, ProduceRequest
 from producer.wire.messages.describe import TopicRequest
+from producer.wire.messages.fetch import FetchPartition, FetchTopic
 from producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 
 PRODUCE_VERSION_WITHOUT_IDS = 12
+FETCH_VERSION_WITHOUT_IDS = 12
+LOOK_UP_BYTES = 1024 * 1024
 
 
 class Delivery:
@@ -92,6 +95,10 @@ class Delivery:
     def next_deadline(self, now_ms: float) -> float:
         return self.agenda.next_ms()
 
+    def busy(self) -> set[str]:
+        """Topics with something to send, resolve or publish."""
+        return {topic for topic, _ in self.agenda.active}
+
     def fail_all(self, error: FencepostError) -> list[Command]:
         """The producer ends here: every record without an outcome fails."""
         self._hear()
@@ -103,7 +110,7 @@ class Delivery:
         """The topic was deleted and created again: its partitions know nothing of our producer id."""
         for lane in self.lanes.values():
             if lane.topic == topic:
-                lane.window.introduced = False
+                lane.window.introduce_anew()
 
     def emigrated(self) -> None:
         """From here on everything goes to another cluster, which knows nothing of ours."""
@@ -157,6 +164,9 @@ class Delivery:
 
     def _visit(self, lane: Lane, now_ms: float) -> list[Command]:
         lane.resume(now_ms)
+        self._scout.used(lane.topic, now_ms)
+        if lane.window.recovering or lane.window.healing:
+            lane.window.led_by(self._view.leadership(lane.topic, lane.partition))
         lane.window.expire(now_ms)
         commands: list[Command] = []
         node = self._leader_node(lane, now_ms, commands) if not lane.idle else None
@@ -295,9 +305,11 @@ class Delivery:
         return [Send(node.node_id, request.request_id, Api.PRODUCE, version, message, answered=self._settings.acks != 0)]
 
     def _ask(self, node: Node, lane: Lane, now_ms: float) -> list[Command]:
-        """DescribeProducers, where a window needs to know what the log holds."""
-        if lane.asking or lane.query_not_before_ms > now_ms or not lane.window.wants_answer():
+        """DescribeProducers, where a window needs to know what the log holds; Fetch, where it only lacks the offset."""
+        if lane.asking or lane.query_not_before_ms > now_ms:
             return []
+        if not lane.window.wants_answer():
+            return self._look_up(node, lane, now_ms) if lane.window.wants_offsets() else []
         version = node.version(Api.DESCRIBE_PRODUCERS, 0)
         if version is None:
             lane.window.described(None)
@@ -306,5 +318,18 @@ class Delivery:
         request.subject = (lane.topic, lane.partition)
         lane.asking = True
         lane.asked_at_launch = lane.window.launches
+        lane.asked_under = self._view.leadership(lane.topic, lane.partition)
         message = DescribeProducersRequest(topics=[TopicRequest(name=lane.topic, partition_indexes=[lane.partition])])
         return [Send(node.node_id, request.request_id, Api.DESCRIBE_PRODUCERS, version, message)]
+
+    def _look_up(self, node: Node, lane: Lane, now_ms: float) -> list[Command]:
+        """Reads the log where a batch must be, for its offset."""
+        version = node.version(Api.FETCH, FETCH_VERSION_WITHOUT_IDS)
+        if version is None:
+            return []
+        request = self._nodes.begin(node, Api.FETCH, now_ms)
+        request.subject = (lane.topic, lane.partition)
+        lane.asking = True
+        wanted = FetchPartition(partition=lane.partition, fetch_offset=lane.window.look_from(), partition_max_bytes=LOOK_UP_BYTES)
+        message = FetchRequest(max_bytes=LOOK_UP_BYTES, topics=[FetchTopic(topic=lane.topic, partitions=[wanted])])
+        return [Send(node.node_id, request.request_id, Api.FETCH, version, message)]

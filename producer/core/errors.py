@@ -43,7 +43,7 @@ class Persisted(enum.Enum):
 
     `NO`: it is not there and never will be; sending it again cannot double it.
     `MAYBE`: a request that carried it was sent and its fate is unknown; sending it again may double it.
-    `YES`: the leader has it, but the acknowledgement asked for (acks=all) did not come in time.
+    `YES`: it is in the log of every in-sync replica, but its own acknowledgement (acks=all) or its offset did not come in time.
     """
 
     NO = "no"
@@ -113,7 +113,8 @@ class BufferFull(Retriable, TimeoutError):
 
 
 class TopicUnavailable(Retriable, TimeoutError):
-    """The topic's partitions did not become known within `max_block_ms`; the record was not accepted."""
+    """The topic's partitions did not become known within `max_block_ms`, or the brokers say that there is no such partition; the record was
+    not accepted."""
 
 
 class RecordTooLarge(Misuse, ValueError):

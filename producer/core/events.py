@@ -146,11 +146,13 @@ class Pack(Struct, frozen=True):
 
 
 class Announce(Struct, frozen=True):
-    """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard."""
+    """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard. `short`: there
+    are fewer partitions than somebody waits for, who had come before this was asked."""
 
     heard: Heard
     available: tuple[int, ...] = ()
     failure: NoUsableBroker | None = None
+    short: bool = False
 
 
 class Return(Struct, frozen=True):

@@ -32,6 +32,9 @@ class Gate(Protocol):
     def wrote(self, topic: str, partition: int) -> None:
         """A batch of this partition is about to be written to a socket for the first time."""
 
+    def unanswered(self) -> None:
+        """A Produce died with its link: nobody knows when it arrives, if it does."""
+
     def takes_over(self, topic: str, partition: int) -> int | None:
         """With which sequence the partition begins anew, where somebody else wrote it under the same identity; None: it goes on. Asked
         only while nothing of it is on its way, and only where there is a transactional id; the answer is heeded."""
@@ -55,6 +58,9 @@ class OpenGate:
         return True
 
     def wrote(self, topic: str, partition: int) -> None:
+        return None
+
+    def unanswered(self) -> None:
         return None
 
     def takes_over(self, topic: str, partition: int) -> int | None:

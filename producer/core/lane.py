@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator, PartitionQueue
 from producer.core.batch import Batch
+from producer.core.cluster import NO_TOPIC_ID, Leadership
 from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, Persisted, plain
 from producer.core.events import NEVER, Command, Pack, Settle
 from producer.core.gate import Gate
 from producer.core.settings import Settings
 from producer.core.slot import Slot, State
 from producer.core.window import Window
+from producer.wire.batch_builder import pack_headers
 from producer.wire.records import Codec, read_records
 
 INTRODUCTION_MS = 600_000.0
@@ -23,7 +25,8 @@ INTRODUCTION_MS = 600_000.0
 
 
 class Lane:
-    """See the module. `query_not_before_ms` paces DescribeProducers; `asking` while one is on its way. `turn_ms` and `waits_in` are what
+    """See the module. `query_not_before_ms` paces what is asked of the log; `asking` while such a question is on its way, which was asked
+    under that leadership. `turn_ms` and `waits_in` are what
     `agenda` and `delivery` remember of it."""
 
     def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator, *, pack_aside_bytes: int | None = None) -> None:
@@ -38,6 +41,7 @@ class Lane:
         )
         self.asking = False
         self.asked_at_launch = 0
+        self.asked_under: Leadership = (-1, -1, NO_TOPIC_ID)
         self.query_attempts = 0
         self.query_not_before_ms = 0.0
         self.turn_ms = NEVER
@@ -152,7 +156,7 @@ class Lane:
         for part in (records[:middle], records[middle:]):
             batch = Batch(self.topic, self.partition, slot.batch.created_ms, slot.batch.shared)
             for record in part:
-                batch.refill(record.timestamp, record.key, record.value, record.headers)
+                batch.refill(record.timestamp, record.key, record.value, pack_headers(record.headers) if record.headers else None)
             pieces.append(batch)
         self._accumulator.replace(slot.batch, pieces)
         slots = [self._seal(batch, transactional=slot.transactional) for batch in pieces]
@@ -173,7 +177,7 @@ class Lane:
         times = [self.window.backoff_until()]
         if self.window.has_room():
             times.append(self.linger_until(now_ms))
-        if self.window.wants_answer() and not self.asking:
+        if not self.asking and (self.window.wants_answer() or self.window.wants_offsets()):
             times.append(self.query_not_before_ms)
         return soonest(times, now_ms)
 

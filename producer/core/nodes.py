@@ -128,7 +128,9 @@ class Nodes:
         return self._nodes.get(node_id)
 
     def learn(self, brokers: dict[int, Address]) -> list[Command]:
-        """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up."""
+        """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up. The ids of the bootstrap
+        addresses are not theirs to give."""
+        brokers = {node_id: address for node_id, address in brokers.items() if node_id >= 0}
         commands: list[Command] = []
         self.bootstrapping = self.bootstrapping and not brokers
         for node in self:

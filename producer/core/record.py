@@ -20,7 +20,8 @@ class Deliveries(Struct, frozen=True):
 
 
 class RecordMetadata(Struct, frozen=True, gc=False):
-    """Where a record went. `offset` is -1 when the log holds the record but its offset is not known (acks=0, or a reply that never came).
+    """Where a record went. `offset` is -1 where no broker said it: with acks=0, and where an old one (Kafka 0.11) calls the record a
+    duplicate (DUPLICATE_SEQUENCE_NUMBER).
 
     `timestamp`: milliseconds since the epoch, the record's own (CreateTime) or the broker's (LogAppendTime topics).
     """

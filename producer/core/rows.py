@@ -6,25 +6,26 @@ names. Values and pairs are left as they are; everything else becomes a `Row`. W
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from mypy_extensions import i64
 
-from producer.core.batch import Headers
 from producer.core.errors import RecordTooLarge
+from producer.wire.batch_builder import pack_headers
 
 RECORD_BOUND: Final = 61 + 21
 """Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
 
 TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
+PARTITION_MAX: Final = 0x7FFFFFFF
 NAMES: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
 class Row:
-    """One checked row with everything that it may have; -1 where there is no timestamp (ms) or no partition."""
+    """One checked row with everything that it may have, its headers packed; -1 where there is no timestamp (ms) or no partition."""
 
-    def __init__(self, key: bytes | None, value: bytes | None, headers: Headers | None, timestamp: i64, partition: i64) -> None:
+    def __init__(self, key: bytes | None, value: bytes | None, headers: bytes | None, timestamp: i64, partition: i64) -> None:
         self.key = key
         self.value = value
         self.headers = headers
@@ -65,7 +66,7 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Ch
             if row.value is not None:
                 size += len(row.value)
             if row.headers is not None:
-                size += headers_room(row.headers)
+                size += len(row.headers)
             if row.partition > partition_max:
                 partition_max = row.partition
         if size > largest:
@@ -73,17 +74,18 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Ch
     return Checked(checked, int(partition_max))
 
 
-def headers_room(headers: Headers) -> i64:
-    """Bytes that checked headers can take in a record."""
-    size: i64 = 0
-    for name, content in headers:
-        size += 20 + len(name) * 4 + (len(content) if content is not None else 0)
-    return size
-
-
-def is_header(pair: object) -> TypeGuard[tuple[str, bytes | None]]:
-    """Whether it is a (str, bytes or None) pair."""
-    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])
+def packed_headers(given: Iterable[object], what: str) -> bytes:
+    """(str, bytes or None) pairs as they stand in a record. `what` they are, for the error: TypeError, or ValueError for a name that cannot
+    be encoded."""
+    pairs: list[tuple[str, bytes | None]] = []
+    for pair in given:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])):
+            raise TypeError(f"{what} must be (str, bytes or None) pairs, not {pair!r}")
+        pairs.append((pair[0], pair[1]))
+    try:
+        return pack_headers(pairs)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what}: the name {error.object!r} cannot be encoded as UTF-8: {error.reason}") from error
 
 
 def is_data(value: object) -> bool:
@@ -108,30 +110,25 @@ def read_row(given: object, number: i64) -> Row:
         raise TypeError(f"row {number}: key must be bytes or None, not {type(key).__name__}: encode it first")
     if not (value is None or isinstance(value, bytes)):
         raise TypeError(f"row {number}: value must be bytes or None, not {type(value).__name__}: encode it first")
-    timestamp = read_number(fields.get("timestamp"), "timestamp", number)
-    partition = read_number(fields.get("partition"), "partition", number)
+    timestamp = read_number(fields.get("timestamp"), "timestamp", number, TIMESTAMP_MAX)
+    partition = read_number(fields.get("partition"), "partition", number, PARTITION_MAX)
     return Row(key, value, read_headers(fields.get("headers"), number), timestamp, partition)
 
 
-def read_number(given: object, name: str, number: i64) -> i64:
+def read_number(given: object, name: str, number: i64, most: i64) -> i64:
     """A timestamp or a partition; -1 for None."""
     if given is None:
         return -1
     if not isinstance(given, int):
         raise TypeError(f"row {number}: {name} must be an int or None, not {type(given).__name__}")
-    if not 0 <= given <= TIMESTAMP_MAX:
-        raise ValueError(f"row {number}: {name}={given} is out of range: from 0 to {TIMESTAMP_MAX}")
+    if not 0 <= given <= most:
+        raise ValueError(f"row {number}: {name}={given} is out of range: from 0 to {most}")
     return given
 
 
-def read_headers(given: object, number: i64) -> Headers | None:
-    """(name, bytes or None) pairs, or a mapping of them."""
+def read_headers(given: object, number: i64) -> bytes | None:
+    """(name, bytes or None) pairs, or a mapping of them, packed."""
     if given is None:
         return None
     pairs = list(given.items()) if isinstance(given, Mapping) else list(given) if isinstance(given, (list, tuple)) else [given]
-    headers: list[tuple[str, bytes | None]] = []
-    for pair in pairs:
-        if not is_header(pair):
-            raise TypeError(f"row {number}: headers must be (str, bytes or None) pairs, not {pair!r}")
-        headers.append((pair[0], pair[1]))
-    return headers
+    return packed_headers(pairs, f"row {number}: headers")

@@ -1,7 +1,9 @@
 """When to ask for metadata, of whom, and about which topics.
 
-Asked when a topic is wanted, when an answer says that a leader moved, and every `metadata_max_age_ms`. One request at a time; answers
-without news back off. When to go back to the bootstrap addresses is `recovery`'s to say.
+Asked when a topic is wanted, when an answer says that a leader moved, and every `metadata_max_age_ms`, about the topics that were in use
+within `metadata_max_idle_ms`. One request at a time; answers without news back off, as lost ones do. Only a request that somebody waits for
+may have topics created, and it names no others: what was deleted stays so until there is something to send to it. When to go back to the
+bootstrap addresses is `recovery`'s to say.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from producer.core.cluster import Change, ClusterView, Heard
 from producer.core.errors import NoUsableBroker
@@ -25,19 +28,21 @@ NAMELESS_TOPIC_ID_VERSION = 10
 
 
 class Wanted(Struct, frozen=True):
-    """How long somebody waits, and for how many partitions."""
+    """How long somebody waits, and for how many partitions. `asked`: a request went out after the last who came for more than one."""
 
     until_ms: float
     partitions: int
+    asked: bool = False
 
 
 NOBODY = Wanted(0.0, 1)
 
 
 class Scout:
-    """Keeps the cluster view fresh."""
+    """Keeps the cluster view fresh. `busy`: which topics have something to send, resolve or publish."""
 
     def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+        self.busy: Callable[[], set[str]] = set
         self._settings = settings
         self._nodes = nodes
         self._view = view
@@ -45,7 +50,9 @@ class Scout:
         self._recovery = Recovery(settings, nodes, view)
         self._topics: set[str] = set()
         self._wanted: dict[str, Wanted] = {}
+        self._used_ms: dict[str, float] = {}
         self._asked = False
+        self._creating = False
         self._stale = False
         self._attempts = 0
         self._not_before_ms = 0.0
@@ -55,7 +62,13 @@ class Scout:
         """Somebody waits until then for the topic to have so many partitions."""
         before = self._wanted.get(topic, NOBODY)
         self._topics.add(topic)
-        self._wanted[topic] = Wanted(max(before.until_ms, until_ms), max(before.partitions, partitions))
+        self._used_ms[topic] = until_ms
+        asked = before.asked and partitions <= 1
+        self._wanted[topic] = Wanted(max(before.until_ms, until_ms), max(before.partitions, partitions), asked)
+
+    def used(self, topic: str, now_ms: float) -> None:
+        """There is, or just was, something to send to it."""
+        self._used_ms[topic] = now_ms
 
     def refresh(self) -> None:
         """Something that was believed turned out to be wrong."""
@@ -75,6 +88,11 @@ class Scout:
         commands = self._recovery.overdue(now_ms, asking=due or self._asked)
         if not due or self._asked or now_ms < self._not_before_ms:
             return commands
+        self._drop_idle(now_ms)
+        if not (self._stale or self._wanted or self._topics):
+            return commands
+        if now_ms >= self._not_before_ms + self._settings.retry_backoff_max_ms:
+            self._attempts = 0
         self._recovery.attempt(now_ms)
         node, begun = self._nodes.pick(now_ms)
         commands += begun
@@ -82,11 +100,15 @@ class Scout:
         if node is None or version is None:
             return commands
         request = self._nodes.begin(node, Api.METADATA, now_ms)
-        request.topics = tuple(sorted(self._topics))
+        new = self._to_create() if not (self._creating and self._stale) else set()
+        self._creating = bool(new)
+        request.topics = tuple(sorted(new or self._topics))
         self._asked = True
+        for topic in self._wanted.keys() & set(request.topics):
+            self._wanted[topic] = replace(self._wanted[topic], asked=True)
         message = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in request.topics],
-            allow_auto_topic_creation=self._settings.allow_auto_create_topics,
+            allow_auto_topic_creation=self._creating,
         )
         return [*commands, Send(node.node_id, request.request_id, Api.METADATA, version, message)]
 
@@ -108,19 +130,24 @@ class Scout:
     def answered(self, request: Request, answer: MetadataResponse, now_ms: float) -> list[Command]:
         """Take an answer; callers that wait for a topic are told."""
         self._asked = False
-        heard = self._view.learn(answer)
+        complained, known = self._stale, self._view.news
+        heard = self._view.learn(answer, request.topics)
         commands: list[Command] = self._nodes.learn(self._view.brokers) if answer.brokers else []
         for news in heard:
-            if news.change is Change.REFUSED or news.partitions >= self._wanted.get(news.topic, NOBODY).partitions:
+            wanted = self._wanted.get(news.topic, NOBODY)
+            short = wanted.asked and 0 < news.partitions < wanted.partitions
+            if news.change is Change.REFUSED or short or news.partitions >= wanted.partitions:
                 self._wanted.pop(news.topic, None)
             if news.change is Change.REFUSED and news.topic not in self._view.topics:
                 self._topics.discard(news.topic)
-            commands.append(Announce(news, self._available(news)))
-        news_for_all = all(news.change is not Change.MISSING for news in heard) and self._leaders_known(request.topics)
-        self._stale = not news_for_all
-        self._attempts = self._attempts + 1 if self._stale or self._wanted else 0
+            commands.append(Announce(news, self._available(news), short=short))
+        everything = self._topics <= set(request.topics)
+        self._stale = not self._leaders_known(request.topics) or (complained and not everything)
+        troubled = complained or self._stale or bool(self._wanted)
+        self._attempts = self._attempts + 1 if troubled and self._view.news == known else 0
         self._pace(now_ms)
-        self._fresh_until_ms = now_ms + self._settings.metadata_max_age_ms
+        if everything:
+            self._fresh_until_ms = now_ms + self._settings.metadata_max_age_ms
         return commands
 
     def lost(self, now_ms: float) -> None:
@@ -143,6 +170,22 @@ class Scout:
             del self._wanted[topic]
             if topic not in self._view.topics:
                 self._topics.discard(topic)
+
+    def _drop_idle(self, now_ms: float) -> None:
+        """Forget topics to which nothing was sent for a long time, and that have nothing under way."""
+        idle_since_ms = now_ms - self._settings.metadata_max_idle_ms
+        idle = {topic for topic in self._topics if self._used_ms.get(topic, 0.0) <= idle_since_ms}
+        for topic in idle - self._wanted.keys() - self.busy() if idle else idle:
+            self._topics.discard(topic)
+            self._used_ms.pop(topic, None)
+            self._view.drop(topic)
+
+    def _to_create(self) -> set[str]:
+        """Topics that somebody waits for, or has something to send to, and that are not there: they may be made on the way."""
+        if not self._settings.allow_auto_create_topics:
+            return set()
+        known = self._view.topics
+        return {topic for topic in self._wanted if topic not in known or known[topic].missing}
 
     def _pace(self, now_ms: float) -> None:
         settings = self._settings

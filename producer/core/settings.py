@@ -121,6 +121,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a record may take from `send` to its outcome. Raised to linger_ms + request_timeout_ms unless it is set."""
     metadata_max_age_ms: float = 300_000.0
     """How often metadata is asked for when nothing else asks for it."""
+    metadata_max_idle_ms: float = 300_000.0
+    """How long a topic to which nothing is sent is still asked about."""
     metadata_recovery_strategy: MetadataRecovery = MetadataRecovery.REBOOTSTRAP
     """Whether to go back to `bootstrap_servers` when none of the known brokers can be reached, when there is no metadata for the time
     below, or when a broker asks for it (KIP-899, KIP-1102)."""

@@ -21,11 +21,11 @@ NO_SEQUENCE: Final = -1
 
 
 class State(enum.Enum):
-    """Where a slot's sequences stand. The last three are resolved."""
+    """Where a slot's sequences stand. The last two are resolved."""
 
     WAITING = "waiting to be sent (again)"
     FLYING = "sent, not answered"
-    LOGGED = "in the leader's log, acknowledgement outstanding"
+    LOGGED = "the leader says that it has it, and does not know it when it is sent again"
     ACKED = "acknowledged"
     FAILED = "failed"
 
@@ -33,7 +33,11 @@ class State(enum.Enum):
 class Slot:
     """A stamped batch. `records`: its header, and what stands behind it, in pieces that are nowhere put together; `size`: their bytes.
 
-    `doubt`: some attempt may have reached the log unseen. `appended`: the leader said that it did. `failure`: decided for the futures,
+    `doubt`: some attempt may have reached the log unseen. `appended`: a leader said that it did, and that every in-sync replica has it.
+    `unrecognised`: the newest attempt was answered that it does not fit the sequence. `insisted`: the leader has it as its
+    newest, so it was sent once more all the same. `oversized`: the leader would take
+    it only in parts. `unplaced`: acknowledged through a later batch, so
+    that the offset is not known. `failure`: decided for the futures,
     whatever the sequences do. `published`: the futures have been told; a slot that is published and unresolved is an orphan.
     """
 
@@ -64,7 +68,10 @@ class Slot:
         self.published = False
         self.asking = False
         self.in_grace = False
-        self.confirming = False
+        self.unrecognised = False
+        self.insisted = False
+        self.oversized = False
+        self.unplaced = False
         self.last_code = 0
         self.base_offset = -1
         self.log_append_time = -1
@@ -106,7 +113,12 @@ class Slot:
     @property
     def unresolved(self) -> bool:
         """Whether it is not known yet what became of the slot's sequences."""
-        return self.state in (State.WAITING, State.FLYING)
+        return self.state in (State.WAITING, State.FLYING, State.LOGGED)
+
+    @property
+    def placed(self) -> bool:
+        """Whether it is acknowledged, and where it is as far as it can be known."""
+        return self.state is State.ACKED and not self.unplaced
 
     @property
     def decided(self) -> bool:
@@ -116,9 +128,16 @@ class Slot:
     @property
     def persisted(self) -> Persisted:
         """What could be said about the log if the slot failed now."""
-        if self.appended or self.state is State.LOGGED:
+        if self.appended or self.state is State.ACKED:
             return Persisted.YES
-        return Persisted.MAYBE if self.doubt or self.state is State.FLYING else Persisted.NO
+        return Persisted.MAYBE if self.doubt or self.state in (State.FLYING, State.LOGGED) else Persisted.NO
+
+    def place(self, base_offset: int, log_append_time: int = -1) -> None:
+        """Its first record was found at that offset."""
+        if self.unplaced:
+            self.unplaced = False
+            self.base_offset = base_offset
+            self.log_append_time = log_append_time
 
     def fail(self, kind: type[DeliveryError], reason: str, *, code: int = 0, persisted: Persisted | None = None) -> None:
         """Decide the futures' failure; `window` publishes it in its turn."""

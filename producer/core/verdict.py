@@ -31,7 +31,7 @@ class Verdict(enum.Enum):
 class Landed(enum.Enum):
     """What the answer says about the batch that was sent."""
 
-    YES = "in the leader's log"
+    YES = "in the log of every in-sync replica"
     NO = "not in the log"
     UNKNOWN = "unknown"
 
@@ -63,15 +63,19 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.CORRUPT_MESSAGE: _row(Verdict.RETRY, "the checksum did not match on arrival"),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _row(Verdict.REFRESH, "this broker does not host the partition, or the topic was deleted"),
     ErrorCode.LEADER_NOT_AVAILABLE: _row(Verdict.REFRESH, "an election is under way"),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: _row(Verdict.REFRESH, "the leader moved"),
-    ErrorCode.REQUEST_TIMED_OUT: _row(Verdict.RETRY, "appended, but the replicas did not confirm in time", Landed.YES),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: _row(Verdict.REFRESH, "the leader moved, perhaps when it had appended the batch", Landed.UNKNOWN),
+    ErrorCode.REQUEST_TIMED_OUT: _row(
+        Verdict.RETRY, "appended, but the replicas did not confirm in time: the next leader may be without it", Landed.UNKNOWN
+    ),
     ErrorCode.MESSAGE_TOO_LARGE: _row(Verdict.SPLIT, "the batch exceeds the topic's max.message.bytes"),
     ErrorCode.NETWORK_EXCEPTION: _row(Verdict.REFRESH, "the connection died before the answer", Landed.UNKNOWN),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _row(Verdict.RETRY, "a coordinator is loading its state"),
     ErrorCode.INVALID_TOPIC_EXCEPTION: _row(Verdict.FAIL, "the topic's name is illegal or internal"),
     ErrorCode.RECORD_LIST_TOO_LARGE: _row(Verdict.FAIL, "the batch exceeds the topic's segment.bytes"),
     ErrorCode.NOT_ENOUGH_REPLICAS: _row(Verdict.RETRY, "fewer in-sync replicas than min.insync.replicas; nothing was appended"),
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _row(Verdict.RETRY, "appended, then the in-sync replicas became too few", Landed.YES),
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _row(
+        Verdict.RETRY, "appended and below the high watermark, then the in-sync replicas became too few", Landed.YES
+    ),
     ErrorCode.INVALID_REQUIRED_ACKS: _row(Verdict.FAIL, "the acks setting is not one the broker knows"),
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _row(Verdict.FAIL, f"no WRITE permission on the topic: {_WRITABLE}"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _row(Verdict.FATAL, f"no permission to write idempotently: {_UNGRANTED}"),
@@ -85,7 +89,7 @@ _PRODUCE: Final[dict[ErrorCode, Row]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: _row(Verdict.HEAL, "the partition has seen a newer epoch of this producer id"),
     ErrorCode.INVALID_TXN_STATE: _row(Verdict.FAIL, "a transaction of this producer id is in the way"),
     ErrorCode.CONCURRENT_TRANSACTIONS: _row(Verdict.RETRY, "the transaction before this one is still being completed"),
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: _row(Verdict.FATAL, "the transactional id belongs to another producer id"),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: _row(Verdict.FAIL, "the transactional id expired, or belongs to another producer id"),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _row(
         Verdict.FATAL, "no permission on the transactional id: grant this client WRITE on it"
     ),

@@ -6,6 +6,11 @@ is resent one batch at a time, from its head, until it is clean. When the sequen
 another number) the window heals: nothing new leaves, what is doubtful is asked of the broker (DescribeProducers, KIP-664), and only
 what is known not to be in the log is rewritten under the next epoch (KIP-360, bumped locally and for this partition alone).
 
+What DescribeProducers tells is a hint: this leader, in this leader epoch, has so much of ours, below or above its high watermark, and the
+next leader may lead without it. A hint is void when the leader, its epoch or the topic changes. A batch is acknowledged by an answer of
+success, which acks=all makes the word of every in-sync replica, for itself or for a later batch of its sequence line: a leader takes
+sequences without gaps, so the elder stands before the later one in that log, and is as safe.
+
 It sends nothing, asks nothing and settles nothing itself: `core` does, told by `sendable`, `wants_answer`, `wants_bump` and
 `take_finished`.
 """
@@ -16,10 +21,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from producer.core.cluster import Leadership
 from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
 from producer.core.sequence import EPOCH_MAX, distance
 from producer.core.slot import NO_IDENTITY, NO_SEQUENCE, Slot, State
 from producer.core.verdict import Landed, Row, Verdict
+from producer.wire.batch_header import BatchHeader
+from producer.wire.codes import ErrorCode
 
 RETRIED: Final = (Verdict.RETRY, Verdict.REFRESH, Verdict.HEAL)
 
@@ -32,7 +40,12 @@ class Known(Struct, frozen=True):
 
 
 class Window:
-    """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and doubt is simply sent again."""
+    """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and doubt is simply sent again.
+
+    `healing`: nothing leaves until the broker has been asked or the next epoch begins. `_over`: some sequences will never be acknowledged,
+    so nothing new enters under this epoch. `_hole`: some of them are certain not to be in the log. `_end_offset`: what entered last and is
+    done ends there, so all that is here stands at or after it.
+    """
 
     def __init__(self, *, limit: int, idempotent: bool, retries: int, grace_ms: float) -> None:
         self.slots: list[Slot] = []
@@ -44,7 +57,12 @@ class Window:
         self.recovering = False
         self.healing = False
         self.spent_pid: int | None = None
+        self.hint: Known | None = None
+        self._over = False
         self._hole = False
+        self._leadership: Leadership | None = None
+        self._end_offset = 0
+        self._looked_to = 0
         self._limit = limit
         self._idempotent = idempotent
         self._retries = retries
@@ -59,7 +77,7 @@ class Window:
         accepts whichever sequence comes first, so a second batch could land while the first is refused, and lock it out.
         """
         limit = self._limit if self.introduced or not self._idempotent else 1
-        return self._has_identity() and not (self.recovering or self.healing) and len(self.slots) < limit
+        return self._has_identity() and not (self.recovering or self.healing or self._over) and len(self.slots) < limit
 
     def enter(self, slot: Slot) -> None:
         """Stamp a fresh batch and line it up."""
@@ -85,22 +103,22 @@ class Window:
     def launched(self, slot: Slot) -> None:
         """The slot's bytes are on their way to a socket."""
         slot.state = State.FLYING
+        slot.unrecognised = False
         slot.attempts += 1
         self.launches += 1
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def acknowledged(self, slot: Slot, base_offset: int, log_append_time: int) -> None:
-        """The broker has the batch, now or since an earlier attempt. Orphans before it are resolved with it."""
+        """The broker has the batch, now or since an earlier attempt. Orphans before it, and what the leader has, are resolved with it."""
         slot.state = State.ACKED
         self.introduced = True
         if not slot.published:
             slot.failure = None
         slot.base_offset = base_offset
         slot.log_append_time = log_append_time
-        for elder in self.slots[: self.slots.index(slot)]:
-            if elder.decided and elder.unresolved:
-                elder.state = State.ACKED
+        if slot is not self.slots[0]:
+            self._confirm()
         self._calm()
 
     def refused(self, slot: Slot, row: Row, code: int, now_ms: float, backoff_ms: float, message: str = "") -> None:
@@ -109,10 +127,15 @@ class Window:
         slot.state = State.WAITING
         slot.doubt = slot.doubt or row.landed is not Landed.NO
         slot.appended = slot.appended or row.landed is Landed.YES
+        slot.unrecognised = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if row.verdict in RETRIED and slot.attempts <= self._retries:
-            if row.verdict is Verdict.HEAL and self._idempotent and self._is_head(slot):
-                self.healing = True
             self._again(slot, now_ms + backoff_ms)
+            if row.verdict is Verdict.HEAL and self._idempotent and self._is_head(slot):
+                if slot.unrecognised and self._has_also_a_later(slot):
+                    slot.state = State.LOGGED
+                    self._confirm()
+                else:
+                    self.healing = True
         else:
             kind = DeliveryFatal if row.verdict is Verdict.FATAL else RecordRefused
             self._fail(slot, f"refused by the broker: {message or row.why}", kind=kind)
@@ -126,12 +149,30 @@ class Window:
         else:
             self._fail(slot, "the connection was lost and no retries are left", kind=DeliveryUnknown)
 
+    def too_large(self, slot: Slot) -> None:
+        """The leader refuses the size of a batch that an earlier attempt may have brought into its log: it is asked first."""
+        slot.state = State.WAITING
+        slot.oversized = slot.unrecognised = slot.insisted = True  # Its size is looked at before its sequence: it is not known again.
+        self.healing = self.recovering = True
+
+    def to_split(self) -> Slot | None:
+        """The batch that has to be split: the leader refuses its size, and does not have it.
+
+        A late copy of an earlier attempt may still arrive, where the limit is raised again. It doubles nothing, because the parts keep the
+        sequences: behind the first of them it does not fit, and before it, it makes the parts not fit, which are then asked about.
+        """
+        if self.healing or self._flying():
+            return None
+        slot = next((slot for slot in self.slots if slot.state is State.WAITING), None)
+        return slot if slot is not None and slot.oversized and not slot.decided else None
+
     def replace(self, slot: Slot, pieces: list[Slot]) -> None:
-        """Put the parts of a batch that was too large in its place, on the same sequences."""
+        """Put the parts of a batch that was too large in its place, on the same sequences. What may be true of it may be of them."""
         place = self.slots.index(slot)
         sequence = slot.base_sequence
         for piece in pieces:
             piece.stamp(slot.identity, sequence)
+            piece.doubt = slot.doubt
             sequence = piece.next_sequence if self._idempotent else NO_SEQUENCE
         self.slots[place : place + 1] = pieces
         self.recovering = True
@@ -141,7 +182,7 @@ class Window:
     def expire(self, now_ms: float) -> None:
         """Fail what is past its delivery deadline; what is in doubt gets a short grace in which the broker is asked."""
         for slot in self.slots:
-            if slot.decided or slot.deadline_ms > now_ms or slot.state is State.ACKED:
+            if slot.decided or slot.deadline_ms > now_ms or slot.placed:
                 continue
             if self._idempotent and slot.persisted is Persisted.MAYBE and not slot.in_grace:
                 slot.in_grace = slot.asking = True
@@ -160,7 +201,7 @@ class Window:
 
     def deadlines(self) -> list[float]:
         """The delivery deadlines of what has no outcome yet, in ms."""
-        return [slot.deadline_ms for slot in self.slots if not slot.decided and slot.state is not State.ACKED]
+        return [slot.deadline_ms for slot in self.slots if not slot.decided and not slot.placed]
 
     def backoff_until(self) -> float:
         """When the batch to be sent next may be, in ms; 0 when nothing waits."""
@@ -177,7 +218,9 @@ class Window:
 
     def wants_bump(self) -> bool:
         """Whether everything left is known not to be in the log, or already reported, so that the next epoch may begin."""
-        return self.healing and self.identity is not None and not self._flying() and not self.wants_answer()
+        if not (self.healing or self._over) or self.identity is None or self._flying() or self.wants_answer():
+            return False
+        return not any(slot.unresolved and slot.doubt and not slot.decided for slot in self.slots)
 
     def described(self, known: Known | None) -> None:
         """Draw the conclusions from DescribeProducers; None: the broker cannot tell."""
@@ -193,23 +236,105 @@ class Window:
         start = open_slots[0].base_sequence
         covered = distance(start, known.last_sequence) + 1
         missing = [slot for slot in open_slots if distance(start, slot.base_sequence) >= covered]
-        for slot in open_slots[: len(open_slots) - len(missing)]:
-            self._found(slot, last=slot is open_slots[-1])
-        if missing and not self._flying():
+        found = open_slots[: len(open_slots) - len(missing)]
+        self.hint = known
+        for slot in missing:
+            if slot.state is State.LOGGED:
+                self._again(slot, 0.0)
+        for slot in found:
+            slot.doubt = True
+            if slot.state is State.WAITING:
+                slot.not_before_ms = 0.0
+                if slot.unrecognised and (slot is not found[-1] or slot.insisted):
+                    slot.state = State.LOGGED
+                slot.insisted = slot.insisted or slot is found[-1]
+        self._confirm()
+        if any(slot.state is State.WAITING for slot in found):
+            self.healing = False  # Sent again they are known by their sequence, and answered with their offset.
+            self.recovering = True
+        elif missing and not self._flying():
             self._judge_missing(missing, expected=distance(start, missing[0].base_sequence) == covered)
+        if self.healing and not self._flying():
+            self._give_up([slot for slot in found if slot.state is State.LOGGED])
+        if not self._over and not any(slot.unresolved for slot in self.slots):
+            self.healing = False
         self._calm()
 
-    def _found(self, slot: Slot, *, last: bool) -> None:
-        """The leader's log holds the slot. When it is the last one it is sent once more: that answer confirms all of them (acks=all)."""
-        slot.doubt = slot.appended = True
-        if slot.state is State.FLYING:
+    def led_by(self, leadership: Leadership) -> None:
+        """Under another leader, leader epoch or topic what the one that was asked has may be gone: it goes again, under its sequence."""
+        if leadership == self._leadership:
             return
-        if last and not slot.confirming and not slot.decided:
-            slot.confirming = True
-            self._again(slot, 0.0)
-            self.healing = False
-        else:
-            slot.state = State.LOGGED
+        self._leadership = leadership
+        self.hint = None
+        for slot in self.slots:
+            slot.unrecognised = slot.insisted = slot.oversized = False
+            if slot.state is State.LOGGED:
+                self._again(slot, 0.0)
+
+    def _has_also_a_later(self, slot: Slot) -> bool:
+        """Whether the leader is known to have the slot and one after it, so that this one need not be known again: it is confirmed by the
+        later one."""
+        hint = self.hint
+        if hint is None or hint.epoch != slot.identity[1] or distance(slot.base_sequence, hint.last_sequence) < 0:
+            return False
+        later = self.slots[self.slots.index(slot) + 1 :]
+        return any(
+            other.state is State.ACKED
+            or (other.state in (State.WAITING, State.FLYING) and distance(other.base_sequence, hint.last_sequence) >= 0)
+            for other in later
+        )
+
+    def _confirm(self) -> None:
+        """Whatever the leader has, or was given up, before an acknowledged batch is in the log with it."""
+        self._look_for_another_log()
+        later = False
+        for slot in reversed(self.slots):
+            if slot.state is State.ACKED:
+                later = True
+            elif later and slot.unresolved and (slot.decided or slot.state is State.LOGGED):
+                slot.state = State.ACKED
+                slot.unplaced = not slot.decided
+                if slot.failure is not None and not slot.published:
+                    slot.fail(type(slot.failure), slot.failure.reason)
+        self._place_between()
+
+    def _look_for_another_log(self) -> None:
+        """An offset before which there is no room for the elders: the batch went to another topic of that name, made since they were sent,
+        and brokers take any first sequence there. Requests that name topics by their ids (Kafka 4.1) cannot go astray like this.
+
+        The elders are not there, and must not follow: they would be out of order.
+        """
+        end = self._end_offset
+        elders: list[Slot] = []
+        for slot in self.slots:
+            if slot.state is State.ACKED and slot.base_offset >= 0:
+                if slot.base_offset < end + sum(each.count for each in elders):
+                    self._end_offset = self._looked_to = 0
+                    for elder in elders:
+                        if not elder.decided:
+                            elder.fail(DeliveryUnknown, "the topic was deleted and made again while it was under way")
+                        elder.state = State.FAILED
+                    if elders:
+                        self._broken(hole=False)
+                elders = []
+                end = slot.base_offset + slot.count
+            elif slot.unresolved and not slot.published:
+                elders.append(slot)
+
+    def _place_between(self) -> None:
+        """Where there is just room for them between their neighbours, the offsets of what was confirmed by a later batch are known."""
+        between: list[Slot] = []
+        end = self._end_offset
+        for slot in self.slots:
+            if slot.state is State.ACKED and slot.base_offset >= 0:
+                if slot.base_offset - end == sum(each.count for each in between):
+                    for each in between:
+                        each.place(end)
+                        end += each.count
+                between = []
+                end = slot.base_offset + slot.count
+            elif slot.state is not State.FAILED:
+                between.append(slot)
 
     def _judge_missing(self, missing: list[Slot], *, expected: bool) -> None:
         """Slots the log does not hold at this moment. A doubtful one could still arrive, unless a hole before it can never be filled."""
@@ -245,7 +370,8 @@ class Window:
             self.spent_pid = pid
             self.introduced = False
             self.identity = None
-            self.healing = False
+            self.healing = self._over = False
+            self.hint = None
         else:
             self.adopt((pid, epoch + 1))
 
@@ -253,7 +379,8 @@ class Window:
         """Take an identity and give it to every batch that waits."""
         self.identity = identity
         self.next_sequence, self.first_sequence = self.first_sequence, 0
-        self.healing = False
+        self.healing = self._over = False
+        self.hint = None
         for slot in self.slots:
             if slot.state is State.WAITING:
                 slot.stamp(identity, self.next_sequence)
@@ -268,7 +395,7 @@ class Window:
     def drop(self, kind: type[DeliveryError], reason: str) -> None:
         """Fail what waits to be sent, or to be sent again. Its sequences are gone, so nothing new leaves under this identity."""
         for slot in self.slots:
-            if slot.state is State.WAITING:
+            if slot.state in (State.WAITING, State.LOGGED):
                 if not slot.decided:
                     slot.fail(kind, reason)
                 slot.state = State.FAILED
@@ -288,26 +415,35 @@ class Window:
         """From here on another cluster's log is written. What may be in this one's fails, as nobody there can be asked; the rest is
         stamped anew. No request is on its way: every link was given up."""
         for slot in self.slots:
-            if slot.doubt and not slot.decided and slot.state is not State.ACKED:
+            if slot.doubt and not slot.decided and not slot.placed:
                 slot.fail(DeliveryUnknown, "sent to another cluster than bootstrap_servers lead to now, and nobody can be asked about it")
             if slot.decided:
                 slot.state = State.FAILED
         self.identity = self.spent_pid = None
-        self.introduced = self.healing = self._hole = False
+        self.healing = self._over = self._hole = False
+        self.hint = None
+        self.introduce_anew()
         self.next_sequence = self.first_sequence = 0
         self._calm()
+
+    def introduce_anew(self) -> None:
+        """From here on a log is written that knows nothing of this producer."""
+        self.introduced = False
+        self._end_offset = self._looked_to = 0
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
     def take_finished(self) -> list[Slot]:
         """Slots whose outcome can be published now, in order: nothing overtakes an elder whose futures are still open."""
         finished: list[Slot] = []
-        for place, slot in enumerate(self.slots):
+        for slot in self.slots:
             if slot.published:
                 continue
-            if not (slot.decided or slot.state is State.ACKED or (slot.state is State.LOGGED and self._confirmed(place))):
+            if not (slot.decided or slot.placed):
                 break
             slot.published = True
+            if slot.base_offset >= 0:
+                self._end_offset = slot.base_offset + slot.count
             finished.append(slot)
         self.slots = [slot for slot in self.slots if not slot.published or slot.unresolved]
         self._calm()
@@ -316,13 +452,37 @@ class Window:
     def fail_all(self, kind: type[DeliveryError], reason: str, code: int) -> None:
         """The producer is dead: everything here fails with it."""
         for slot in self.slots:
-            if not slot.decided and slot.state is not State.ACKED:
+            if not slot.decided and not slot.placed:
                 slot.fail(kind, reason, code=code)
             slot.state = State.FAILED if slot.unresolved else slot.state
 
-    def _confirmed(self, place: int) -> bool:
-        later = self.slots[place + 1 :]
-        return any(slot.state is State.ACKED for slot in later) or not any(slot.unresolved for slot in later)
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def wants_offsets(self) -> bool:
+        """Whether something is in the log and nobody said where: the log itself has to be read."""
+        return any(slot.unplaced and not slot.decided for slot in self.slots)
+
+    def look_from(self) -> int:
+        """The first offset at which what is looked for can be."""
+        return max(self._end_offset, self._looked_to)
+
+    def looked_at(self, batches: list[BatchHeader]) -> None:
+        """These stand in the log, below the high watermark. What was passed without being met is there no more (deleted, or compacted)."""
+        for header in batches:
+            self._looked_to = max(self._looked_to, header.last_offset + 1)
+            for slot in self.slots:
+                if slot.unplaced and slot.identity == (header.producer_id, header.producer_epoch):
+                    before = distance(header.base_sequence, slot.base_sequence)
+                    if 0 <= before <= header.last_offset_delta:
+                        slot.place(header.base_offset + before, header.max_timestamp if header.timestamp_type else -1)
+        for place, slot in enumerate(self.slots):
+            after = [later.base_offset for later in self.slots[place + 1 :] if later.base_offset >= 0]
+            if slot.unplaced and not slot.decided and after and self._looked_to >= after[0]:
+                slot.fail(DeliveryUnknown, "acknowledged, and no more in the log when its offset was looked up")
+
+    def look_anew(self) -> None:
+        """The log does not begin, or end, where it was looked into."""
+        self._end_offset = self._looked_to = 0
 
     # -- small print -------------------------------------------------------------------------------------------------
 
@@ -340,7 +500,7 @@ class Window:
     def _broken(self, *, hole: bool) -> None:
         """A slot's sequences will never be acknowledged: the next epoch must begin before anything new leaves."""
         if self._idempotent:
-            self.healing = True
+            self.healing = self._over = True
             self._hole = self._hole or hole
 
     def _has_identity(self) -> bool:
@@ -350,9 +510,11 @@ class Window:
         return any(slot.state is State.FLYING for slot in self.slots)
 
     def _is_head(self, slot: Slot) -> bool:
-        return next((s for s in self.slots if s.unresolved), None) is slot
+        """Whether no elder, but for what the leader has, could still arrive and make the sequence fit."""
+        return next((s for s in self.slots if s.state in (State.WAITING, State.FLYING)), None) is slot
 
     def _calm(self) -> None:
         """A window without retries is clean and pipelines again."""
         if self.recovering and not any(s.unresolved and s.attempts > 0 for s in self.slots):
             self.recovering = False
+            self.hint = None

@@ -42,14 +42,6 @@ def sized(content: bytes | None) -> i64:
     return signed_size(length) + length
 
 
-def headers_size(headers: Headers) -> i64:
-    """How many bytes the headers take, their count in front."""
-    size: i64 = signed_size(len(headers))
-    for name, content in headers:
-        size += sized(name.encode()) + sized(content)
-    return size
-
-
 def write_sized(writer: BytesWriter, content: bytes | None) -> None:
     """Append a nullable byte string with its length in front, -1 for null."""
     if content is None:
@@ -59,18 +51,21 @@ def write_sized(writer: BytesWriter, content: bytes | None) -> None:
         writer.write(content)
 
 
-def write_headers(writer: BytesWriter, headers: Headers) -> None:
-    """Append the headers, their count in front."""
+def pack_headers(headers: Headers) -> bytes:
+    """The headers as they stand in a record, their count in front. A name that UTF-8 has no bytes for raises UnicodeEncodeError: here, so
+    that nobody's headers are looked at while others are kept from a batch."""
+    writer = BytesWriter()
     write_signed(writer, len(headers))
     for name, content in headers:
         write_sized(writer, name.encode())
         write_sized(writer, content)
+    return writer.getvalue()
 
 
 def write_record(
-    writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: Headers | None
+    writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: bytes | None
 ) -> i64:
-    """Append one record and return how many bytes it took. Whatever goes wrong, the writer is left as it was."""
+    """Append one record and return how many bytes it took. `headers`: packed. Whatever goes wrong, the writer is left as it was."""
     # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
     key_length: i64 = 0
     key_field: i64 = 1
@@ -86,7 +81,7 @@ def write_record(
     if headers is None:
         content += 1
     else:
-        content += headers_size(headers)
+        content += len(headers)
     start: i64 = len(writer)
     timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
     offset_field: i64 = offset_delta << 1
@@ -142,7 +137,7 @@ def write_record(
         if headers is None:
             writer.append(0)
         else:
-            write_headers(writer, headers)
+            writer.write(headers)
         size: i64 = len(writer)
     except BaseException:
         writer.truncate(start)
@@ -179,8 +174,9 @@ class BatchBuilder:
         self.base_timestamp: i64 = NO_TIMESTAMP
         self.max_timestamp: i64 = NO_TIMESTAMP
 
-    def append(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: Headers | None) -> None:
-        """Add one record. The timestamp is in milliseconds since 1970, -1 for none; a record's may be smaller than the one before."""
+    def append(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
+        """Add one record, its headers packed. The timestamp is in milliseconds since 1970, -1 for none; a record's may be smaller than the
+        one before."""
         if self._closed:
             raise ValueError("the batch is closed")
         # Compiled, the second half cannot be true, and a constant of 2^63-1 would be converted at every record.
@@ -203,7 +199,7 @@ class BatchBuilder:
         values: bytes,
         value_start: i64,
         value_length: i64,
-        headers: Headers | None,
+        headers: bytes | None,
     ) -> None:
         """`append` of a key and a value that lie in columns of their own and are not copied out; length -1 is null. A column must be
         followed by eight bytes that do not matter."""
@@ -219,20 +215,28 @@ class BatchBuilder:
             body += key_length
         if value_length > 0:
             body += value_length
-        body += 1 if headers is None else headers_size(headers)
-        write_signed(writer, body)
-        writer.append(0)
-        write_signed(writer, timestamp - base)
-        write_signed(writer, count)
-        write_signed(writer, key_length)
-        write_range(writer, keys, key_start, key_length)
-        write_signed(writer, value_length)
-        write_range(writer, values, value_start, value_length)
         if headers is None:
-            writer.append(0)
+            body += 1
         else:
-            write_headers(writer, headers)
-        self.size += len(writer) - begun
+            body += len(headers)
+        try:
+            write_signed(writer, body)
+            writer.append(0)
+            write_signed(writer, timestamp - base)
+            write_signed(writer, count)
+            write_signed(writer, key_length)
+            write_range(writer, keys, key_start, key_length)
+            write_signed(writer, value_length)
+            write_range(writer, values, value_start, value_length)
+            if headers is None:
+                writer.append(0)
+            else:
+                writer.write(headers)
+            size: i64 = len(writer) - begun
+        except BaseException:
+            writer.truncate(begun)
+            raise
+        self.size += size
         self.count = count + 1
         self.base_timestamp = base
         if timestamp > self.max_timestamp:
@@ -243,22 +247,29 @@ class BatchBuilder:
         has with them."""
         if self._closed:
             raise ValueError("the batch is closed")
+        writer = self._writer
+        begun: i64 = len(writer)
         if len(records) <= COPIED_BYTES_MAX:
-            self._writer.write(records if isinstance(records, bytes) else bytes(records))
+            try:
+                writer.write(records if isinstance(records, bytes) else bytes(records))
+            except BaseException:
+                writer.truncate(begun)
+                raise
+        elif begun > 0:
+            head, rest = writer.getvalue(), BytesWriter()
+            self._pieces += [head, records]
+            self._writer = rest
         else:
-            if len(self._writer) > 0:
-                self._pieces.append(self._writer.getvalue())
-                self._writer = BytesWriter()
-            self._pieces.append(records)
+            self._pieces += [records]
         self.count += count
         self.size = size
         self.base_timestamp = base_timestamp
         self.max_timestamp = max_timestamp
 
     @staticmethod
-    def upper_bound(key: bytes | None, value: bytes | None, headers: Headers | None) -> i64:
+    def upper_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
         """The most bytes such a record can take in any batch, whatever its deltas."""
-        tail_size: i64 = 1 if headers is None else headers_size(headers)
+        tail_size: i64 = 1 if headers is None else len(headers)
         return RECORD_OVERHEAD_MAX + sized(key) + sized(value) + tail_size
 
     def pieces(self) -> list[bytes | memoryview]:

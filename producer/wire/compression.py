@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from producer.wire.codecs import gzip, lz4, snappy, zstd
-from producer.wire.codecs.damage import CorruptBatch, too_much
+from producer.wire.codecs.damage import CorruptBatch, TooMuch, too_much
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVELS", "Codec", "CorruptBatch", "Levels", "compress", "decompress"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVELS", "Codec", "CorruptBatch", "Levels", "TooMuch", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 """How much `decompress` opens unless told otherwise. A batch of 1 MiB can claim a multiple of this."""

@@ -133,7 +133,7 @@ class FrameSplitter:
     """
 
     def __init__(self, *, limit: int = FRAME_BYTES_MAX) -> None:
-        self._limit = limit
+        self.limit = limit  # may change between two frames: it counts from the next length on
         self._partial = bytearray()
         self._partial_size = 0
 
@@ -141,6 +141,12 @@ class FrameSplitter:
     def pending(self) -> int:
         """Bytes of a frame that is not complete yet, its prefix included."""
         return len(self._partial)
+
+    @property
+    def missing(self) -> int:
+        """How many bytes more complete a length, or the frame that it announced: fed so many, it returns one frame at most."""
+        size = _SIZE.size if len(self._partial) < _SIZE.size else _SIZE.size + self._partial_size
+        return size - len(self._partial)
 
     def feed(self, data: Buffer) -> list[bytes]:
         """Take the next bytes of the stream; returns the frames that they complete."""
@@ -180,9 +186,9 @@ class FrameSplitter:
 
     def _checked(self, size: int, frames: list[bytes]) -> int:
         """The size of a frame, unless it is out of bounds."""
-        if not 0 <= size <= self._limit:
+        if not 0 <= size <= self.limit:
             self._partial = bytearray()
-            raise FrameTooLarge(size, self._limit, frames=frames)
+            raise FrameTooLarge(size, self.limit, frames=frames)
         return size
 
 

@@ -16,6 +16,9 @@ from producer.wire.record_batch import encode_batch, read_records
 _KEY: Final = Layout(">hh")
 _VALUE: Final = Layout(">hi")
 
+CONTROL_BYTES_MAX: Final = 64 * 1024
+"""A control record takes a few dozen."""
+
 
 class ControlType(IntEnum):
     """What a control record says: the second number of its key."""
@@ -57,7 +60,7 @@ def read_marker(batch: Readable) -> tuple[int, int, int]:
     """(type, coordinator epoch, version) of a control batch; the epoch is -1 for the types that end no transaction."""
     if not read_header(batch).is_control:
         raise CorruptBatch("not a control batch")
-    records = read_records(batch)
+    records = read_records(batch, limit=CONTROL_BYTES_MAX, with_headers=False)
     if len(records) != 1 or records[0].key is None or len(records[0].key) < _KEY.size:
         raise CorruptBatch("a control batch without a control record")
     version, kind = _KEY.unpack_from(records[0].key)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from librt.strings import BytesWriter
 from msgspec import Struct
 
-from producer.wire.batch_builder import Headers, write_record
+from producer.wire.batch_builder import Headers, pack_headers, write_record
 from producer.wire.batch_header import (
     BATCH_OVERHEAD,
     CONTROL,
@@ -24,7 +24,7 @@ from producer.wire.batch_header import (
     pack_batch,
     read_header,
 )
-from producer.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, compress, decompress
+from producer.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from producer.wire.record_reader import parse_records
 
 
@@ -70,18 +70,19 @@ def encode_batch(
     for entry in records:
         if isinstance(entry, Record):
             delta = entry.offset - base_offset
-            timestamp, key, value, headers = entry.timestamp, entry.key, entry.value, entry.headers
+            timestamp, key, value = entry.timestamp, entry.key, entry.value
+            headers: Headers | None = entry.headers
         else:
             delta = last_delta + 1
             timestamp, key, value, *rest = entry
-            headers = tuple(rest[0] or ()) if rest else ()
+            headers = rest[0] if rest else None
         if timestamp < NO_TIMESTAMP:
             raise ValueError(f"{timestamp} is no timestamp")
         if not last_delta < delta <= 0x7FFFFFFF:
             raise ValueError(f"offset {base_offset + delta} after {base_offset + last_delta}")
         if count == 0:
             first_timestamp = timestamp
-        write_record(writer, delta, timestamp - first_timestamp, key, value, headers)
+        write_record(writer, delta, timestamp - first_timestamp, key, value, pack_headers(headers) if headers else None)
         highest = max(highest, timestamp)
         last_delta = delta
         count += 1
@@ -105,8 +106,16 @@ def encode_batch(
     )
 
 
-def read_records(batch: Readable, *, verify_crc: bool = True, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """The records of exactly one batch; none of a header-only one. At most `limit` bytes of records are opened."""
+def read_records(
+    batch: Readable,
+    *,
+    verify_crc: bool = True,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    records_max: int | None = None,
+    with_headers: bool = True,
+) -> list[Record]:
+    """The records of exactly one batch; none of a header-only one. At most `limit` bytes of records are opened, and none of a batch of more
+    than `records_max` records: raises TooMuch. Who bounds memory leaves out the headers, too, of which two bytes make one."""
     header = read_header(batch)
     if header.size != len(batch):
         raise CorruptBatch(f"a batch of {header.size} bytes, {len(batch)} are there")
@@ -115,6 +124,8 @@ def read_records(batch: Readable, *, verify_crc: bool = True, limit: int = DECOM
     if header.records_count == 0:
         # Kafka does not look at what follows either: a compacted batch may keep its codec.
         return []
+    if records_max is not None and header.records_count > records_max:
+        raise TooMuch(f"{header.records_count} records, where at most {records_max} are taken")
     return parse_records(
         decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], limit=limit),
         header.records_count,
@@ -123,4 +134,5 @@ def read_records(batch: Readable, *, verify_crc: bool = True, limit: int = DECOM
         append_time=header.max_timestamp if header.timestamp_type else None,
         base_sequence=header.base_sequence,
         make=Record,
+        with_headers=with_headers,
     )

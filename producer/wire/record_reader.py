@@ -2,7 +2,7 @@
 
 It reads what Kafka's clients read: any negative key or value length is null, and a header name that is not UTF-8 gets
 replacement characters. It refuses, with `CorruptBatch`, lengths that do not add up, fewer records than announced, and bytes
-after the last one.
+after the last one. Where nobody wants the headers they are passed over, unread.
 
 Compiled by mypyc; the caller says what a record becomes, because Structs are not compiled.
 """
@@ -33,6 +33,7 @@ def parse_records(
     append_time: int | None,
     base_sequence: i64,
     make: Callable[[int, int, bytes | None, bytes | None, Headers, int], T],
+    with_headers: bool = True,
 ) -> list[T]:
     """Each record as `make(offset, timestamp, key, value, headers, sequence)`. With an append time, that is every record's timestamp."""
     if count < 0 or count * RECORD_BYTES_MIN > len(data):
@@ -55,6 +56,8 @@ def parse_records(
                 raise CorruptBatch(f"record {index} claims {length} bytes and ends before its headers")
             if data[at] == 0:
                 at += 1
+            elif not with_headers:
+                at = stop
             else:
                 headers, at = _read_headers(data, at, stop)
             if at != stop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,9 @@ from producer import ProducerClosed
 from producer.core.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
 from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
 from producer.core.bulk import BulkFuture
-from producer.core.bulk_append import Target
+from producer.core.bulk_append import Column, Columns, Target
+from producer.core.record import Deliveries
+from producer.core.rows import Row
 from producer.wire.compression import Codec
 
 OVERHEAD = 61
@@ -37,8 +40,8 @@ class Bench:
 
     def held(self) -> list[Batch]:
         """Every batch without an outcome."""
-        held = self.made.begin_flush()
-        self.made.end_flush()
+        held = self.made.begin_flush(self)
+        self.made.end_flush(self)
         return held
 
     def queue(self, partition: int = 0) -> PartitionQueue:
@@ -200,13 +203,17 @@ def test_a_refusal_ends_appends() -> None:
     assert bench.made.used == 0
 
 
+POISON: Any = "packed headers are bytes"
+"""What the encoder refuses after it has written most of a record."""
+
+
 def test_a_record_the_encoder_refuses_leaves_nothing_behind() -> None:
-    """A header name that is not encodable raises; the batch, its count and the next record are as if it had never been sent."""
+    """What cannot be encoded raises; the batch, its count and the next record are as if it had never been sent."""
     bench = Bench()
     bench.append(b"before")
     used, size = bench.made.used, bench.queue().batches[0].size
-    with pytest.raises(UnicodeEncodeError):
-        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", [("\ud800", b"")], None)
+    with pytest.raises(TypeError):
+        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", POISON, None)
     assert (bench.made.used, bench.queue().batches[0].size, bench.queue().batches[0].count) == (used, size, 1)
     future = bench.append(b"after")
     assert future is not None
@@ -216,10 +223,38 @@ def test_a_record_the_encoder_refuses_leaves_nothing_behind() -> None:
 def test_a_refused_first_record_leaves_no_empty_batch_to_send() -> None:
     """The same as the very first record of a batch: no batch without records may ever reach a broker."""
     bench = Bench()
-    with pytest.raises(UnicodeEncodeError):
-        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", [("\ud800", b"")], None)
+    with pytest.raises(TypeError):
+        bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", POISON, None)
     assert [batch.count for batch in bench.held()] == []
     assert bench.made.used == 0
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["rows", "columns"])
+def test_a_row_of_a_bulk_that_the_encoder_refuses(kind: str, before: int) -> None:
+    """The rows before it are in and the bulk's own; it left no trace, no claim and no empty batch, and other callers' records go where it
+    would have been. The sender is woken for what is in."""
+    bench = Bench(batch_size=200)
+    bulk = BulkFuture(bench.made.shared)
+    target = Target(bench.made, bench.topic, bulk, 0)
+    # Rows without a timestamp get that of the call, which is none.
+    rows: list[object] = [Row(None, b"%d" % n, None, -1 if n == before else 7, 0) for n in range(5)]
+    column = Column(b"01234" + bytes(8), b"".join(n.to_bytes(4, "little") for n in range(6)), None)
+    columns = Columns(5, column, None, None, None, [POISON if n == before else None for n in range(5)])
+    with pytest.raises((TypeError, ValueError)):
+        target.append_rows(rows, 0, 5, 0, -7) if kind == "rows" else target.append_columns(columns, 0, 5, 0, 7)
+    bulk.finish()
+    assert bench.wakes == (1 if before else 0)
+    assert bulk.accepted == before
+    assert bulk.done() is (before == 0)
+    other = bench.append(b"another's")
+    assert other is not None
+    held = bench.held()
+    assert [int(batch.count) for batch in held] == [before + 1]
+    assert bench.made.used == sum(batch.size + batch.kept for batch in held)
+    held[0].settle(100, -1, None)
+    assert bulk.result(0) == Deliveries(before, {0: [range(100, 100 + before)]} if before else {}, {})
+    assert other.result(0).offset == 100 + before
 
 
 def test_many_threads_append_without_losing_a_byte() -> None:

@@ -23,14 +23,14 @@ def answer(*leaders: tuple[int, int], topic_id: UUID = ID, code: int = 0, name: 
 
 def view(*leaders: tuple[int, int]) -> ClusterView:
     made = ClusterView()
-    assert made.learn(answer(*leaders))[0].change is Change.SEEN
+    assert made.learn(answer(*leaders), ["t"])[0].change is Change.SEEN
     return made
 
 
 def test_an_older_leader_epoch_is_ignored() -> None:
     """A broker that lags behind cannot take the producer back to an old leader (KIP-320)."""
     made = view((1, 5), (2, 5))
-    assert made.learn(answer((3, 4), (3, 6)))[0].change is Change.SAME
+    assert made.learn(answer((3, 4), (3, 6)), ["t"])[0].change is Change.SAME
     assert made.leader("t", 0) == Leader(1, 5)
     assert made.leader("t", 1) == Leader(3, 6)
 
@@ -38,23 +38,23 @@ def test_an_older_leader_epoch_is_ignored() -> None:
 def test_the_same_epoch_may_lose_its_leader() -> None:
     """The newest answer of the same epoch counts: a leader can go without a new epoch, and come back."""
     made = view((1, 5))
-    made.learn(answer((-1, 5)))
+    made.learn(answer((-1, 5)), ["t"])
     assert made.leader("t", 0) is None
-    made.learn(answer((2, 5)))
+    made.learn(answer((2, 5)), ["t"])
     assert made.leader("t", 0) == Leader(2, 5)
 
 
 def test_brokers_without_epochs_are_believed() -> None:
     """Metadata before version 7 carries no epochs (-1): the newest answer is taken."""
     made = view((1, -1))
-    made.learn(answer((2, -1)))
+    made.learn(answer((2, -1)), ["t"])
     assert made.leader("t", 0) == Leader(2, -1)
 
 
 def test_another_topic_id_is_another_topic() -> None:
     """Deleted and created again: the new topic's leaders count whatever their epochs are, also when there are fewer partitions."""
     made = view((1, 9), (2, 9))
-    heard = made.learn(answer((3, 0), topic_id=OTHER))[0]
+    heard = made.learn(answer((3, 0), topic_id=OTHER), ["t"])[0]
     assert (heard.change, heard.partitions) == (Change.RECREATED, 1)
     assert made.leader("t", 0) == Leader(3, 0)
     assert made.leader("t", 1) is None
@@ -64,14 +64,14 @@ def test_another_topic_id_is_another_topic() -> None:
 def test_an_answer_without_ids_recreates_nothing() -> None:
     """Versions below 10 name no topic ids: that alone is no other topic."""
     made = view((1, 5))
-    assert made.learn(answer((2, 6), topic_id=UUID(int=0)))[0].change is Change.SAME
+    assert made.learn(answer((2, 6), topic_id=UUID(int=0)), ["t"])[0].change is Change.SAME
     assert made.topic_id("t") == ID
 
 
 def test_more_partitions_are_growth() -> None:
     """A grown topic keeps its leaders and gets the new ones."""
     made = view((1, 5))
-    heard = made.learn(answer((1, 5), (2, 0)))[0]
+    heard = made.learn(answer((1, 5), (2, 0)), ["t"])[0]
     assert (heard.change, heard.partitions) == (Change.GROWN, 2)
     assert made.leader("t", 1) == Leader(2, 0)
 
@@ -79,7 +79,7 @@ def test_more_partitions_are_growth() -> None:
 def test_fewer_partitions_of_the_same_topic_are_an_old_answer() -> None:
     """A topic never shrinks: a broker that does not know of the growth yet takes nothing away."""
     made = view((1, 5), (2, 5))
-    assert made.learn(answer((1, 5)))[0].partitions == 2
+    assert made.learn(answer((1, 5)), ["t"])[0].partitions == 2
     assert made.leader("t", 1) == Leader(2, 5)
 
 
@@ -87,7 +87,7 @@ def test_fewer_partitions_of_the_same_topic_are_an_old_answer() -> None:
 def test_a_topic_that_is_not_there_now(code: ErrorCode) -> None:
     """A missing topic is told with its code, and what was known of it stays until somebody knows better."""
     made = view((1, 5))
-    heard = made.learn(answer(code=code))[0]
+    heard = made.learn(answer(code=code), ["t"])[0]
     assert (heard.change, heard.code) == (Change.MISSING, code)
     assert made.leader("t", 0) == Leader(1, 5)
 
@@ -95,7 +95,7 @@ def test_a_topic_that_is_not_there_now(code: ErrorCode) -> None:
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION, 999])
 def test_a_topic_that_is_refused(code: int) -> None:
     """A code that will not go away by itself is a refusal."""
-    assert ClusterView().learn(answer(code=code))[0].change is Change.REFUSED
+    assert ClusterView().learn(answer(code=code), ["t"])[0].change is Change.REFUSED
 
 
 def test_a_leader_named_by_a_refusal_must_be_newer() -> None:
@@ -112,5 +112,36 @@ def test_a_leader_named_by_a_refusal_must_be_newer() -> None:
 def test_an_answer_without_brokers_keeps_those_known() -> None:
     """A broker that has no list (it is starting) does not make the cluster vanish."""
     made = view((1, 5))
-    made.learn(answer((1, 5), brokers=0))
+    made.learn(answer((1, 5), brokers=0), ["t"])
     assert sorted(made.brokers) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("indexes", [[999_999], [0, 2], [0, 0], [-1, 0], [1, 2], []])
+def test_partitions_that_cannot_be_all_of_them(indexes: list[int]) -> None:
+    """Numbers other than those from 0 on make no topic, however many they would say there are: it counts as one without a leader."""
+    partitions = [MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=0) for index in indexes]
+    said = MetadataResponse(topics=[MetadataResponseTopic(error_code=0, name="t", topic_id=ID, partitions=partitions)])
+    made = ClusterView()
+    assert [(heard.change, heard.partitions) for heard in made.learn(said, ["t"])] == [(Change.MISSING, 0)]
+    assert not made.topics
+
+
+def test_partitions_in_any_order() -> None:
+    """Brokers need not sort them."""
+    partitions = [MetadataResponsePartition(partition_index=index, leader_id=index, leader_epoch=0) for index in (2, 0, 1)]
+    said = MetadataResponse(topics=[MetadataResponseTopic(error_code=0, name="t", topic_id=ID, partitions=partitions)])
+    made = ClusterView()
+    made.learn(said, ["t"])
+    assert [made.leader("t", partition) for partition in range(3)] == [Leader(partition, 0) for partition in range(3)]
+
+
+def test_topics_that_nobody_asked_about() -> None:
+    """They are not kept, and nobody is told of them."""
+    made = ClusterView()
+    assert made.learn(answer((1, 0), name="other"), ["t"]) == []
+    assert not made.topics
+
+
+def test_a_leader_with_a_negative_number() -> None:
+    """It is none: the numbers below 0 are the producer's own names for its bootstrap addresses."""
+    assert view((-2, 5)).leader("t", 0) is None

@@ -78,7 +78,7 @@ def chunk_of(rows: Sequence[Data], *, partitions: Sequence[int | None] = (), tim
     if timestamps:
         columns["timestamp"] = pa.array(timestamps, pa.int64())
     names = {name: name if name in columns else None for name in ("key", "partition", "timestamp")}
-    (chunk,) = arrow_chunks(pa.table(columns), value="value", headers=None, largest=1 << 30, setting="", **names)
+    (chunk,) = arrow_chunks(pa.table(columns), value="value", headers=None, rows_max=1 << 30, largest=1 << 30, setting="", **names)
     return chunk
 
 

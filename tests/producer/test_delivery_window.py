@@ -45,7 +45,7 @@ def test_one_batch_until_the_first_acknowledgement() -> None:
 
 def test_after_a_long_rest_a_partition_is_introduced_anew() -> None:
     """Brokers forget a producer id that rests (producer.id.expiration.ms): after ten minutes of rest one batch goes first again."""
-    desk = Desk().introduce()
+    desk = Desk(metadata_max_idle_ms=1e9).introduce()
     desk.advance(599_000)
     desk.send(b"0", b"1")
     assert len(desk.produces()) == 2

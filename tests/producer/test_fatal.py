@@ -55,12 +55,11 @@ def test_a_dead_producer_sends_nothing_more() -> None:
 
 
 def test_only_the_fatal_ones_are_fatal() -> None:
-    """Fatal are cluster and transactional-id authorization, versions, fencing and a lost id mapping: what Kafka's clients cannot go on
+    """Fatal are cluster and transactional-id authorization, versions and fencing: what Kafka's clients cannot go on
     after, and nothing else."""
     assert set(FATAL) == {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.PRODUCER_FENCED,
     }

@@ -18,6 +18,8 @@ REFUSED = [
     "pending.result()",
     "pending.exception()",
     "pending.add_done_callback(print)",
+    "bulk.result()",
+    "bulk.add_done_callback(print)",
 ]
 
 
@@ -32,6 +34,7 @@ def test_the_child_is_refused_every_call_at_once() -> None:
             settled = producer.send("t", b"first")
             settled.result(20)
             pending = producer.send("t", b"second")
+            bulk = producer.send_many("t", [b"third"])
             child = os.fork()
             if child == 0:
                 began = time.monotonic()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryTimeout, Persisted, RecordRefused
+from producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
+from producer.core.events import Settle
 from producer.core.verdict import TABLE, Verdict
 from producer.wire import Api, ErrorCode
-from tests.producer.desk import PID, Desk
+from tests.producer.desk import PID, TOPIC, Desk
 from tests.producer.stage import ONE_EACH, arrivals, quick, until, values
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -342,3 +343,46 @@ def test_the_failure_is_what_the_caller_gets() -> None:
     assert len({id(failure) for failure in failures}) == 3
     assert len({str(failure) for failure in failures}) == 1
     assert all(isinstance(failure, DeliveryError) and not isinstance(failure, DeliveryTimeout) for failure in failures)
+
+
+PASSING = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+@pytest.mark.parametrize("code", PASSING, ids=[code.name for code in PASSING])
+def test_a_question_that_cannot_be_answered_now_is_asked_again(code: ErrorCode) -> None:
+    """An error that passes says nothing about the batch: the question is asked again until somebody answers it."""
+    desk = Desk().introduce()
+    (future,) = desk.send(b"0")
+    desk.lose(1)
+    desk.advance(50)
+    desk.refuse(desk.produces()[0], E45)
+    for _ in range(3):
+        desk.tell(desk.questions()[0], code=code)
+        assert not future.done()
+        desk.advance(50)
+    desk.tell(desk.questions()[0], (PID, 0, 0))
+    desk.advance(50)
+    desk.ack(desk.produces()[0], offset=1)
+    assert future.result(0).offset == 1
+
+
+def test_what_is_queued_is_dropped_after_its_elders() -> None:
+    """A partition is dropped while one of its batches is on its way and another is queued: the queued one fails when the elder has its
+    outcome, and not before."""
+    desk = Desk(max_in_flight=1).introduce()
+    flying, queued = desk.send(b"0", b"1")
+    lane = desk.core.delivery.lanes[TOPIC, 0]
+    assert lane.drop(DeliveryUnknown, "dropped") == []
+    desk.core.delivery.agenda.mark(lane)
+    assert not queued.done()
+    lane.window.acknowledged(lane.window.slots[0], 1, -1)
+    settled = lane.drop(DeliveryUnknown, "dropped")
+    assert [type(each) for each in settled] == [Settle, Settle]
+    assert [getattr(each, "failure", None) is None for each in settled] == [True, False]
+    assert not flying.done()

@@ -110,3 +110,31 @@ pending.result()
     assert "KeyboardInterrupt" in ended.complaints
     assert "1 records were lost" in ended.complaints
     assert ended.seconds < 30
+
+
+def test_flush_is_interrupted_in_its_first_step() -> None:
+    """Ctrl-C while `flush` is only waking the sender: lingering is as before, so that records are put together again."""
+    ended = run(
+        STAGE
+        + """
+held.remove()
+producer.flush(20)
+wake = producer._shared.wake
+
+def struck():
+    producer._shared.wake = wake
+    os.kill(os.getpid(), signal.SIGINT)
+    wake()
+
+producer._shared.wake = struck
+try:
+    producer.flush(20)
+    print("returned")
+except KeyboardInterrupt:
+    print("interrupted", producer._accumulator.hurried())
+producer.close(20)
+stub.close()
+"""
+    )
+    assert ended.lines == ["interrupted False"]
+    assert ended.complaints == ""

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from producer.core.errors import Fatal
 from producer.core.events import Send
-from producer.wire import Malformed, Message, decode, encode
+from producer.wire import (
+    Api,
+    ErrorCode,
+    Malformed,
+    Message,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    decode,
+    encode,
+)
+from producer.wire.messages import RESPONSES
+from producer.wire.messages.common import NodeEndpoint
 from tests.producer.desk import Desk, Flight
 from tests.wire.damage import damage
 
@@ -78,3 +94,73 @@ def test_the_core_survives_what_it_is_told(group: int) -> None:
                     desk.tell(question, (0, 0, step))
             desk.advance(rng.choice([1, 50, 600]))
         assert desk.dead is None or isinstance(desk.dead.error, Fatal)
+
+
+def hostile_metadata(name: str, topics: int = 3) -> MetadataResponse:
+    """Topics of one partition that says to be the last of a million."""
+    partition = MetadataResponsePartition(partition_index=999_999, leader_id=1, leader_epoch=0)
+    named = [MetadataResponseTopic(error_code=0, name=name.format(n), partitions=[partition]) for n in range(topics)]
+    return MetadataResponse(brokers=[MetadataResponseBroker(node_id=-1, host="h", port=1)], topics=named)
+
+
+@pytest.mark.parametrize("name", ["{}", "t"])
+def test_a_small_answer_costs_little(name: str) -> None:
+    """A Metadata answer of 150 bytes that tells of topics with a million partitions, asked for or not, takes no memory to speak of, gives
+    bootstrap addresses to nobody, and leaves a producer that sends."""
+    desk = Desk().introduce()
+    desk.auto.discard(Api.METADATA)
+    desk.core.scout.refresh()
+    desk.advance(100)
+    (flight,) = desk.open
+    data = encode(hostile_metadata(name), flight.command.version)
+    assert len(data) < 250
+    bootstrap = desk.core.nodes.get(-1)
+    assert bootstrap is not None
+    address = bootstrap.address
+    tracemalloc.start()
+    try:
+        desk.reply(flight, decode(MetadataResponse, flight.command.version, data))
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert bootstrap.address == address
+    assert list(desk.core.view.topics) == ["t"]
+    assert {news.heard.topic for news in desk.announced} == {"t"}
+    desk.auto.add(Api.METADATA)
+    desk.advance(1_000)
+    (future,) = desk.send(b"x")
+    desk.ack(desk.produces()[0])
+    assert future.done()
+
+
+def test_endpoints_of_brokers_that_lead_nothing() -> None:
+    """A Produce answer may name the addresses of new leaders (KIP-951): those of others are not kept, however many it names."""
+    desk = Desk().introduce()
+    desk.send(b"x")
+    known = set(desk.core.view.brokers)
+    (flight,) = desk.produces()
+    endpoints = [NodeEndpoint(node_id=n, host="h", port=1) for n in (*range(-5, 0), *range(7, 1_000))]
+    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(7, 9))
+    desk.reply(flight, replace(refusal, node_endpoints=endpoints))
+    assert set(desk.core.view.brokers) == known | {7}
+
+
+@pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)
+def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
+    """Whatever 300 bytes of any kind of answer in any version say about counts and lengths, what is made of them is no larger than a
+    few hundred times that."""
+    rng = random.Random(kind.__name__)
+    tracemalloc.start()
+    try:
+        for version in kind.versions:
+            with suppress(Malformed):
+                decode(kind, version, bytes(300))  # compiles the decoder, which is kept
+            for _ in range(30):
+                data = bytearray(rng.choices((0, 1, 2, 0x7F, 0xFF), (8, 4, 2, 1, 1), k=300))
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                with suppress(Malformed):
+                    decode(kind, version, bytes(data))
+                assert tracemalloc.get_traced_memory()[1] - before < 100_000, (version, bytes(data))
+    finally:
+        tracemalloc.stop()

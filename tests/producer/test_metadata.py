@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from broker_stub import BrokerStub
-from producer import DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
+from producer import AsyncProducer, DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
 from producer.core.cluster import Change
-from producer.core.events import LinkLost, TopicWanted
-from producer.wire import Api, ErrorCode
+from producer.core.events import LinkLost, Send, TopicWanted
+from producer.wire import Api, ErrorCode, Message
 from tests.producer.desk import Desk
 from tests.producer.stage import ONE_EACH, QUICK, probe, quick, until, values
+from txn import AsyncTransactionalProducer, TransactionalProducer
 
 SHORT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_500, "resolve_grace_ms": 100}
 
@@ -141,7 +145,7 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
     """The new topic's leader does not know the producer id: one batch until its first acknowledgement, then pipelining again."""
     from uuid import UUID
 
-    desk = Desk().introduce()
+    desk = Desk(metadata_max_age_ms=1_000.0).introduce()
     desk.topic_id = UUID(int=8)
     desk.advance(desk.settings.metadata_max_age_ms)
     assert desk.announced[-1].heard.change is Change.RECREATED
@@ -187,18 +191,158 @@ def test_a_grown_topic_is_noticed() -> None:
             assert {future.result(0).partition for future in futures} == {0, 1, 2, 3}
 
 
-def test_a_partition_that_appears_while_waiting() -> None:
-    """send to a partition that is added a while later, after brokers said that there are fewer, is delivered soon after."""
-    with BrokerStub() as stub:
+WAYS: dict[str, Any] = {
+    "send": lambda producer, topic: producer.send(topic, b"x", partition=9),
+    "send_many": lambda producer, topic: producer.send_many(topic, [b"x"], partition=9),
+    "send_many by row": lambda producer, topic: producer.send_many(topic, iter([b"x", (None, b"x", None, None, 9)])),
+    "send_arrow": lambda producer, topic: producer.send_arrow(
+        topic, pa.table({"value": [b"x"] * 2, "p": pa.array([0, 9], pa.int32())}), partition="p"
+    ),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["plain", "asyncio", "transactional", "transactional asyncio"])
+def test_a_partition_that_there_is_not(kind: str, way: str, known: bool) -> None:
+    """The brokers are asked once more, and then it is refused, with how many there are, long before max_block_ms; nothing of the call was
+    accepted, and the producer goes on."""
+    settings = {**QUICK, "max_block_ms": 600_000}
+
+    async def on_asyncio() -> None:
+        if kind == "asyncio":
+            async with AsyncProducer(bootstrap_servers=stub.bootstrap, **settings) as producer:
+                if known:
+                    await producer.partitions_for("t")
+                with refused():
+                    await WAYS[way](producer, "t")
+                await (await producer.send("t", b"after"))
+        else:
+            async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="x", **settings) as owner:
+                if known:
+                    await owner.partitions_for("t")
+                async with owner.transaction() as tx:
+                    with refused():
+                        await WAYS[way](tx, "t")
+                    await tx.send("t", b"after")
+
+    def refused() -> Any:
+        return pytest.raises(TopicUnavailable, match="there is no partition 9: 't' has 1 partitions, numbered from 0")
+
+    with BrokerStub(default_partitions=1) as stub:
+        stub.create_topic("t")
+        if kind.endswith("asyncio"):
+            asyncio.run(asyncio.wait_for(on_asyncio(), 60))
+        elif kind == "plain":
+            with quick(stub, **settings) as producer:
+                if known:
+                    producer.partitions_for("t")
+                with refused():
+                    WAYS[way](producer, "t")
+                producer.send("t", b"after").result(20)
+        else:
+            with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="x", **settings) as owner:
+                if known:
+                    owner.partitions_for("t")
+                with owner.transaction() as tx:
+                    with refused():
+                        WAYS[way](tx, "t")
+                    tx.send("t", b"after")
+        assert values(stub, "t") == [b"after"]
+
+
+def test_a_partition_that_try_send_finds_out_about() -> None:
+    """`try_send` does not wait: the partition is not known yet, then there is none, and once it has been added it is written to."""
+    with BrokerStub() as stub, quick(stub) as producer:
         stub.create_topic("t", partitions=2)
-        with quick(stub) as producer, ThreadPoolExecutor() as pool:
-            producer.partitions_for("t")
-            asked = probe(stub, Api.METADATA)
-            sending = pool.submit(lambda: producer.send("t", b"x", partition=3).result(20).partition)
-            asked.wait(2, 20)
-            assert not sending.done()
-            stub.add_partitions("t", 4)
-            assert sending.result(10) == 3
+        producer.partitions_for("t")
+        asked = probe(stub, Api.METADATA)
+        with pytest.raises(TopicUnavailable, match="partition 3 of topic 't' is not known yet"):
+            producer.try_send("t", b"x", partition=3)
+        asked.wait(1, 20)
+        until(lambda: "there is no partition 3: 't' has 2 partitions" in refusal_of_try(producer, partition=3), "the answer")
+        stub.add_partitions("t", 4)
+        until(lambda: refusal_of_try(producer, partition=3) == "", "the new partition")
+
+
+def test_a_partition_is_refused_on_a_new_answer_alone() -> None:
+    """An answer to what was asked before somebody came for the partition may be older than the partition: it is asked for again."""
+    desk = Desk(partitions=1).learn()
+    desk.auto.discard(Api.METADATA)
+    desk.core.scout.refresh()
+    desk.advance(100)
+    (older,) = desk.open
+    desk.happen(TopicWanted("t", partitions=2))
+    desk.reply(older, desk.metadata())
+    assert [news.short for news in desk.announced[-1:]] == [False]
+    desk.happen(TopicWanted("t"))  # somebody else, who wants nothing that there is not, makes no difference
+    desk.advance(100)
+    (newer,) = desk.open
+    desk.reply(newer, desk.metadata())
+    assert desk.announced[-1].short
+    desk.advance(10_000)
+    assert not desk.open  # nobody waits any more
+
+
+def refusal_of_try(producer: Producer, topic: str = "t", *, partition: int | None = None) -> str:
+    """What `try_send` says, nothing where it accepts."""
+    try:
+        producer.try_send(topic, b"x", partition=partition)
+    except (TopicUnavailable, RecordRefused) as error:
+        return str(error)
+    return ""
+
+
+def test_try_send_is_told_of_a_refusal() -> None:
+    """`try_send` to a topic that brokers refuse says so, with the code, as `send` does: not for ever that it is not known yet. It goes on
+    asking, and accepts once the refusal is lifted."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        refusal = stub.faults.on(Api.METADATA).where(topic="secret").before().forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        with pytest.raises(TopicUnavailable, match="'secret' is not known yet; it has been asked for"):
+            producer.try_send("secret", b"x")
+        until(lambda: "TOPIC_AUTHORIZATION_FAILED" in refusal_of_try(producer, "secret"), "the refusal")
+        for _ in range(3):
+            with pytest.raises(RecordRefused, match="TOPIC_AUTHORIZATION_FAILED") as refused:
+                producer.try_send("secret", b"x")
+            assert (refused.value.persisted, refused.value.code) == (Persisted.NO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        refusal.remove()
+        until(lambda: refusal_of_try(producer, "secret") == "", "the permission")
+
+
+def test_a_callback_is_told_of_a_refusal() -> None:
+    """Inside a delivery callback `send` does not wait for a topic, and says of one that is refused that it is."""
+    told: list[str] = []
+
+    def again(_: object) -> None:
+        try:
+            producer.send("secret", b"x")
+        except (TopicUnavailable, RecordRefused) as error:
+            told.append(type(error).__name__)
+
+    with BrokerStub() as stub, quick(stub) as producer:
+        stub.faults.on(Api.METADATA).where(topic="secret").before().forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        until(lambda: bool(producer.send("t", b"x", on_delivery=again).result(20).topic) and "RecordRefused" in told, "the refusal")
+        assert told[0] == "TopicUnavailable"
+
+
+def test_an_asyncio_try_send_is_told_of_a_refusal() -> None:
+    """The same on a loop."""
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK) as producer:
+            with pytest.raises(TopicUnavailable, match="not known yet"):
+                producer.try_send("secret", b"x")
+            while True:
+                try:
+                    producer.try_send("secret", b"x")
+                except TopicUnavailable:
+                    await asyncio.sleep(0.001)
+                except RecordRefused:
+                    return
+
+    with BrokerStub() as stub:
+        stub.faults.on(Api.METADATA).where(topic="secret").before().forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        asyncio.run(asyncio.wait_for(story(), 60))
 
 
 def test_a_wait_longer_than_max_block() -> None:
@@ -300,3 +444,137 @@ def test_lost_requests_are_told_apart() -> None:
         desk.lose(node)
     desk.advance(200)
     assert sorted(flight.api.name for flight in desk.open) == asked
+
+
+def asked_for_metadata(desk: Desk) -> list[tuple[float, Any]]:
+    """Has the desk note every Metadata request from here on: when, and what."""
+    asked: list[tuple[float, Any]] = []
+    honest = desk.answer_to
+
+    def noted(command: Send) -> Message:
+        if command.api is Api.METADATA:
+            asked.append((desk.now, command.message))
+        return honest(command)
+
+    desk.answer_to = noted  # type: ignore[method-assign]
+    return asked
+
+
+def test_a_leader_that_is_named_and_cannot_be_reached() -> None:
+    """Metadata goes on naming a leader whose connection fails: answers without news back off as far as `retry_backoff_max_ms`, and when the
+    leader moves the record arrives."""
+    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    desk.down.add(1)
+    desk.lose(1)
+    desk.lose(-1)
+    asked = asked_for_metadata(desk)
+    (future,) = desk.send(b"x")
+    desk.advance(10_000)
+    times = [at for at, _ in asked]
+    assert len(times) <= 16
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert pauses[-1] >= 800
+    assert pauses[0] <= 250
+    desk.leaders[0] = (2, 1)
+    desk.advance(1_300)
+    desk.ack(desk.produces(node=2)[0], offset=1)
+    assert future.result(0).offset == 1
+
+
+def test_the_backoff_begins_anew_with_the_next_trouble() -> None:
+    """Trouble that came to an end costs the next one nothing: its first questions follow one another as quickly as those of the first."""
+    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=5_000.0).introduce()
+    for _ in range(2):
+        asked = asked_for_metadata(desk)
+        desk.down.add(1)
+        desk.lose(1)
+        desk.send(b"x")
+        desk.advance(20_000)
+        assert asked[2][0] - asked[0][0] <= 600
+        assert asked[-1][0] - asked[-2][0] >= 4_000
+        desk.down.clear()
+        desk.advance(20_000)
+        desk.ack(desk.produces()[0])
+        desk.advance(100_000)
+
+
+def test_an_idle_topic_is_forgotten() -> None:
+    """Nothing was sent to the topic for `metadata_max_idle_ms`: it is asked about no more. The next record has it looked up again, and the
+    partition is introduced anew, as the topic may be another one by now."""
+    desk = Desk(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
+    asked = asked_for_metadata(desk)
+    desk.advance(60_000)
+    assert [topic.name for _, message in asked for topic in message.topics] == ["t"] * len(asked)
+    asked.clear()
+    desk.advance(1_000_000)
+    assert len(asked) <= 1
+    assert not any(message.topics for _, message in asked)
+    futures = desk.send(b"0", b"1")
+    assert [flight.values for flight in desk.produces()] == [[b"0"]]
+    desk.ack(desk.produces()[0], offset=1)
+    desk.ack(desk.produces()[0], offset=2)
+    assert [future.result(0).offset for future in futures] == [1, 2]
+
+
+def test_a_topic_that_is_used_is_not_forgotten() -> None:
+    """A record a minute keeps the topic among those that are asked about."""
+    desk = Desk(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
+    for _ in range(5):
+        desk.advance(59_000)
+        desk.send(b"x")
+        desk.ack(desk.produces()[0])
+    asked = asked_for_metadata(desk)
+    desk.advance(10_000)
+    assert [topic.name for _, message in asked for topic in message.topics] == ["t"]
+
+
+def test_a_deleted_topic_is_left_alone() -> None:
+    """An idle producer asks for a topic that was deleted as rarely as for others, and never so that brokers create it again."""
+    desk = Desk(metadata_max_age_ms=10_000.0).introduce()
+    desk.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = asked_for_metadata(desk)
+    desk.advance(100_000)
+    assert 9 <= len(asked) <= 11
+    assert not any(message.allow_auto_topic_creation for _, message in asked)
+
+
+def test_a_deleted_topic_is_created_for_a_record() -> None:
+    """There is something to send to the topic that is gone: now it may be created, and no other topic is named in the same request."""
+    desk = Desk().introduce()
+    desk.happen(TopicWanted("other", wait_ms=0.0))
+    desk.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = asked_for_metadata(desk)
+    desk.send(b"x")
+    desk.refuse(desk.produces()[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    desk.advance(1_000)
+    creating = [message for _, message in asked if message.allow_auto_topic_creation]
+    assert creating
+    assert all([topic.name for topic in message.topics] == ["t"] for message in creating)
+
+
+def test_an_idle_producer_does_not_create_a_deleted_topic_again() -> None:
+    """On brokers that create topics: the topic is deleted, and stays so while nobody sends to it."""
+    with BrokerStub() as stub, quick(stub, metadata_max_age_ms=20) as producer:
+        producer.send("t", b"x").result(20)
+        stub.delete_topic("t")
+        asked = probe(stub, Api.METADATA)
+        asked.wait(10, 20)
+        with pytest.raises(KeyError):
+            stub.end_offset("t", 0)
+        assert producer.send("t", b"y").result(20).offset == 0
+
+
+def test_a_new_topic_does_not_hide_what_is_wrong_with_another() -> None:
+    """While a topic is waited for that does not appear, the others are asked about, too."""
+    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    desk.happen(TopicWanted("absent", wait_ms=30_000.0))
+    asked = asked_for_metadata(desk)
+    desk.send(b"x")
+    desk.leaders[0] = (2, 1)
+    desk.refuse(desk.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    desk.advance(5_000)
+    assert {tuple(topic.name for topic in message.topics) for _, message in asked} == {("absent",), ("absent", "t")}
+    if desk.produces(node=1):  # sent again before the news came
+        desk.refuse(desk.produces(node=1)[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        desk.advance(200)
+    desk.ack(desk.produces(node=2)[0])

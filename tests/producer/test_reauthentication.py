@@ -31,7 +31,7 @@ SASL: dict[str, Any] = {**QUICK, "security_protocol": "SASL_PLAINTEXT"}
 
 def brief(session_ms: int = SESSION_MS, **more: Any) -> BrokerStub:
     """A stub with such sessions, and a topic."""
-    stub = BrokerStub(sasl=Sasl(dict(USERS), session_lifetime_ms=session_ms), journal=100_000, **more)
+    stub = BrokerStub(sasl=Sasl(dict(USERS), MECHANISMS, session_lifetime_ms=session_ms), journal=100_000, **more)
     stub.create_topic("t")
     return stub
 
@@ -169,7 +169,10 @@ def test_a_session_ends_with_its_token() -> None:
         return jwt(life_s=1.3, number=next(numbers))
 
     settings = {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
-    with BrokerStub(sasl={}, journal=100_000) as stub, Producer(bootstrap_servers=stub.bootstrap, **settings) as producer:
+    with (
+        BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"]), journal=100_000) as stub,
+        Producer(bootstrap_servers=stub.bootstrap, **settings) as producer,
+    ):
         check(stub, send_until(producer, lambda: renewals(stub) >= 2))
     assert next(numbers) >= 3
 

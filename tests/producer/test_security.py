@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, Sasl
 from producer import AsyncProducer, AuthenticationFailed, Producer
 from tests.credentials import MECHANISMS, USERS, ours
 from tests.producer.pki import Pki, pki, principals, tls
@@ -23,7 +23,7 @@ def test_records_arrive_with_every_mechanism(pki: Pki, mechanism: str, secure: b
     """With and without TLS, on every broker, as the user that was named."""
     settings = {**pki.trust, "security_protocol": "SASL_SSL"} if secure else {"security_protocol": "SASL_PLAINTEXT"}
     with (
-        BrokerStub(brokers=3, sasl=USERS, tls=tls(pki.server) if secure else None) as stub,
+        BrokerStub(brokers=3, sasl=Sasl(USERS, [mechanism]), tls=tls(pki.server) if secure else None) as stub,
         Producer(bootstrap_servers=stub.bootstrap, **QUICK, **settings, **ours(mechanism)) as producer,
     ):
         stub.create_topic("t", partitions=3)

@@ -44,7 +44,7 @@ def nobody(mechanism: str) -> Story:
 
 def token(provider: Callable[..., object]) -> Story:
     given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
-    return lambda pki: (BrokerStub(sasl=USERS), given)
+    return lambda pki: (BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"])), given)
 
 
 def broken_provider() -> str:

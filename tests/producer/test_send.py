@@ -202,16 +202,6 @@ def test_a_record_that_could_never_be_sent(setting: str, other: str) -> None:
         assert producer.send("t", b"x" * 1_800).result(20).offset == 0
 
 
-def test_a_partition_that_does_not_exist() -> None:
-    """A partition beyond the topic's is waited for up to max_block_ms, because the topic may be growing; then it is named with the
-    number there are."""
-    with BrokerStub(default_partitions=3) as stub, quick(stub, max_block_ms=100) as producer:
-        producer.partitions_for("t", timeout=20)
-        with pytest.raises(TopicUnavailable, match=r"3 partitions; partition 3 .*max_block_ms=100"):
-            producer.send("t", b"x", partition=3)
-        assert producer.send("t", b"x", partition=2).result(20).partition == 2
-
-
 def test_partitions_for() -> None:
     """The partitions of a topic, known or not yet known; a topic that does not come names the time it had."""
     with BrokerStub(auto_create_topics=False) as stub:

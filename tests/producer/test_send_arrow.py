@@ -176,3 +176,25 @@ def test_more_than_the_buffer_holds() -> None:
         asyncio.run(asyncio.wait_for(story(), 60))
         assert [value for _, value in stored(stub)] == rows
         assert [value for _, value in stored(stub, "aio")] == rows
+
+
+def test_headers_count_in_the_size_of_a_row() -> None:
+    """A row that only its headers make too large is refused at once and by its number, not waited for until max_block_ms."""
+    kind = pa.map_(pa.string(), pa.binary())
+    table = pa.table({"value": [b"0", b"1"], "h": pa.array([None, list({"h": b"x" * 5_000}.items())], kind)})
+    with (
+        BrokerStub(default_partitions=1) as stub,
+        quick(stub, buffer_memory=4_000, max_request_size=4_000) as producer,
+        pytest.raises(RecordTooLarge, match=r"row 1: a record of up to 50.. bytes exceeds"),
+    ):
+        producer.send_arrow("t", table, headers="h")
+
+
+def test_headers_that_are_none() -> None:
+    """A column that holds no headers, or a pair that is null, is a TypeError that names the row, and nothing was accepted."""
+    pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    with BrokerStub(default_partitions=1) as stub, quick(stub) as producer:
+        for column in (pa.array([None, 7]), pa.array([None, [None]], pairs), pa.array([[], [{"key": None, "value": b"x"}]], pairs)):
+            with pytest.raises(TypeError, match="row 1: headers='h' must be"):
+                producer.send_arrow("t", pa.table({"value": [b"0", b"1"], "h": column}), headers="h")
+        assert producer.send_many("t", [b"after"]).result(20).offsets == {0: [range(1)]}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from broker_stub import BrokerStub
@@ -88,6 +90,9 @@ def test_every_kind_of_row() -> None:
         ((b"k", b"v", None, "soon"), TypeError, "row 2: timestamp must be an int"),
         ((b"k", b"v", None, -5), ValueError, "row 2: timestamp=-5 is out of range"),
         ((b"k", b"v", None, None, -1), ValueError, "row 2: partition=-1 is out of range"),
+        ((b"k", b"v", None, None, 1 << 31), ValueError, "row 2: partition=2147483648 is out of range: from 0 to 2147483647"),
+        ((b"k", b"v", [("\ud800", b"")]), ValueError, r"row 2: headers: the name '\\ud800' cannot be encoded as UTF-8"),
+        ((b"k", b"v", {"h": "text"}), TypeError, "row 2: headers must be"),
         (b"x" * 2_000, RecordTooLarge, "row 2: a record of up to 2082 bytes exceeds max_request_size=2000"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -115,6 +120,44 @@ def test_a_bad_row_of_an_iterator() -> None:
         assert sent(caught.value).accepted == 4_096
         assert sent(caught.value).result(20).acknowledged == 4_096
         assert values(stub, "t") == [b"%d" % n for n in range(4_096)]
+
+
+@pytest.mark.parametrize("call", ["send", "try_send", "send_many", "send_arrow", "asyncio"])
+def test_a_header_name_that_cannot_be_encoded(call: str) -> None:
+    """Nothing of the call is accepted, whoever else's records lie in the batch: those keep their offsets, nobody claims them, and the
+    producer goes on."""
+    poison = [("\ud800", b"x")]
+    rows = [(b"k", b"0"), (b"k", b"1", poison), (b"k", b"2")]
+
+    async def on_asyncio() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK) as other:
+            await other.send_many("t", rows)
+
+    def attempt() -> None:
+        if call == "send_many":
+            producer.send_many("t", rows)
+        elif call == "send_arrow":
+            kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+            raw = pa.array([b"\xed\xa0\x80"]).view(pa.string())  # what Arrow takes for text, and Python does not
+            struct = pa.StructArray.from_arrays([raw, pa.array([b"x"])], ["key", "value"])
+            headers = pa.ListArray.from_arrays(pa.array([0, 0, 1], pa.int32()), struct).cast(kind)
+            producer.send_arrow("t", pa.table({"value": [b"0", b"1"], "h": headers}), headers="h")
+        elif call == "asyncio":
+            asyncio.run(asyncio.wait_for(on_asyncio(), 60))
+        else:
+            getattr(producer, call)("t", b"1", key=b"k", headers=poison)
+
+    with BrokerStub(default_partitions=1) as stub, quick(stub, linger_ms=60_000) as producer:
+        producer.partitions_for("t")
+        before = producer.send("t", b"before")
+        with pytest.raises(ValueError, match=r"cannot be encoded|utf-8") as caught:
+            attempt()
+        if call in ("send_many", "send_arrow"):
+            assert sent(caught.value).accepted == 0
+            assert sent(caught.value).result(0).offsets == {}
+        after = producer.send_many("t", [b"after"])
+        assert (before.result(20).offset, after.result(20).offsets) == (0, {0: [range(1, 2)]})
+        assert values(stub, "t") == [b"before", b"after"]
 
 
 @pytest.mark.parametrize("records", [b"one value", "text"])
@@ -246,6 +289,31 @@ def test_it_is_told_of_the_end() -> None:
         with pytest.raises(UndeliveredRecords):
             producer.close(0.05)
         assert {type(error) for error in late.result(0).failures.values()} == {DeliveryFatal}
+
+
+def test_what_its_callback_raises(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged and goes no further, on whichever thread the callback runs; others are called."""
+    told: list[str] = []
+
+    def fail(_: BulkFuture) -> None:
+        told.append(threading.current_thread().name)
+        raise SystemExit("out of here")
+
+    with BrokerStub(default_partitions=1) as stub, quick(stub) as producer:
+        producer.partitions_for("t")
+        hold = stub.faults.on(Api.PRODUCE).before().times(1).hold()
+        bulk = producer.send_many("t", [b"x"])
+        bulk.add_done_callback(fail)
+        bulk.add_done_callback(fail)
+        hold.remove()
+        bulk.result(20)
+        producer.flush(20)
+        bulk.add_done_callback(fail)
+        assert producer.send("t", b"after").result(20).offset == 1
+    assert len(told) == 3
+    assert told[2] == threading.current_thread().name
+    assert told[0] == told[1] != told[2]
+    assert [record.message for record in caplog.records] == ["a callback of a bulk raised"] * 3
 
 
 def test_inside_a_callback() -> None:

@@ -111,7 +111,9 @@ def test_partitions_that_cannot_be(stub: BrokerStub, index: int) -> None:
 
         senseless = msgspec.structs.replace(topic.partitions[0], partition_index=index)
         for partitions in ([senseless], []):
-            heard = view.learn(msgspec.structs.replace(answer, topics=[msgspec.structs.replace(topic, partitions=partitions)]))
+            heard = view.learn(
+                msgspec.structs.replace(answer, topics=[msgspec.structs.replace(topic, partitions=partitions)]), [topic.name or ""]
+            )
             assert [(news.change.name, news.partitions) for news in heard] == [("MISSING", 0)]
         producer.send("t", b"1").result(20)
 

@@ -12,7 +12,7 @@ import pytest
 from broker_stub import BrokerStub
 from producer import Persisted, Producer, RecordFuture, RecordRefused
 from producer.wire import Api, ErrorCode
-from tests.producer.desk import PID, Desk
+from tests.producer.desk import PID, Desk, Flight
 from tests.producer.stage import arrivals, probe, quick, until, values
 
 
@@ -125,18 +125,86 @@ def test_a_lost_reply_to_a_piece() -> None:
         assert len({arrival.blob for arrival in arrivals(stub)}) < len(arrivals(stub))
 
 
-def test_what_may_be_in_the_log_is_not_split() -> None:
-    """The first attempt's reply was lost, the second is told that the batch is too large (the limit was lowered meanwhile): the first may
-    be in the log, so it is not taken apart and sent under other sequences; the failure says MAYBE."""
+def in_doubt_and_too_large() -> tuple[Desk, list[RecordFuture], Flight]:
+    """A desk where a batch's first attempt was lost and the second is refused for its size, and the question that is asked then."""
     desk = Desk(batch_size=4_096, linger_ms=5.0).introduce()
-    (future, _) = desk.send(b"0", b"1")
+    futures = desk.send(*[b"%d" % i for i in range(4)])
     desk.advance(5)
     desk.lose(1)
     desk.advance(50)
     desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
-    failure = future.exception(0)
-    assert failure is not None
-    assert failure.persisted is Persisted.MAYBE
+    assert not any(future.done() for future in futures)
+    return desk, futures, desk.questions()[0]
+
+
+def test_what_may_be_in_the_log_is_not_split() -> None:
+    """The first attempt's reply was lost, the second is told that the batch is too large (the limit was lowered meanwhile): the leader has
+    the first, or cannot tell, so it is not taken apart; the failure says MAYBE."""
+    for known in ((PID, 0, 4), None):
+        desk, futures, question = in_doubt_and_too_large()
+        desk.tell(question, known)
+        assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
+        (later,) = desk.send(b"later")
+        desk.advance(5)
+        desk.ack(desk.produces()[0], offset=5)
+        assert later.exception(0) is None
+
+
+def test_what_is_not_in_the_log_is_split() -> None:
+    """The same, and the leader does not have it: it is split, on its own sequences, and every record arrives."""
+    desk, futures, question = in_doubt_and_too_large()
+    desk.tell(question, (PID, 0, 0))
+    for place in range(2):
+        desk.advance(50)
+        (flight,) = desk.produces()
+        assert (flight.values, flight.stamp) == ([b"%d" % (2 * place), b"%d" % (2 * place + 1)], (PID, 0, 1 + 2 * place))
+        desk.ack(flight, offset=1 + 2 * place)
+    assert [future.result(0).offset for future in futures] == [1, 2, 3, 4]
+
+
+def test_a_late_copy_of_what_was_split() -> None:
+    """The limit is raised again and a copy of the lost attempt arrives after all: the parts do not fit, nothing is doubled, and nothing
+    that is in the log is called absent."""
+    desk, futures, question = in_doubt_and_too_large()
+    desk.tell(question, (PID, 0, 0))
+    desk.advance(50)
+    for _ in range(10):
+        for flight in desk.produces():
+            desk.refuse(flight, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        for again in desk.questions():
+            desk.tell(again, (PID, 0, 4))
+        desk.advance(50)
+    assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
+
+
+def test_another_leader_may_take_it_whole() -> None:
+    """The leader that refuses the size is followed by another one before it can be asked: the batch goes there as it was."""
+    desk, futures, question = in_doubt_and_too_large()
+    desk.leaders[0] = (2, 1)
+    while question.node == 1:
+        desk.tell(question, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        desk.advance(500)
+        (question,) = desk.questions()
+    desk.tell(question, (PID, 0, 0))
+    desk.advance(50)
+    (flight,) = desk.produces(node=2)
+    assert len(flight.values) == 4
+    desk.ack(flight, offset=1)
+    assert futures[3].result(0).offset == 4
+
+
+def test_a_lost_reply_and_a_lowered_limit() -> None:
+    """Fifteen records in a batch whose request is lost, and a limit that is lowered before it is sent again: all arrive, in parts."""
+    with BrokerStub() as stub, quick(stub, linger_ms=60_000) as producer:
+        producer.send("t", b"hello")
+        producer.flush(20)
+        lost = stub.faults.on(Api.PRODUCE).before().disconnect().times(1)
+        refused = stub.faults.on(Api.PRODUCE).before().on_call(2).error(ErrorCode.MESSAGE_TOO_LARGE)
+        futures = [producer.send("t", b"%d" % i) for i in range(15)]
+        producer.flush(20)
+        assert (lost.hits, refused.hits) == (1, 1)
+        assert [future.result(0).offset for future in futures] == list(range(1, 16))
+        assert stub.end_offset("t", 0) == 16
 
 
 def test_asking_while_it_is_being_split() -> None:

@@ -300,12 +300,12 @@ def test_retries_are_counted() -> None:
     """With `retries` used up a refused batch fails, known not to be in the log; a lost one fails as MAYBE."""
     of = window(retries=1)
     a, b = fly(of, 1, 1)
-    refuse(of, a, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    refuse(of, a, ErrorCode.NOT_ENOUGH_REPLICAS)
     of.lost(b, 0.0, 0.0)
     of.launched(a)
-    refuse(of, a, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    refuse(of, a, ErrorCode.NOT_ENOUGH_REPLICAS)
     assert a.failure is not None
-    assert (a.failure.persisted, a.failure.attempts, a.failure.code) == (Persisted.NO, 2, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (a.failure.persisted, a.failure.attempts, a.failure.code) == (Persisted.NO, 2, ErrorCode.NOT_ENOUGH_REPLICAS)
     of = window(retries=0)
     (c,) = fly(of, 1)
     of.lost(c, 0.0, 0.0)
@@ -456,3 +456,87 @@ def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
     assert of.take_finished() == [a]
     assert a.failure is None
     assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
+
+
+def test_a_hole_ends_with_its_epoch() -> None:
+    """A batch that was refused for good leaves a hole in its own epoch's line only: in the next epoch a doubtful batch that the log does
+    not hold may have been in what was cut, and is not rewritten."""
+    of, (a, b) = behind_two(FAR, FAR)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert of.wants_bump()
+    of.bump()
+    of.launched(b)
+    of.acknowledged(b, 2, -1)
+    of.take_finished()
+    (c,) = fly(of, 1)
+    of.acknowledged(c, 3, -1)
+    of.take_finished()
+    (d,) = fly(of, 1)
+    of.lost(d, 0.0, 0.0)
+    of.launched(d)
+    refuse(of, d, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(1, 0))
+    assert d.failure is not None
+    assert d.failure.persisted is Persisted.MAYBE
+
+
+def test_what_is_acknowledged_stays_so_in_another_cluster() -> None:
+    """A batch that was sent twice and acknowledged waits for its elder when the producer is led to another cluster: the elder, of which
+    nobody there knows, fails with MAYBE, and the acknowledged one has succeeded."""
+    of, (a, b) = behind_two(FAR, FAR)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+        of.launched(each)
+    of.acknowledged(b, 3, -1)
+    of.lost(a, 0.0, 0.0)
+    of.emigrate()
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert (b.failure, b.base_offset) == (None, 3)
+
+
+def test_what_is_in_the_first_cluster_without_an_offset() -> None:
+    """Confirmed by a later batch, its offset not yet known: the other cluster cannot tell it, and the failure says that it was
+    persisted."""
+    of, (a, b) = behind_two(FAR, FAR)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, b.base_sequence))
+    of.launched(b)
+    of.acknowledged(b, 9, -1)
+    of.emigrate()
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.YES
+
+
+def test_nothing_new_enters_a_broken_line() -> None:
+    """The elder of a batch that failed for good is still being sent again: what is new waits for the next epoch."""
+    of, (a, b) = behind_two(FAR, FAR)
+    of.lost(a, 0.0, 0.0)
+    refuse(of, b, ErrorCode.INVALID_RECORD)
+    of.described(Known(0, a.base_sequence))
+    assert of.sendable(0.0) is a
+    of.launched(a)
+    of.acknowledged(a, 2, -1)
+    of.take_finished()
+    assert not of.has_room()
+    assert of.wants_bump()
+
+
+def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
+    """The first of two batches is lost with its topic; the second reaches the topic of that name that was made since, which takes any first
+    sequence. Its offset shows that the elder is not before it: that one is not acknowledged with it, whatever the new leader says, and does
+    not follow it under another epoch either."""
+    of, (a, b) = behind_two(FAR, FAR)
+    of.lost(a, 0.0, 0.0)
+    of.acknowledged(b, 0, -1)
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert (b.failure, b.base_offset) == (None, 0)
+    assert of.wants_bump()

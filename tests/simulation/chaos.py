@@ -9,9 +9,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from broker_stub.faults import Faults
+from broker_stub.log.producers import Origin
 from producer.core.batch import RecordFuture
 from producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
-from tests.simulation.world import World
+from producer.wire.records import Record, encode_batch
+from tests.simulation.world import START_MS, STRANGER, World
 
 TOPIC = "t"
 TROUBLE_MS = 20_000
@@ -51,6 +53,7 @@ class Chaos:
     first_epoch: int = 0
     recreate: bool = False
     move: bool = False
+    isolate: bool = True  # acknowledged with acks=1, it is lost with its leader
     deleted: list[tuple[int, list[tuple[int, bytes]]]] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
@@ -62,7 +65,12 @@ class Chaos:
         world.learn(TOPIC)
         self._begin_at()
         self._schedule(self._send_some, 40)
-        more = [*([(recreate_topic, 6_000)] if self.recreate else []), *(MOVES if self.move else [])]
+        more = [
+            *([(isolate_leader, 4_000)] if self.isolate else []),
+            *([(recreate_topic, 6_000)] if self.recreate else []),
+            *([(change_limit, 700)] if self.topic_config else []),
+            *(MOVES if self.move else []),
+        ]
         for trouble, every_ms in [*TROUBLES, *more]:
             self._schedule(partial(trouble, self), every_ms)
         world.run(world.now + TROUBLE_MS)
@@ -119,6 +127,8 @@ class Chaos:
         world.frozen.clear()
         faults: Faults = world.cluster.faults
         faults.clear()
+        for one, other in world.cluster.between.down:
+            world.cluster.between.mend(one, other)
         for node, broker in world.cluster.brokers.items():
             if not broker.alive:
                 world.cluster.start_broker(node)
@@ -127,8 +137,8 @@ class Chaos:
         """The base sequences in the partition's log, in order."""
         return [header.base_sequence for header in self.world.headers(TOPIC, partition)]
 
-    def count(self, what: str) -> None:
-        self.events[what] = self.events.get(what, 0) + 1
+    def count(self, what: str, number: int = 1) -> None:
+        self.events[what] = self.events.get(what, 0) + number
 
 
 def cut_links(chaos: Chaos) -> None:
@@ -153,6 +163,39 @@ def move_leader(chaos: Chaos) -> None:
         chaos.count("leaders moved")
     except ValueError:
         chaos.count("no replica to lead")
+
+
+def isolate_leader(chaos: Chaos) -> None:
+    """A leader's followers do not reach it. What it takes meanwhile it has above its high watermark, and says so to whoever asks; after a
+    while, often, one of them leads without it."""
+    world, cluster = chaos.world, chaos.world.cluster
+    partition = cluster.find(TOPIC, world.random.randrange(chaos.partitions))
+    if partition is None or partition.leader < 0 or cluster.between.down:
+        return
+    chaos.count("leaders isolated")
+    leader = partition.leader
+    others = [node for node in cluster.brokers if node != leader]
+    for node in others:
+        cluster.between.sever(leader, node)
+
+    def elect() -> None:
+        for led in (each for topic in cluster.topics for each in topic.partitions if each.leader == leader):
+            had = led.log.log_end_offset
+            try:
+                cluster.move_leader(led)
+                chaos.count("isolated leaders replaced")
+            except ValueError:
+                chaos.count("no replica to lead")
+            chaos.count("records lost with isolated leaders", had - led.log.log_end_offset)
+
+    def mend() -> None:
+        for node in others:
+            cluster.between.mend(leader, node)
+
+    for_ms = world.random.choice((300, 2_000, 7_000))
+    if world.random.random() < 0.8:
+        world.at(world.now + for_ms, elect)
+    world.at(world.now + for_ms + world.random.choice((0, 5, 500)), mend)
 
 
 def restart_broker(chaos: Chaos) -> None:
@@ -184,6 +227,12 @@ def restart_all(chaos: Chaos) -> None:
         world.at(world.now + world.random.uniform(1, 200), partial(world.cluster.start_broker, node))
 
 
+def restart_unanswered(chaos: Chaos) -> None:
+    """Answers are lost for a while, then every broker restarts: what they have forgotten is in their logs."""
+    chaos.world.cluster.faults.on(Api.PRODUCE).after_append().drop().times(12)
+    chaos.world.at(chaos.world.now + 150, partial(restart_all, chaos))
+
+
 def recreate_topic(chaos: Chaos) -> None:
     """Delete the topic; a moment later there is another one of that name."""
     world = chaos.world
@@ -198,6 +247,28 @@ def recreate_topic(chaos: Chaos) -> None:
         world.cluster.create_topic(TOPIC, partitions=chaos.partitions, replication_factor=3)
 
     world.at(world.now + world.random.choice((0, 50, 700)), create)
+
+
+def write_as_another(chaos: Chaos) -> None:
+    """Somebody else writes to the partition, so that offsets do not follow from one another."""
+    world = chaos.world
+    partition = world.cluster.find(TOPIC, world.random.randrange(chaos.partitions))
+    if partition is None or partition.leader < 0 or len(partition.isr) < partition.min_isr:
+        return
+    chaos.count("records of others")
+    blob = encode_batch([Record(0, START_MS + int(world.now), None, STRANGER)])
+    partition.log.append(blob, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch)
+    partition.tell_grown(len(blob))
+
+
+def change_limit(chaos: Chaos) -> None:
+    """The topic's max.message.bytes is lowered and raised, also between a request and its repetition."""
+    topic = chaos.world.cluster.topics.named(TOPIC)
+    if topic is None:
+        return
+    chaos.count("limits changed")
+    limit = chaos.world.random.choice(("450", "600", "100000"))
+    chaos.world.cluster.configure(topic, {**topic.overrides, "max.message.bytes": limit})
 
 
 def move_brokers(chaos: Chaos) -> None:
@@ -265,8 +336,10 @@ TROUBLES = (
     (cut_links, 900),
     (freeze_broker, 2_500),
     (move_leader, 1_500),
+    (write_as_another, 500),
     (restart_broker, 4_000),
     (restart_all, 7_000),
+    (restart_unanswered, 6_000),
     (refuse, 1_500),
     (lose_replies, 1_000),
     (doubt_after_append, 3_000),

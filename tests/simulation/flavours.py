@@ -26,10 +26,14 @@ FLAVOURS: dict[str, dict[str, Any]] = {
     "packed aside": {"settings": {"compression_type": Codec.LZ4, "pack_aside_bytes": 300}},
     "patient": {"settings": {"delivery_timeout_ms": 60_000.0, "request_timeout_ms": 3_000.0}},
     "topics come and go": {"settings": {"allow_auto_create_topics": False}, "chaos": {"recreate": True}},
+    "topics come and go by name": {
+        "settings": {"allow_auto_create_topics": False, "produce_version_max": 12},
+        "chaos": {"recreate": True},
+    },
     "addresses change": {"settings": {"metadata_recovery_rebootstrap_trigger_ms": 4_000.0}, "chaos": {"move": True}},
     "one in flight": {"settings": {"max_in_flight": 1}},
     "at least once": {"settings": {"enable_idempotence": False}, "chaos": {"exactly_once": False}},
-    "leader acks": {"settings": {"enable_idempotence": False, "acks": 1}, "chaos": {"exactly_once": False}},
+    "leader acks": {"settings": {"enable_idempotence": False, "acks": 1}, "chaos": {"exactly_once": False, "isolate": False}},
 }
 
 

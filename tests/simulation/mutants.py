@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
+from producer.core import answers, scout
 from producer.core.errors import Persisted
-from producer.core.sequence import SEQUENCE_RING
+from producer.core.sequence import SEQUENCE_RING, distance
 from producer.core.slot import Slot, State
+from producer.core.verdict import Landed, Row, judge
 from producer.core.window import Known, Window
+from producer.wire import Api, ErrorCode
 from tests.simulation.flavours import simulate
 
-RUNS_MAX = 40
+RUNS_MAX = 200
 Patch = tuple[object, str, object]
 
 
@@ -81,6 +86,82 @@ def _raw_advance(sequence: int, count: int) -> int:
     return min(sequence + count, SEQUENCE_RING - 1)
 
 
+def _believed(window: Window) -> list[Slot]:
+    """What the leader has counts as acknowledged when nothing after it is open."""
+    for place, slot in enumerate(window.slots):
+        if slot.state is State.LOGGED and not any(later.unresolved for later in window.slots[place + 1 :]):
+            slot.state = State.ACKED
+    return TAKE_FINISHED(window)
+
+
+def _called_persisted(window: Window, known: Known | None) -> None:
+    hint = window.hint
+    if hint is None:
+        return
+    for slot in window.slots:
+        if slot.unresolved and distance(slot.base_sequence, hint.last_sequence) >= 0:
+            slot.appended = True
+
+
+def _persisted_in_time(api: Api, code: int) -> Row:
+    row = judge(api, code)
+    return replace(row, landed=Landed.YES) if code == ErrorCode.REQUEST_TIMED_OUT else row
+
+
+def _sure_of_it(window: Window, slot: Slot, row: Row, code: int, *rest: object) -> None:
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.batch not in LOST:
+        slot.doubt = False
+
+
+def _lost(window: Window, slot: Slot, *rest: object) -> None:
+    LOST.add(slot.batch)
+
+
+def _place_anywhere(window: Window) -> None:
+    for place, slot in enumerate(window.slots):
+        after = next((later.base_offset for later in window.slots[place + 1 :] if later.base_offset >= 0), -1)
+        if slot.unplaced and after >= 0:
+            slot.place(after - slot.count)
+
+
+def _nothing(window: Window, *rest: object) -> None:
+    return None
+
+
+def _split_at_once(window: Window, slot: Slot) -> None:
+    slot.state, slot.oversized, slot.doubt = State.WAITING, False, False
+    window._fail(slot, "too large")
+
+
+def _no_deadline(window: Window, now_ms: float) -> None:
+    return None
+
+
+def _eager(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
+    return 1.0
+
+
+def _all_elders(window: Window) -> None:
+    later = False
+    for slot in reversed(window.slots):
+        later = later or slot.state is State.ACKED
+        if later and slot.unresolved:
+            slot.state, slot.base_offset = State.ACKED, 0
+
+
+def _its_word_is_enough(window: Window, known: Known | None) -> None:
+    """What the leader has is not sent again."""
+    hint = window.hint
+    if hint is None:
+        return
+    for slot in window.slots:
+        if slot.state is State.WAITING and distance(slot.base_sequence, hint.last_sequence) >= 0:
+            slot.state = State.LOGGED
+
+
+LOST: set[object] = set()
+TAKE_FINISHED = Window.take_finished
+
 MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "a lost reply leaves no doubt": ("plain", [(Window, "lost", _after(Window.lost, _forget_doubt))]),
     "the epoch is bumped without asking": ("plain", [(Window, "wants_answer", _bump_without_asking)]),
@@ -91,7 +172,33 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "outcomes are published as they come": ("plain", [(Window, "take_finished", _out_of_turn)]),
     "sequences do not wrap": ("sequences wrap", [(Slot, "next_sequence", property(lambda s: _raw_advance(s.base_sequence, s.count)))]),
     "expired batches are reported as not sent": ("plain", [(Slot, "persisted", property(lambda s: Persisted.NO))]),
+    "a leader's word is an acknowledgement": (
+        "plain",
+        [(Window, "take_finished", _believed), (Window, "described", _after(Window.described, _its_word_is_enough))],
+    ),
+    "a leader's word is published at once": ("plain", [(Slot, "placed", property(lambda s: s.state in (State.ACKED, State.LOGGED)))]),
+    "what a leader has is called persisted": ("plain", [(Window, "described", _after(Window.described, _called_persisted))]),
+    "REQUEST_TIMED_OUT is called persisted": ("plain", [(answers, "judge", _persisted_in_time)]),
+    "NOT_LEADER_OR_FOLLOWER is called not sent": (
+        "topics come and go",
+        [(Window, "refused", _after(Window.refused, _sure_of_it)), (Window, "lost", _after(Window.lost, _lost))],
+    ),
+    "offsets of the forgotten are guessed": ("plain", [(Window, "_place_between", _place_anywhere)]),
+    "every elder is acknowledged with a later batch": ("topics come and go", [(Window, "_confirm", _all_elders)]),
+    "an acknowledgement in another log counts": ("topics come and go by name", [(Window, "_look_for_another_log", _nothing)]),
+    "a doubtful batch that is too large is refused for certain": ("batches too large", [(Window, "too_large", _split_at_once)]),
+    "no deadline is kept": ("plain", [(Window, "expire", _no_deadline)]),
+    "metadata does not back off": ("plain", [(scout, "backoff_ms", _eager)]),
 }
+
+
+BEGIN_AT = {
+    "an acknowledgement in another log counts": 50,
+    "a doubtful batch that is too large is refused for certain": 40,
+    "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
+    "offsets of the forgotten are guessed": 10,
+}
+"""Seeds that come shortly before the one that notices, where that takes more than a few."""
 
 
 def hunt(mutant: str) -> Caught | int:
@@ -100,7 +207,8 @@ def hunt(mutant: str) -> Caught | int:
     with ExitStack() as stack:
         for target, name, broken in patches:
             stack.enter_context(patch.object(target, name, broken))
-        for seed in range(RUNS_MAX):
+        first = BEGIN_AT.get(mutant, 0)
+        for seed in range(first, first + RUNS_MAX):
             try:
                 simulate(seed, flavour)
             except (AssertionError, ValueError, IndexError) as error:

@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from broker_stub.call import Fate, Reply
 from broker_stub.clock import VirtualClock
 from broker_stub.cluster import Cluster
@@ -38,11 +40,12 @@ from producer.core.events import (
     Written,
 )
 from producer.core.settings import Settings
-from producer.wire import REQUESTS, Message, RequestHeader, decode_request, encode_request
+from producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
 from producer.wire.records import BatchHeader, iter_batches, read_records
 
 FRAME_SIZE_BYTES = 4
 START_MS = 1_700_000_000_000
+STRANGER = b"written by another producer"
 
 
 class SimLink:
@@ -56,6 +59,7 @@ class SimLink:
         self.open = True
         self.told = False
         self.mute = False
+        self.slow_until = 0.0
         self._queue: list[Send] = []
         self._busy = False
         self._arrival = 0.0
@@ -71,13 +75,16 @@ class SimLink:
             self.mute = True
         if self.mute and not self.open:
             return
+        if not self.open and not self.slow_until:
+            self.slow_until = self.world.now + self.world.random.choice((0.0, 50.0, 1_000.0, 6_000.0))
+            self.world.counts["LATE"] = self.world.counts.get("LATE", 0) + 1
         self._queue.append(command)
         self._serve()
 
     def _serve(self) -> None:
         if self._busy or not self._queue:
             return
-        thaw = self.world.frozen.get(self.node, 0.0)
+        thaw = max(self.world.frozen.get(self.node, 0.0), self.slow_until)
         if thaw > self.world.now:
             self.world.at(thaw, self._serve)
             return
@@ -88,6 +95,8 @@ class SimLink:
         command = self._queue.pop(0)
         self._busy = True
         header, message = through_the_wire(command)
+        if isinstance(message, ProduceRequest):  # Brokers are in more of a hurry than they were told, so that some timeouts are heard of.
+            message = replace(message, timeout_ms=self.world.random.choice((100, 1_000, message.timeout_ms)))
         self.world.cluster.handle(self.node, self.number, header, message, lambda reply: self._served(command, reply))
 
     def _served(self, command: Send, reply: Reply) -> None:
@@ -129,6 +138,7 @@ class World:
         brokers: int = 3,
         latency_ms: tuple[float, float] = (0.2, 8.0),
         pack_aside_bytes: int | None = None,
+        produce_version_max: int | None = None,
         **settings: Any,
     ) -> None:
         self.random = random.Random(seed)
@@ -143,6 +153,7 @@ class World:
         self.dead: Die | None = None
         self.tamper: Callable[[Message], Message] = lambda response: response
         self.widest = 0
+        self.produce_version_max = produce_version_max
         self._latency = latency_ms
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
@@ -253,7 +264,9 @@ class World:
             return
         self._number += 1
         self.links[command.node] = SimLink(self, command.node, node, self._number)
-        versions = {api: (message.versions.start, message.versions.stop - 1) for api, message in REQUESTS.items()}
+        versions = {int(api): (message.versions.start, message.versions.stop - 1) for api, message in REQUESTS.items()}
+        if self.produce_version_max is not None:
+            versions[Api.PRODUCE] = (versions[Api.PRODUCE][0], self.produce_version_max)
         self.event(Connected(command.node, versions))
 
     def _announce(self, command: Announce) -> None:
@@ -291,7 +304,7 @@ class World:
         return [header for header, _ in iter_batches(found.storage.read(0, found.storage.size))]
 
     def log(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
-        """(offset, value) of everything in the partition's log."""
+        """(offset, value) of everything that the producer has in the partition's log."""
         found = self.cluster.find(topic, partition)
         assert found is not None
         data = found.storage.read(0, found.storage.size)
@@ -300,6 +313,7 @@ class World:
             for header, batch in iter_batches(data)
             if not header.is_control
             for record in read_records(batch)
+            if record.value != STRANGER
         ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from producer.wire.batch_builder import SMALL_BYTES, BatchBuilder, build_batch
+from producer.wire.batch_builder import SMALL_BYTES, BatchBuilder, build_batch, pack_headers
 from producer.wire.compression import Codec
 from producer.wire.records import check_crc, read_header, read_records
 
@@ -61,7 +61,7 @@ def test_worked_bytes() -> None:
     """The digest's plain batch of two records comes out to the byte."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"v", None)
-    builder.append(1005, None, b"w", [("h", None)])
+    builder.append(1005, None, b"w", pack_headers([("h", None)]))
     assert (builder.count, builder.size, builder.base_timestamp, builder.max_timestamp) == (2, 81, 1000, 1005)
     assert stamp(builder) == bytes.fromhex(
         "0000000000000000 00000045 ffffffff 02 2f57ae52 0000 00000001 00000000000003e8 00000000000003ed ffffffffffffffff ffff ffffffff"
@@ -79,10 +79,11 @@ def test_bytes_are_by_the_book(entries: list[Entry]) -> None:
     expected = b""
     for index, (timestamp, key, value, headers) in enumerate(entries):
         before = builder.size
-        builder.append(timestamp, key, value, headers)
+        packed = None if headers is None else pack_headers(headers)
+        builder.append(timestamp, key, value, packed)
         expected += record(index, timestamp - entries[0][0], key, value, headers)
         assert builder.size == 61 + len(expected)
-        assert builder.size - before <= BatchBuilder.upper_bound(key, value, headers)
+        assert builder.size - before <= BatchBuilder.upper_bound(key, value, packed)
     assert builder.count == len(entries)
     assert builder.base_timestamp == entries[0][0]
     assert builder.max_timestamp == max(entry[0] for entry in entries)
@@ -100,7 +101,7 @@ def test_every_length_near_a_varint_boundary() -> None:
             for headers in (None, [("name", b"x" * 70)]):
                 key = None if key_length is None else b"k" * key_length
                 value = None if value_length is None else b"v" * value_length
-                builder.append(index * 17, key, value, headers)
+                builder.append(index * 17, key, value, None if headers is None else pack_headers(headers))
                 expected += record(index, index * 17, key, value, headers)
                 index += 1
     assert builder.size == 61 + len(expected)
@@ -126,7 +127,7 @@ def test_ten_thousand_records() -> None:
 )
 def test_upper_bound(key: bytes | None, value: bytes | None, headers: Any, exact: int) -> None:
     """The bound is Java's: 21 bytes over the exact size of key, value and headers with their lengths."""
-    assert BatchBuilder.upper_bound(key, value, headers) == 21 + exact
+    assert BatchBuilder.upper_bound(key, value, None if headers is None else pack_headers(headers)) == 21 + exact
 
 
 @pytest.mark.parametrize("timestamp", [-2, -(2**63)])

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from producer.core.partition import murmur2, murmur2_range
-from producer.wire.batch_builder import BatchBuilder
+from producer.wire.batch_builder import BatchBuilder, pack_headers
 from producer.wire.compression import Codec
 
 DATA = st.none() | st.binary(max_size=300)
@@ -21,7 +21,8 @@ def test_append_range_writes_what_append_writes(
     """Same bytes, size, count and timestamps, wherever in its column a record lies."""
     objects, columns = BatchBuilder(), BatchBuilder()
     for timestamp, key, value, headers in records:
-        objects.append(timestamp, key, value, headers)
+        packed = None if headers is None else pack_headers(headers)
+        objects.append(timestamp, key, value, packed)
         columns.append_range(
             timestamp,
             junk + (key or b"") + b"12345678",
@@ -30,7 +31,7 @@ def test_append_range_writes_what_append_writes(
             junk + (value or b"") + b"12345678",
             len(junk),
             -1 if value is None else len(value),
-            headers,
+            packed,
         )
         assert (columns.size, columns.count, columns.max_timestamp) == (objects.size, objects.count, objects.max_timestamp)
     assert columns.base_timestamp == objects.base_timestamp

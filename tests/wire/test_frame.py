@@ -162,6 +162,21 @@ def test_a_size_out_of_bounds_is_refused_before_its_frame_is_kept() -> None:
         assert splitter.pending == 0
 
 
+def test_a_stream_can_be_cut_one_frame_at_a_time() -> None:
+    """Fed what it misses, a splitter returns one frame at most, and the limit of each is the one that holds when its length comes."""
+    frames = [b"a" * 10, b"", b"b" * 3000, b"c"]
+    stream, cut = memoryview(framed(*frames)), list[bytes]()
+    splitter = FrameSplitter(limit=10)
+    while stream:
+        piece = stream[: splitter.missing]
+        stream = stream[len(piece) :]
+        found = splitter.feed(piece[:1]) + splitter.feed(piece[1:])
+        assert len(found) <= 1
+        cut += found
+        splitter.limit = 3000 if len(cut) == 2 else 10
+    assert cut == frames
+
+
 def test_the_default_limit_is_kafkas() -> None:
     """A hundred MiB may follow, one byte more may not."""
     assert FrameSplitter().feed((100 * MIB).to_bytes(4, "big")) == []

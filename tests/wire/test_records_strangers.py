@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import ControlRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from producer.wire.batch_builder import BatchBuilder, build_batch
+from producer.wire.batch_builder import BatchBuilder, build_batch, pack_headers
 from producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
 
 BLOBS = st.none() | st.binary(max_size=150)
@@ -43,8 +43,8 @@ def stranger_reads(batch: bytes) -> list[Any]:
 
 def build(entries: list[Any], codec: Codec) -> bytes:
     builder = BatchBuilder()
-    for entry in entries:
-        builder.append(*entry)
+    for timestamp, key, value, headers in entries:
+        builder.append(timestamp, key, value, pack_headers(headers))
     count, base, highest = builder.count, builder.base_timestamp, builder.max_timestamp
     return build_batch(
         builder.payload(codec),

@@ -9,6 +9,10 @@ class CorruptBatch(WireError):
     """Bytes that are no record batch, or one that was damaged."""
 
 
-def too_much(codec: str, limit: int) -> CorruptBatch:
+class TooMuch(CorruptBatch):
+    """A batch that may be whole, and holds more than whoever reads it takes."""
+
+
+def too_much(codec: str, limit: int) -> TooMuch:
     """The refusal of a batch that would open to more than the limit."""
-    return CorruptBatch(f"{codec}: more than {limit} bytes of records")
+    return TooMuch(f"{codec}: more than {limit} bytes of records")

@@ -1,0 +1,261 @@
+"""A transactional producer's core in the simulated world, whose network now and then holds a request for longer than anybody waits for it,
+and then delivers it all the same.
+
+One caller makes transactions one after the other, as a program does. What it was told is compared with what the cluster ends up with.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from broker_stub.call import Reply
+from broker_stub.cluster import Cluster
+from broker_stub.coordinators.txn_states import State as Known
+from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
+from producer.core.cluster import Address
+from producer.core.core import Core
+from producer.core.errors import Fenced
+from producer.core.events import Called, Command, Connected, Features, Return, Send
+from producer.wire import RequestHeader
+from producer.wire.codes import Api, ErrorCode
+from producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from tests.simulation.world import World
+from txn.calls import Call
+from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from txn.group_metadata import GroupMetadata
+from txn.machine import Event
+from txn.manager import FEATURE, Manager
+from txn.offsets import OffsetAndMetadata
+
+NAME: Final = "tx"
+TOPIC: Final = "t"
+PARTITIONS: Final = 3
+TRANSACTIONS: Final = 12
+CALL_MS: Final = 120_000.0
+STEP_MS: Final = 5.0
+PATIENCE_MS: Final = 600_000.0
+TRANSACTION_TIMEOUT_MS: Final = 800_000
+LATE_MS: Final = (2_000.0, 2_000.0, 4_000.0, 9_000.0, 20_000.0)
+ALL_LATE_MS: Final = 25_000.0
+HELD: Final = frozenset(
+    (
+        Api.INIT_PRODUCER_ID,
+        Api.ADD_PARTITIONS_TO_TXN,
+        Api.ADD_OFFSETS_TO_TXN,
+        Api.PRODUCE,
+        Api.TXN_OFFSET_COMMIT,
+        Api.END_TXN,
+    )
+)
+SETTINGS: Final[dict[str, Any]] = {
+    "linger_ms": 0.0,
+    "request_timeout_ms": 1_500.0,
+    "delivery_timeout_ms": 60_000.0,
+    "retry_backoff_ms": 20.0,
+    "retry_backoff_max_ms": 300.0,
+}
+CONFIG: Final = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+UNFINISHED: Final = (Known.ONGOING, Known.PREPARE_COMMIT, Known.PREPARE_ABORT)
+
+
+class TransactionWorld(World):
+    """See the module. `version`: of the cluster's transactions; `late`: how many requests came late, by API."""
+
+    def __init__(self, seed: int, version: int) -> None:
+        super().__init__(seed, **SETTINGS)
+        self.thorough = False  # what a spoilt transaction dooms fails in the next round, which is due at once
+        self.cluster = Cluster(self.clock, brokers=3, seed=seed, journal=0, transaction_version=version, config=CONFIG)
+        self.late: dict[Api, int] = defaultdict(int)
+        self.told: dict[str, int] = defaultdict(int)
+        self.stormy = True
+        self._features = Features(1, {FEATURE: version})
+        self._committed: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        self._offset = -1
+        self._turn = 0
+        self.cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+        self._new_producer()
+
+    def run_all(self) -> None:
+        """Every transaction, then quiet, then a look."""
+        for _ in range(TRANSACTIONS):
+            self._transact()
+            if self.random.random() < 0.3:
+                self._come_to_rest()
+            if self.random.random() < 0.2:
+                self._move_coordinator()
+        self.stormy = False
+        self._come_to_rest()
+        self._transact()
+        self._look()
+
+    # -- the program -----------------------------------------------------------------------------------------------------
+
+    def _transact(self) -> None:
+        """One transaction, and what was said of it."""
+        self._turn += 1
+        rows: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        offset = self._offset
+        try:
+            self._call(Event.BEGIN)
+            try:
+                for number in range(self.random.choice((1, 2, 4))):
+                    partition = self.random.randrange(PARTITIONS)
+                    rows[partition].append(b"%d.%d" % (self._turn, number))
+                    self.send(TOPIC, partition, rows[partition][-1])
+                    if self.random.random() < 0.5:
+                        self.run(self.now + self.random.choice((1.0, 20.0, 3_000.0)))
+                if self.random.random() < 0.4:
+                    offset = self._turn
+                    self._call(Event.SEND_OFFSETS, offset=offset)
+                if self.random.random() < 0.2:
+                    self._call(Event.ABORT)
+                    self.told["aborted"] += 1
+                    return
+                self._commit()
+            except MustAbort as error:
+                if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    raise AssertionError(f"a late Produce has spoilt a transaction: {error}") from error
+                self._call(Event.ABORT)
+                self.told["had to be aborted"] += 1
+                return
+        except Fenced as error:
+            if "this producer's own" not in str(error):
+                raise AssertionError(f"nobody took the id over: {error}") from error
+            self.told["fenced by itself"] += 1
+            self._new_producer()
+            return
+        except CommitOutcomeUnknown:
+            self._new_producer()
+            self._call(Event.INIT)
+            self._come_to_rest()
+            if not self._is_committed(rows):
+                self.told["not committed, as the logs say"] += 1
+                return
+        self.told["committed"] += 1
+        self._offset = offset
+        for partition, added in enumerate(rows):
+            self._committed[partition] += added
+
+    def _commit(self) -> None:
+        while True:
+            try:
+                self._call(Event.COMMIT)
+                return
+            except CommitOutcomeUnknown:
+                if self.dead is not None:
+                    raise
+                self.told["unknown for a while"] += 1
+
+    def _call(self, event: Event, *, offset: int | None = None) -> None:
+        """Make a call, again where its time passed."""
+        while True:
+            given = None if offset is None else (GroupMetadata("g"), {(TOPIC, 0): OffsetAndMetadata(offset)})
+            call = Call(event, deadline_ms=self.now + CALL_MS, offsets=given)
+            self.event(Called(call))
+            deadline = self.now + PATIENCE_MS
+            while not call.outcome.done() and self.now < deadline:
+                self.run(self.now + STEP_MS)
+            assert call.outcome.done(), f"{event.value} waits for ever"
+            try:
+                call.outcome.result(0)
+                return
+            except TransactionTimeout:
+                self.told["late calls"] += 1
+
+    def _new_producer(self) -> None:
+        """Another one of the same id; the one before is gone."""
+        for link in self.links.values():
+            link.open = False
+        self.links.clear()
+        self.dead = None
+        self.manager = Manager(NAME, timeout_ms=TRANSACTION_TIMEOUT_MS)
+        self.accumulator.refusal = None
+        bootstrap = [Address("broker", node) for node in self.cluster.brokers][:1]
+        self.core = Core(self.settings, self.accumulator, bootstrap=bootstrap, draw=self.random.random, transactions=self.manager)
+        self.accumulator.topics.clear()
+        self._timer = float("inf")
+        self.learn(TOPIC)
+        # What the one before has on its way could fence this one: that is not asked here.
+        self.run(self.now + ALL_LATE_MS)
+
+    # -- the network -----------------------------------------------------------------------------------------------------
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Return():
+                command.call.finish(command.error)
+                return
+            case Send() if self.stormy and command.api in HELD and self.random.random() < 0.04 and command.node in self.links:
+                # What is behind it on the same connection is held up as well.
+                self.late[command.api] += 1
+                self.links[command.node]._arrival = self.now + self.random.choice(LATE_MS)
+        super()._do(command)
+
+    def event(self, event: Any) -> None:
+        if isinstance(event, Connected):
+            event = Connected(event.node, event.versions, self._features)
+        super().event(event)
+
+    def _move_coordinator(self) -> None:
+        for topic in (STATE_TOPIC, OFFSETS_TOPIC):
+            (partition,) = self.cluster.internal_topic(topic).partitions
+            if partition.log.high_watermark == partition.log.log_end_offset:
+                self.cluster.move_leader(partition)
+
+    # -- what must be true -----------------------------------------------------------------------------------------------
+
+    def _come_to_rest(self) -> None:
+        """All that is late comes; the producer is idle, and so no transaction may be open."""
+        self.run(self.now + ALL_LATE_MS)
+        state = self._known()
+        assert state not in UNFINISHED, f"nobody is in a transaction, and the coordinator has {state}"
+
+    def _known(self) -> Known | None:
+        shard = self.cluster.transactions.shard_for(NAME, self.cluster.internal_topic(STATE_TOPIC).partitions[0].leader)
+        found = shard.ids.get(NAME) if shard is not None else None
+        return found.txn.state if found is not None else None
+
+    def _look(self) -> None:
+        self.run(self.now + ALL_LATE_MS)
+        for partition in range(PARTITIONS):
+            seen, left = self._seen(partition)
+            assert not left, f"partition {partition} has something undecided: {left}"
+            assert seen == self._committed[partition], (
+                f"partition {partition}: {seen} is there, and {self._committed[partition]} was committed"
+            )
+        (offsets,) = self.cluster.internal_topic(OFFSETS_TOPIC).partitions
+        assert offsets.log.last_stable_offset == offsets.log.high_watermark, "the group's offsets are undecided"
+        assert self._group_offset(offsets.leader) == self._offset, "the group is where no commit has put it"
+
+    def _group_offset(self, node: int) -> int:
+        replies: list[Reply] = []
+        topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)], require_stable=True)
+        header = RequestHeader(api_key=request.api, api_version=9, correlation_id=1, client_id="reader")
+        self.cluster.handle(node, 0, header, request, replies.append)
+        answer: Any = replies[0].response
+        ((partition,),) = [topic.partitions for group in answer.groups for topic in group.topics]
+        return int(partition.committed_offset)
+
+    def _is_committed(self, rows: list[list[bytes]]) -> bool:
+        """What became of them where nobody could be told."""
+        there = [row in self._seen(partition)[0] for partition, some in enumerate(rows) for row in some]
+        assert all(there) or not any(there), f"torn: {rows} is there in part"
+        return any(there)
+
+    def _seen(self, partition: int) -> tuple[list[bytes], dict[int, list[bytes]]]:
+        """What a reader of committed records sees, and what is undecided, by producer id."""
+        found = self.cluster.find(TOPIC, partition)
+        assert found is not None
+        seen: list[bytes] = []
+        left: dict[int, list[bytes]] = defaultdict(list)
+        for header, data in iter_batches(found.storage.read(0, found.storage.size)):
+            if not header.is_control:
+                left[header.producer_id] += [bytes(record.value or b"") for record in read_records(data)]
+            elif read_marker(data)[0] == ControlType.COMMIT:
+                seen += left.pop(header.producer_id, [])
+            else:
+                left.pop(header.producer_id, None)
+        return seen, left
