@@ -1,7 +1,7 @@
 """A Kafka-compatible broker in Python, for tests.
 
     with BrokerStub(brokers=3) as stub:
-        producer = Producer(bootstrap_servers=stub.bootstrap)
+        producer = Producer(stub.settings)
 
 It speaks Kafka's protocol to any client with Kafka's own semantics, loses replies and moves leaders when told to, and keeps its data in
 memory. It is no broker for data that must survive its process.
@@ -65,7 +65,10 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    try:
+        found = globals()[name] = getattr(import_module(home), name)
+    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        raise ImportError(f"{home}: {error}") from error
     return found
 
 

@@ -5,13 +5,15 @@ import sys
 
 from broker_stub.command import serve
 from broker_stub.emulation import NEWEST, RELEASES
+from broker_stub.spelling import printable
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m broker_stub", description="Run a Kafka-compatible cluster in memory.")
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    parser.add_argument("--port", type=int, default=9092, help="the first broker's port, the others follow it; 0 takes free ones")
+    parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if left out")
+    parser.add_argument("--port", type=int, help="the first broker's port, the others follow it; 0 takes free ones, 9092 if left out")
+    parser.add_argument("--advertised-host", metavar="HOST", help="where clients are told to connect to, if that is not --host")
     parser.add_argument("--partitions", type=int, default=1, help="partitions of a topic that is created by being asked for")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka; repeatable")
     parser.add_argument("--emulate", default=NEWEST, metavar="RELEASE", help=f"the release of Kafka that it is: {' or '.join(RELEASES)}")
@@ -21,12 +23,13 @@ def main() -> None:
             brokers=given.brokers,
             host=given.host,
             port=given.port,
+            advertised_host=given.advertised_host,
             default_partitions=given.partitions,
             config=dict(_pair(text) for text in given.config),
             emulate=given.emulate,
         )
     except (OSError, ValueError) as error:
-        sys.exit(f"broker_stub: {error}")
+        sys.exit(f"broker_stub: {printable(str(error), longest=2000)}")
 
 
 def _pair(text: str) -> tuple[str, str]:

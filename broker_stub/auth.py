@@ -15,9 +15,12 @@ from enum import Enum
 from typing import Final
 
 from broker_stub import principal
+from broker_stub.link import UNPROVEN_BYTES_MAX
 from broker_stub.mechanisms import (
     HASHES,
     MECHANISMS,
+    OAUTHBEARER,
+    PASSWORD_MECHANISMS,
     Exchange,
     NotProven,
     Refused,
@@ -31,9 +34,8 @@ from broker_stub.mechanisms import (
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-TOKEN_BYTES_MAX: Final = 524_288  # sasl.server.max.receive.size
 RENEWAL_INTERVAL_MIN_MS: Final = 1000
-LIFETIME_MAX_MS: Final = (1 << 63) - 1
+LIFETIME_MAX_MS: Final = ((1 << 63) - 1) // 1_000_000  # Kafka counts in nanoseconds, and fails beyond what 64 bits hold
 
 
 @dataclass
@@ -42,23 +44,36 @@ class Sasl:
 
     `users`: passwords by name, for PLAIN and SCRAM; changing it counts from the next authentication on. `session_lifetime_ms` is
     connections.max.reauth.ms, 0 for none. `oauth` says whose a token is, or whose and until when in seconds since 1970, and raises
-    ValueError for one that is not good; without it unsecured JWTs are taken.
+    ValueError for one that is not good. `mechanisms` are those that clients may use, and no others; where none are named, those that
+    somebody was configured for. OAUTHBEARER that is named and has no `oauth` takes unsecured JWTs, which anybody can write for any name.
     """
 
     users: dict[str, str] = field(default_factory=dict)
-    mechanisms: Sequence[str] = MECHANISMS
+    mechanisms: Sequence[str] | None = None
     session_lifetime_ms: int = 0
     oauth: Validate | None = None
 
     def __post_init__(self) -> None:
-        unknown = [each for each in self.mechanisms if each not in MECHANISMS]
-        if unknown or not self.mechanisms:
+        if isinstance(self.mechanisms, str):
+            raise TypeError(f"mechanisms={self.mechanisms!r}: a list of names, such as [{self.mechanisms!r}]")
+        unknown = [each for each in self.offered if each not in MECHANISMS]
+        if unknown or not self.offered:
             raise ValueError(f"SASL mechanisms are some of {', '.join(MECHANISMS)}, not {', '.join(unknown) or 'none'}")
+        if self.oauth is not None and OAUTHBEARER not in self.offered:
+            raise ValueError(f"oauth is asked about {OAUTHBEARER} tokens, and mechanisms={list(self.offered)} takes none")
         if self.session_lifetime_ms < 0:
             raise ValueError(f"a session lasts 0 ms (without end) or longer, not {self.session_lifetime_ms}")
 
+    @property
+    def offered(self) -> list[str]:
+        """The mechanisms that a client may use now: those that were named, or else those for which there are users or `oauth`."""
+        if self.mechanisms is not None:
+            return list(self.mechanisms)
+        tokens = [OAUTHBEARER] if self.oauth is not None else []
+        return [*(PASSWORD_MECHANISMS if self.users or not tokens else ()), *tokens]
+
     def __repr__(self) -> str:
-        return f"Sasl(users={sorted(self.users)}, mechanisms={list(self.mechanisms)}, session_lifetime_ms={self.session_lifetime_ms})"
+        return f"Sasl(users={sorted(self.users)}, mechanisms={self.offered}, session_lifetime_ms={self.session_lifetime_ms})"
 
 
 def sasl_from(given: Sasl | Mapping[str, str]) -> Sasl:
@@ -105,13 +120,18 @@ class Gate:
         """Whether the connection has to end once what was answered is sent."""
         return self._stage is Stage.FAILED
 
+    @property
+    def proven(self) -> bool:
+        """Whether the client may send what it likes; until then nothing large is taken from it."""
+        return self._stage is Stage.AUTHENTICATED
+
     def admit(self, api: int, size: int, now_ms: int) -> Admission:
         """What is to be done with a request of that API and size."""
         match self._stage:
             case Stage.AUTHENTICATED:
                 expired = self._expires_at_ms is not None and now_ms > self._expires_at_ms
                 return Admission.CLOSE if expired and not (api == Api.SASL_HANDSHAKE and self._may_renew(now_ms)) else Admission.SERVE
-            case _ if size > TOKEN_BYTES_MAX:
+            case _ if size > UNPROVEN_BYTES_MAX:  # it was on its way when authenticating again began
                 return Admission.CLOSE
             case Stage.BEGINNING if api in (Api.API_VERSIONS, Api.SASL_HANDSHAKE):
                 return Admission.SERVE
@@ -137,7 +157,7 @@ class Gate:
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             self._renewed_at_ms = now_ms
             self._renewing = self.principal
-        mechanisms = list(self._sasl.mechanisms)
+        mechanisms = self._sasl.offered
         if mechanism not in mechanisms:
             self.fail()
             if self._renewing is not None:
@@ -195,16 +215,18 @@ class Gate:
         if self._renewing is not None and now != self._renewing:
             before, after = (each.replace(":", ".", 1) for each in (self._renewing, now))
             raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+        limits = [] if who.until_ms is None else [who.until_ms - now_ms]
+        limits += [self._sasl.session_lifetime_ms] if self._sasl.session_lifetime_ms else []
+        lifetime_ms = max(0, min(limits, default=0))
+        if lifetime_ms > LIFETIME_MAX_MS:
+            raise Unanswered
         self._stage = Stage.AUTHENTICATED
         self._exchange = None
         self._renewing = None
         self.bare = False
         self.principal = now
-        limits = [] if who.until_ms is None else [int(min(who.until_ms - now_ms, LIFETIME_MAX_MS))]
-        limits += [self._sasl.session_lifetime_ms] if self._sasl.session_lifetime_ms else []
-        lifetime_ms = max(0, min(limits, default=0))
         self._expires_at_ms = now_ms + lifetime_ms if limits else None
-        return lifetime_ms
+        return int(lifetime_ms)
 
     def _may_renew(self, now_ms: int) -> bool:
         """As Kafka has it, only a session that ends is renewed, and not more than once a second."""

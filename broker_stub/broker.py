@@ -23,8 +23,9 @@ class Broker:
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self.cluster = cluster
         self.node_id = node_id
-        self.host = ""
+        self.host = ""  # where clients are told to connect to
         self.port = 0
+        self.listens_on = ""
         self.alive = True
         self.generation = 0
         self.sessions = SessionCache()

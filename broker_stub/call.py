@@ -175,7 +175,7 @@ class Call:
 
     def _process_again(self) -> None:
         """The same request once more, as a network that repeats itself would bring it; its answer goes nowhere."""
-        echo = Call(
+        echo = _Echo(
             self.broker,
             self._route,
             request=self.request,
@@ -273,6 +273,15 @@ class Call:
             self._send(Fate.CUT_HALFWAY)
         else:
             self._end(Reply(fate))
+
+
+class _Echo(Call):
+    """A request that comes once more."""
+
+    __slots__ = ()
+
+    def answer(self, result: Result) -> None:
+        """It goes nowhere, and no fault meets it."""
 
 
 def _unheard(reply: Reply) -> None:

@@ -7,12 +7,13 @@ handler's business.
 
 from __future__ import annotations
 
+import logging
 import random
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from broker_stub import handlers
@@ -22,7 +23,7 @@ from broker_stub.call import Call, Reply
 from broker_stub.clock import Clock
 from broker_stub.counters import Counters
 from broker_stub.emulation import NEWEST, features_at, release_named
-from broker_stub.faults import Faults
+from broker_stub.faults import ANY_PARTITION, Faults
 from broker_stub.journal import Exchange, Journal, lightened
 from broker_stub.link import Link, Wire
 from broker_stub.log.config import OF_BROKERS, LogConfig
@@ -31,9 +32,9 @@ from broker_stub.pids import ProducerIds
 from broker_stub.principal import ANONYMOUS, LOCALHOST
 from broker_stub.quotas import Quotas
 from broker_stub.router import route_to
-from broker_stub.subjects import partitions_of
+from broker_stub.subjects import asks_for_all, names_partitions, partitions_of
 from broker_stub.timers import Timers
-from broker_stub.topic_configs import BrokerConfig, Value
+from broker_stub.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
 from broker_stub.topics import MADE_ON_DEMAND, Topic, Topics
 from producer.wire import Api, Message, RequestHeader
 
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
     from broker_stub.coordinators.groups import GroupCoordinators
     from broker_stub.coordinators.transactions import TransactionCoordinators
 
-INTERNAL_OVERRIDES = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
+"""The largest request of a client that has still to be authenticated which the journal keeps: nobody is to fill the memory with them."""
+
+_log = logging.getLogger(__name__)
 
 handlers.register()
 
@@ -91,6 +95,9 @@ class Cluster:
         self.sasl = sasl
         self.quotas = Quotas()
         self.authorizer = self._authorizer(acls, super_users)
+        self._unheeded: set[str] = set()
+        self._say_what_is_unheeded(self.config.given, logging.WARNING)
+        self.config.given.update(self._in_force(brokers))
         self.journal = Journal(journal)
         self.counters = Counters()
         self.timers = Timers()
@@ -103,6 +110,34 @@ class Cluster:
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self._link_ids = count(1)
         self.between = Between(self)
+
+    def _in_force(self, brokers: int) -> dict[str, str]:
+        """The configs of brokers that are otherwise than given, or by default: for want of brokers, or because they were said differently.
+        They are described as they are."""
+        config = self.config
+        found = {
+            "num.partitions": str(self.default_partitions),
+            "default.replication.factor": str(self.default_replication_factor),
+            "auto.create.topics.enable": str(self.auto_create_topics).lower(),
+            "authorizer.class.name": STANDARD_AUTHORIZER if self.authorizer is not None else "",
+        }
+        for made in MADE_ON_DEMAND.values():
+            # Kafka waits for as many brokers.
+            found[made.factor] = str(min(int(config[made.factor]), brokers))
+            if made.min_isr is not None:
+                found[made.min_isr] = str(min(int(config[made.min_isr]), brokers))
+        return {name: value for name, value in found.items() if value != config[name].lower()}
+
+    def _say_what_is_unheeded(self, given: Mapping[str, str], level: int) -> None:
+        """Once for each config that somebody counts on and that is only described. Clients give their topics many, as Spark's ledger does,
+        and count on few of them in a test."""
+        if given.keys() <= self._unheeded:
+            return
+        from broker_stub.config_uses import unheeded
+
+        for name, instead in unheeded(sorted(given.keys() - self._unheeded)).items():
+            _log.log(level, "%s=%s is kept and described, and not obeyed: %s", name, given[name], instead)
+        self._unheeded.update(given)
 
     # Requests
 
@@ -157,11 +192,11 @@ class Cluster:
             client_id=header.client_id,
             request=lightened(request) if self.journal.enabled else request,
             at_ms=self.now_ms(),
-            partitions=lambda: self._subjects(broker, request),
+            partitions=lambda: self._subjects(broker, request, header.api_version),
         )
         self.counters.requests += 1
-        if self.journal.enabled:
-            self.journal.add(exchange)
+        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or gate is None or gate.proven):
+            self.journal.add(exchange, request, size_bytes=size_bytes)
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"
         return Call(
@@ -233,7 +268,8 @@ class Cluster:
         return [node_id for node_id, broker in self.brokers.items() if broker.alive]
 
     def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
-        """Cuts its connections and moves its leaderships; a clean stop leaves a producer snapshot, an unclean one nothing."""
+        """Cuts its connections and moves its leaderships. Clean or not, it leaves the same behind: Kafka, too, starts from snapshots after
+        either."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return
@@ -242,7 +278,7 @@ class Cluster:
         for topic in self.topics:
             for partition in topic.partitions:
                 led = partition.leader == node_id
-                partition.lose(node_id, clean=clean, live=live)
+                partition.lose(node_id, live=live)
                 self.counters.leader_moves += led
 
     def start_broker(self, node_id: int) -> None:
@@ -272,6 +308,7 @@ class Cluster:
 
     def create_assigned(self, name: str, assignments: list[tuple[int, ...]], *, overrides: Mapping[str, str] | None = None) -> Topic:
         overrides = dict(overrides or {})
+        self._say_what_is_unheeded(overrides, logging.INFO)
         topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
         self.topics.add(topic)
         self._extend(topic, assignments)
@@ -281,9 +318,12 @@ class Cluster:
         """The offsets topic or that of the transactions; it comes into being when it is first asked for."""
         topic = self.topics.named(name)
         if topic is None:
-            partitions, wanted = (int(self.config[config]) for config in MADE_ON_DEMAND[name])
-            factor = min(wanted, len(self.brokers))  # Kafka waits for as many brokers
-            topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=INTERNAL_OVERRIDES)
+            made = MADE_ON_DEMAND[name]
+            overrides = {**made.overrides}
+            if made.min_isr is not None:
+                overrides["min.insync.replicas"] = self.config[made.min_isr]
+            partitions, factor = int(self.config[made.partitions]), int(self.config[made.factor])
+            topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=overrides)
         return topic
 
     def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
@@ -314,10 +354,20 @@ class Cluster:
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """These are the topic's own configs from now on; they must have been checked."""
+        self._say_what_is_unheeded(overrides, logging.INFO)
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
         for partition in topic.partitions:
             partition.configure(self._log_config(topic))
+        if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
+            self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
+
+    def _lead_again(self, topic: Topic) -> None:
+        """Kafka's controller looks for partitions without a leader whose topics allow unclean elections by now."""
+        if self.topics.named(topic.name) is topic:
+            for partition in topic.partitions:
+                if partition.leader == NO_LEADER:
+                    partition.elect(self.live)
 
     def delete_topic(self, topic: Topic) -> None:
         self.topics.remove(topic)
@@ -357,9 +407,16 @@ class Cluster:
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
 
-    def _subjects(self, broker: Broker, request: Message) -> list[tuple[str, int]]:
-        """What the request is about; an incremental fetch is about its whole session."""
+    def _subjects(self, broker: Broker, request: Message, version: int) -> list[tuple[str, int]]:
+        """What the request is about; an incremental fetch is about its whole session, and a request for all about all that there is."""
         named = partitions_of(request, self.topic_name)
+        if asks_for_all(request, version):
+            if request.api == Api.OFFSET_FETCH:
+                asked: list[Any] = [each for each in (request, *getattr(request, "groups", ())) if getattr(each, "topics", ()) is None]
+                return named + [tp for each in asked for tp in self.groups.committed(each.group_id, broker.node_id)]
+            if names_partitions(request.api):
+                return [(topic.name, each.index) for topic in self.topics for each in topic.partitions]
+            return [(topic.name, ANY_PARTITION) for topic in self.topics]
         if request.api == Api.FETCH:
             session = broker.sessions.get(getattr(request, "session_id", 0))
             if session is not None:

@@ -4,58 +4,71 @@ It prints one line when clients may connect, one more with the address of its co
 SIGTERM end it; a second one is not needed.
 """
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from broker_stub.clock import VirtualClock
 from broker_stub.emulation import NEWEST
+from broker_stub.properties import LISTENERS, read_properties
+from broker_stub.spelling import TOKEN_VARIABLE
 from broker_stub.stub import BrokerStub
 
 if TYPE_CHECKING:
+    from broker_stub.auth import Sasl
     from broker_stub.proxy import FaultProxy
     from broker_stub.tls import Tls
 
+PORT: Final = 9092
 EXCHANGES: Final = 1000  # that a journal keeps, where somebody can ask for it
 
 
 def serve(
     *,
     brokers: int = 1,
-    host: str = "127.0.0.1",
-    port: int = 9092,
+    host: str | None = None,
+    port: int | None = None,
+    advertised_host: str | None = None,
     auto_create_topics: bool = True,
     default_partitions: int = 1,
     default_replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
+    properties: str | None = None,
     seed: int = 0,
     tls_cert: str | None = None,
     tls_key: str | None = None,
     tls_client_ca: str | None = None,
     sasl_users: Mapping[str, str] | None = None,
+    sasl_mechanisms: Sequence[str] = (),
     control: str | None = None,
     virtual_clock: bool = False,
     emulate: str = NEWEST,
 ) -> None:
-    """Blocks until a signal; raises OSError when a port is taken or a file not there, ValueError for what cannot be used."""
+    """Blocks until a signal; raises OSError when a port is taken or a file not there, ValueError for what cannot be used. `properties` is a
+    file of Kafka's own; `config` counts over it."""
+    configs = {**(_read(properties) if properties is not None else {}), **(config or {})}
+    if port is None and LISTENERS not in configs:
+        port = PORT
     stopped = threading.Event()
     before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     stub = BrokerStub(
         brokers=brokers,
         host=host,
         port=port,
+        advertised_host=advertised_host,
         auto_create_topics=auto_create_topics,
         default_partitions=default_partitions,
         default_replication_factor=default_replication_factor,
-        config=config,
+        config=configs,
         journal=EXCHANGES if control is not None else 0,
         seed=seed,
         clock=VirtualClock() if virtual_clock else None,
         tls=_tls(tls_cert, tls_key, tls_client_ca),
-        sasl=sasl_users or None,
+        sasl=_sasl(sasl_users or {}, sasl_mechanisms),
         emulate=emulate,
     )
     try:
@@ -72,15 +85,36 @@ def serve(
 
 @contextmanager
 def controlled(target: "BrokerStub | FaultProxy", where: str | None) -> Iterator[str | None]:
-    """The URL of its control at [HOST:]PORT, open within the block; None for none."""
+    """The URL of its control at [HOST:]PORT, open within the block; None for none. Its token may come from the environment, where nobody
+    sees it who lists processes."""
     if where is None:
         yield None
         return
     from broker_stub.control import Control, address
 
     host, port = address(where)
-    with Control(target, host=host, port=port) as control:
+    with Control(target, host=host, port=port, token=os.environ.get(TOKEN_VARIABLE) or None) as control:
         yield control.url
+
+
+def _read(file: str) -> dict[str, str]:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return read_properties(opened.read())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no text: {error}") from None
+
+
+def _sasl(users: Mapping[str, str], mechanisms: Sequence[str]) -> "Sasl | None":
+    if not users and not mechanisms:
+        return None
+    from broker_stub.auth import Sasl
+    from broker_stub.mechanisms import PASSWORD_MECHANISMS
+
+    useless = [] if users else [each for each in mechanisms if each in PASSWORD_MECHANISMS]
+    if useless:
+        raise ValueError(f"--sasl-mechanism {useless[0]} lets in who has a password, and nobody has one: name users with --sasl-user")
+    return Sasl(dict(users), list(mechanisms) or None)
 
 
 def _tls(cert: str | None, key: str | None, client_ca: str | None) -> "Tls | None":

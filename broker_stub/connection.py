@@ -10,9 +10,9 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from broker_stub.link import Link
+from broker_stub.link import UNPROVEN_BYTES_MAX, Link
 from broker_stub.principal import ANONYMOUS, LOCALHOST, of_certificate
-from producer.wire import Buffer, FrameSplitter, FrameTooLarge
+from producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge
 
 if TYPE_CHECKING:
     from broker_stub.server import Server
@@ -94,23 +94,32 @@ class Connection(asyncio.Protocol):
         link = self._link
         if link is None or not link.open:
             return
-        too_large = False
-        try:
-            frames = self._splitter.feed(data)
-        except FrameTooLarge as error:
-            frames, too_large = error.frames, True
-        for frame in frames:
-            link.receive(frame)
-        if too_large:
-            link.cut()
+        view = memoryview(data)
+        while view and link.open:
+            # Of somebody who has not been let in frame by frame, so that none of them is larger than it may be when its turn comes.
+            self._splitter.limit = FRAME_BYTES_MAX if link.proven else UNPROVEN_BYTES_MAX
+            piece = view if link.proven else view[: self._splitter.missing]
+            view = view[len(piece) :]
+            too_large = False
+            try:
+                frames = self._splitter.feed(piece)
+            except FrameTooLarge as error:
+                frames, too_large = error.frames, True
+            for frame in frames:
+                link.receive(frame)
+            if too_large:
+                link.cut()
         self._server.arm()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.ended(self)
         if self._patience is not None:
             self._patience.cancel()
-        if self._link is not None:
-            self._link.lost()
+        link, self._link = self._link, None
+        # Nothing that was received outlives the connection, though it and its link know each other.
+        self._splitter, self._tls = FrameSplitter(), None
+        if link is not None:
+            link.lost()
             self._server.arm()
 
     def pause_writing(self) -> None:

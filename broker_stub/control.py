@@ -3,33 +3,48 @@
     with BrokerStub() as stub, Control(stub) as control:
         subprocess.run(["fencepost", "fault", "list", "--control", control.url])
 
-It listens on localhost unless told otherwise, asks nobody who he is, and has its own thread: while it answers, brokers go on.
+It listens on localhost unless told otherwise, and has its own thread: while it answers, brokers go on. On localhost it asks nobody who he
+is; where other machines reach it, it wants a token, which its URL has in it. It speaks no TLS: who can listen on the way learns the token.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
+import socket
 import threading
 from types import TracebackType
 from typing import Final, Self
 
 from broker_stub.control_http import HEAD_BYTES_MAX, HttpServer
 from broker_stub.control_routes import Routes
+from broker_stub.listening import is_local, reachable
 from broker_stub.proxy import FaultProxy
-from broker_stub.spelling import PORT_MAX
+from broker_stub.spelling import PORT_MAX, spelled
 from broker_stub.stub import BrokerStub
 
 LOCALHOST: Final = "127.0.0.1"
-LOCAL: Final = (LOCALHOST, "localhost", "::1")
+TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,}")
+TOKEN_BYTES: Final = 24
 START_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class Control:
-    """Serves while it is started; `port` 0 takes a free one. Starting raises OSError when the port is taken."""
+    """Serves while it is started; `port` 0 takes a free one. Starting raises OSError when the port is taken.
 
-    def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0) -> None:
-        self._http = HttpServer(Routes(target).answer, local=host in LOCAL)
+    `token` is what whoever asks has to know. Where none is given, one is made up if other machines reach the host, and none is asked for if
+    they do not.
+    """
+
+    def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0, token: str | None = None) -> None:
+        if token is None and not is_local(host):
+            token = secrets.token_urlsafe(TOKEN_BYTES)
+        if token is not None and not TOKEN.fullmatch(token):
+            raise ValueError("the control's token has 16 or more letters, digits and -._~, so that nobody guesses it and a URL can hold it")
+        self.token = token
+        self._target = target
         self._host = host
         self._port = port
         self._loop = asyncio.new_event_loop()
@@ -38,8 +53,9 @@ class Control:
 
     @property
     def url(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}"
+        """Where it is, the token included: `curl` takes it as it is."""
+        shown = f"control:{self.token}@" if self.token is not None else ""
+        return f"http://{shown}{spelled(reachable(self._host), self._port)}"
 
     def start(self) -> Self:
         """Listens as soon as it returns."""
@@ -66,8 +82,15 @@ class Control:
         self.close()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._http.serve, self._host, self._port, limit=HEAD_BYTES_MAX)
+        http = HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
+        self._server = await asyncio.start_server(http.serve, self._host, self._port, limit=HEAD_BYTES_MAX)
         self._port = self._server.sockets[0].getsockname()[1]
+
+    def _names(self) -> set[str]:
+        """What it may be called besides localhost and its addresses: elsewhere also as this machine is, and as its brokers are."""
+        if is_local(self._host):
+            return set()
+        return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
 
     def _run(self) -> None:
         try:

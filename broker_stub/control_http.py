@@ -1,8 +1,9 @@
 """HTTP/1.1 for the control of a stub or a proxy: one request a connection, JSON both ways, everything bounded.
 
 A head or a body above its limit, a connection that says nothing, more connections than `CONNECTIONS_MAX` and bytes that are no HTTP end
-with an answer or without one, and never with more. Whoever drives a stub is a test or a shell: a request that a browser sends for some
-page (it has an Origin, or on localhost names a host that is no address) is refused. It knows no routes, speaks no TLS and keeps no
+with an answer or without one, and never with more. Whoever drives a stub is a test or a shell. No web page can make a browser do it: what
+asks for another site is refused by its headers (Origin, Sec-Fetch-Site), a page that has its own name point here by that name (Host), and
+only `application/json` changes anything, which a page may not send to another site unasked. It knows no routes, speaks no TLS and keeps no
 connection open.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import secrets
+from base64 import b64decode
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -25,6 +28,9 @@ CONNECTIONS_MAX: Final = 64
 READ_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 20.0
 LOCAL: Final = "localhost"
+JSON: Final = "application/json"
+ONCE: Final = ("host", "origin", "authorization", "content-type", "content-length", "transfer-encoding")
+"""Headers of which one would otherwise count and another be looked at."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,18 +57,21 @@ Answer = Callable[[Request], tuple[HTTPStatus, Any]]
 
 
 class HttpServer:
-    """Serves on the loop that runs `serve`. `local`: it is there for this machine alone, and is called so."""
+    """Serves on the loop that runs `serve`. `names`: the hosts that it may be called besides localhost and addresses. `token`: what
+    everybody has to show who asks, None for nothing."""
 
-    def __init__(self, answer: Answer, *, local: bool = True) -> None:
+    def __init__(self, answer: Answer, *, names: Collection[str] = (), token: str | None = None) -> None:
         self._answer = answer
-        self._local = local
+        self._names = frozenset(name.lower() for name in names if name)
+        self._token = token
         self._open = 0
+        self._reading: dict[asyncio.StreamWriter, None] = {}  # whose request is not there yet, the oldest first
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its beginning to its end."""
         self._open += 1
         try:
-            status, body = await self._answered(reader)
+            status, body = await self._answered(reader, writer)
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(READ_TIMEOUT_S):
                     await _write(writer, status, body)
@@ -70,12 +79,20 @@ class HttpServer:
             self._open -= 1
             writer.close()
 
-    async def _answered(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, Any]:
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[HTTPStatus, Any]:
         try:
             if self._open > CONNECTIONS_MAX:
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} connections are open already")
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                request = await _read(reader, local=self._local)
+                if not self._reading:
+                    raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} requests are being answered already")
+                oldest = next(iter(self._reading))
+                del self._reading[oldest]
+                oldest.transport.abort()  # whoever says nothing keeps nobody else out
+            self._reading[writer] = None
+            try:
+                async with asyncio.timeout(READ_TIMEOUT_S):
+                    request = await self._read(reader)
+            finally:
+                self._reading.pop(writer, None)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 return await asyncio.to_thread(self._answer, request)
         except Refused as refused:
@@ -88,35 +105,59 @@ class HttpServer:
             _log.exception("a request to the control failed")
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "this is a bug; the log of the process that was asked has it"}
 
+    async def _read(self, reader: asyncio.StreamReader) -> Request:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is longer than {HEAD_BYTES_MAX} bytes") from None
+        first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        method, _, rest = first.partition(" ")
+        target, _, version = rest.rpartition(" ")
+        if not version.startswith("HTTP/1.") or not target.startswith("/"):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} begins no HTTP/1.1 request")
+        headers: dict[str, str] = {}
+        for name, _, value in (line.partition(":") for line in lines):
+            key = name.strip().lower()
+            if key in headers and key in ONCE:
+                raise Refused(HTTPStatus.BAD_REQUEST, f"{key} stands there twice")
+            headers[key] = value.strip()
+        self._check_sender(method, headers)
+        split = urlsplit(f"//host{target}")
+        return Request(method, split.path, dict(parse_qsl(split.query)), await _body(reader, headers))
 
-async def _read(reader: asyncio.StreamReader, *, local: bool) -> Request:
+    def _check_sender(self, method: str, headers: dict[str, str]) -> None:
+        """Whoever asks under a name of ours, for no page, and with the token may do so."""
+        if "host" not in headers:
+            raise Refused(HTTPStatus.BAD_REQUEST, "a request of HTTP/1.1 says with Host whom it is for")
+        if not self._is_called(headers["host"]):
+            known = ", ".join((LOCAL, *sorted(self._names)))
+            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: this is called {known}, or by an IP address")
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+            page = headers.get("origin", headers.get("referer", "another site"))
+            raise Refused(HTTPStatus.FORBIDDEN, f"a page of {page[:100]} may not ask; this is for tests and shells")
+        if self._token is not None and not secrets.compare_digest(_token_in(headers.get("authorization", "")), self._token.encode()):
+            raise Refused(HTTPStatus.UNAUTHORIZED, "this wants its token, which stands in the URL that was printed at its start")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and kind != JSON:
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does")
+
+    def _is_called(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            return name == LOCAL or name in self._names or bool(ip_address(name))
+        except ValueError:
+            return False
+
+
+def _token_in(authorization: str) -> bytes:
+    """What stands there as the password of Basic, for whichever user, or after Bearer; nothing where there is neither."""
+    scheme, _, shown = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return shown.strip().encode()
     try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError:
-        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is longer than {HEAD_BYTES_MAX} bytes") from None
-    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
-    method, _, rest = first.partition(" ")
-    target, _, version = rest.rpartition(" ")
-    if not version.startswith("HTTP/1.") or not target.startswith("/"):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} begins no HTTP/1.1 request")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    _check_sender(headers, local=local)
-    split = urlsplit(f"//host{target}")
-    return Request(method, split.path, dict(parse_qsl(split.query)), await _body(reader, headers))
-
-
-def _check_sender(headers: dict[str, str], *, local: bool) -> None:
-    """A page in a browser on this machine could otherwise ask, under its own name or under one that it had point here."""
-    if "origin" in headers:
-        raise Refused(HTTPStatus.FORBIDDEN, f"a page of {headers['origin'][:100]} may not ask; this is for tests and shells")
-    if not local:
-        return
-    try:
-        host = urlsplit(f"//{headers.get('host', LOCAL)}").hostname or ""
-        if host != LOCAL:
-            ip_address(host)
+        return b64decode(shown.strip(), validate=True).partition(b":")[2] if scheme.lower() == "basic" else b""
     except ValueError:
-        raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers.get('host', '')[:100]}: name {LOCAL} or an IP address") from None
+        return b""
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
@@ -138,8 +179,9 @@ async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: Any) ->
     text = msgspec.json.encode(body) + b"\n"
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",
-        "Content-Type: application/json",
+        f"Content-Type: {JSON}",
         f"Content-Length: {len(text)}",
+        *(['WWW-Authenticate: Basic realm="fencepost"'] if status is HTTPStatus.UNAUTHORIZED else []),
         "Connection: close",
         "\r\n",
     )

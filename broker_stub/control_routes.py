@@ -137,6 +137,16 @@ class Routes:
 
     # -- stubs only --------------------------------------------------------------------------------------------------------
 
+    def sever(self, request: Request, arguments: list[str]) -> Told:
+        one, other = _body(request, one=(int, ...), other=(int, ...))
+        self._cluster.sever(one, other)
+        return HTTPStatus.OK, {"severed": self._cluster.severed}
+
+    def mend(self, request: Request, arguments: list[str]) -> Told:
+        one, other = _body(request, one=(int, ...), other=(int, ...))
+        self._cluster.mend(one, other)
+        return HTTPStatus.OK, {"severed": self._cluster.severed}
+
     def advance(self, request: Request, arguments: list[str]) -> Told:
         (ms,) = _body(request, ms=(int, ...))
         if ms > ADVANCE_MS_MAX:
@@ -204,6 +214,8 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("GET", "/stats"): Routes.stats,
     ("GET", "/journal"): Routes.journal,
     ("POST", "/links/cut"): Routes.cut,
+    ("POST", "/links/sever"): Routes.sever,
+    ("POST", "/links/mend"): Routes.mend,
     ("POST", "/clock/advance"): Routes.advance,
     ("POST", "/leaders"): Routes.leader,
     ("POST", "/brokers/{node}/stop"): Routes.stop,

@@ -70,7 +70,7 @@ _TYPE_OF = {name: kind for kind, names in _TOPIC_TYPES.items() for name in names
 _WITHOUT_BROKER = frozenset(name for name in TOPIC_CONFIGS if name.startswith("remote.") or name.endswith(".throttled.replicas"))
 
 # Broker configs that are not set by default, and the coarser ones that count then.
-_COARSER = {
+COARSER = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(2**63 - 1), Type.LONG),),
     "log.retention.ms": (("log.retention.minutes", None, Type.INT), ("log.retention.hours", "168", Type.INT)),
     "log.roll.jitter.ms": (("log.roll.jitter.hours", "0", Type.INT),),
@@ -88,6 +88,7 @@ _BROKER_TYPES = {
     "transaction.partition.verification.enable": Type.BOOLEAN,
     "transaction.state.log.replication.factor": Type.SHORT,
     "transaction.two.phase.commit.enable": Type.BOOLEAN,
+    "unclean.leader.election.interval.ms": Type.LONG,
     "unstable.api.versions.enable": Type.BOOLEAN,
 }  # the others are INT
 # While the broker runs, besides the topics' defaults.
@@ -96,7 +97,7 @@ _CHANGEABLE = frozenset(
 )
 
 # What a client may look at and the stub does nothing about.
-_OTHERS = {
+OTHERS = {
     "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
     "fetch.max.bytes": ("57671680", Type.INT),
     "log.retention.check.interval.ms": ("300000", Type.LONG),
@@ -109,7 +110,6 @@ _OTHERS = {
     "socket.receive.buffer.bytes": ("102400", Type.INT),
     "socket.request.max.bytes": ("104857600", Type.INT),
     "socket.send.buffer.bytes": ("102400", Type.INT),
-    "transaction.state.log.min.isr": ("2", Type.INT),
     "transaction.state.log.segment.bytes": ("104857600", Type.INT),
 }
 
@@ -122,15 +122,15 @@ def topic_entries(cluster: Cluster, topic: Topic) -> list[DescribeConfigsResourc
 def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
     """The configs of one broker that a client may look at."""
     config = broker.cluster.config
-    address = f"PLAINTEXT://{spelled(broker.host, broker.port)}"
-    own = {"advertised.listeners": address, "broker.id": str(broker.node_id), "listeners": address, "node.id": str(broker.node_id)}
+    advertised, listener = (f"PLAINTEXT://{spelled(host, broker.port)}" for host in (broker.host, broker.listens_on or broker.host))
+    own = {"advertised.listeners": advertised, "broker.id": str(broker.node_id), "listeners": listener, "node.id": str(broker.node_id)}
     entries = [_entry(name, [_synonym(name, value, Source.STATIC_BROKER)], _own_type(name), read_only=True) for name, value in own.items()]
     for topic_name, definition in TOPIC_CONFIGS.items():
         if topic_name not in _WITHOUT_BROKER:
             entries.append(_entry(definition.broker, _broker_synonyms(broker.cluster, topic_name), type_of(topic_name)))
             entries += [
                 _entry(name, [_synonym(name, value, Source.DEFAULT)] if value is not None else [], kind, read_only=True)
-                for name, value, kind in _COARSER.get(definition.broker, ())
+                for name, value, kind in COARSER.get(definition.broker, ())
             ]
     for name, definition in BROKER_CONFIGS.items():
         if name in AUTHORIZER_CONFIGS or name in INTERNAL_CONFIGS - config.given.keys():
@@ -138,7 +138,7 @@ def broker_entries(broker: Broker) -> list[DescribeConfigsResourceResult]:
         synonyms = [_synonym(name, config.given[name], Source.STATIC_BROKER)] if name in config.given else []
         synonyms.append(_synonym(name, definition.default, Source.DEFAULT))
         entries.append(_entry(name, synonyms, _BROKER_TYPES.get(name, Type.INT), read_only=name not in _CHANGEABLE))
-    for name, (value, kind) in _OTHERS.items():
+    for name, (value, kind) in OTHERS.items():
         entries.append(_entry(name, [_synonym(name, value, Source.DEFAULT)], kind, read_only=name not in _CHANGEABLE))
     return sorted(entries, key=lambda entry: entry.name)
 
@@ -192,10 +192,10 @@ def _broker_synonyms(cluster: Cluster, topic_config: str) -> list[DescribeConfig
     if name == MIN_ISR and cluster.release.differs.cluster_min_isr:
         in_force = value if value is not None else cluster.config.kafka_default(MIN_ISR)
         synonyms.insert(0, _synonym(name, in_force, Source.DYNAMIC_DEFAULT_BROKER))
-    if name not in _COARSER:
+    if name not in COARSER:
         synonyms.append(_synonym(name, cluster.config.kafka_default(topic_config), Source.DEFAULT))
     elif value is not None:
-        synonyms += [_synonym(each, default, Source.DEFAULT) for each, default, _ in _COARSER[name] if default is not None]
+        synonyms += [_synonym(each, default, Source.DEFAULT) for each, default, _ in COARSER[name] if default is not None]
     return synonyms
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from broker_stub.faults import FILTERS, Fault, Faults, Kind, Point, Rule, Schedule
 from broker_stub.owners import groups_of, transactional_ids_of
-from broker_stub.subjects import ASKED
+from broker_stub.subjects import ASKED, names_partitions
 from producer.wire import REQUESTS, Api, ErrorCode, WireStruct, api_name, error_name
 from producer.wire.schema import Array, Nested, Text, describe
 
@@ -119,10 +119,6 @@ def _names_topics(api: int) -> bool:
     return api in ASKED
 
 
-def _names_partitions(api: int) -> bool:
-    return api in ASKED and ASKED[api][1] is not None
-
-
 def _names_group(api: int) -> bool:
     return api in REQUESTS and any(groups_of(probe) for probe in _probes(api))
 
@@ -133,7 +129,7 @@ def _names_txn(api: int) -> bool:
 
 _CARRIES: Final[Mapping[str, Callable[[int], bool]]] = {
     "topic": _names_topics,
-    "partition": _names_partitions,
+    "partition": names_partitions,
     "group": _names_group,
     "txn": _names_txn,
 }

@@ -4,7 +4,7 @@
 engine is pure: it knows no sockets, no messages and no clock, it only answers which actions apply to a subject at a point; the stub and
 the proxy carry them out. Rules may be added and removed from any thread.
 
-It refuses to match raw request fields: a subject names resolved topics, never topic ids.
+It refuses to match raw request fields: a subject names resolved topics, never topic ids, nor "all" where it can be known which they are.
 """
 
 import random
@@ -40,6 +40,26 @@ class Kind(Enum):
     THROTTLE = "throttle"  # throttle_time_ms in the answer, and the connection's next request waits as long (KIP-219)
 
 
+class Everything:
+    """What a request for everything is about where nobody knows what there is: whatever a rule names. `by_partition`: it has partitions."""
+
+    __slots__ = ("by_partition", "partition", "topic")
+
+    def __init__(self, *, by_partition: bool, topic: str | None = None, partition: int | None = None) -> None:
+        self.by_partition = by_partition
+        self.topic = topic
+        self.partition = partition
+
+    def narrowed(self, topic: str | None, partition: int | None) -> "Everything | bool":
+        """What of it a rule is about that looks for these; False for nothing."""
+        if partition is not None and not self.by_partition:
+            return False
+        return Everything(by_partition=self.by_partition, topic=topic, partition=partition)
+
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return self.topic in (None, tp[0]) and self.partition in (None, tp[1])
+
+
 class Subject(Protocol):
     """What a rule looks at in an exchange."""
 
@@ -49,8 +69,8 @@ class Subject(Protocol):
     def node(self) -> int: ...
     @property
     def client_id(self) -> str | None: ...
-    def partitions(self) -> Collection[TopicPartition]:
-        """Every (topic, partition) the request names, resolved; only asked when a rule wants it."""
+    def partitions(self) -> Collection[TopicPartition] | Everything:
+        """Every (topic, partition) the request is about, resolved; only asked when a rule wants it."""
         ...
 
     def groups(self) -> Collection[str]:
@@ -67,7 +87,7 @@ class Action:
 
     __slots__ = ("code", "fault", "kind", "ms", "only")
 
-    def __init__(self, fault: "Fault", only: frozenset[TopicPartition] | None) -> None:
+    def __init__(self, fault: "Fault", only: frozenset[TopicPartition] | Everything | None) -> None:
         self.fault = fault
         self.kind = fault.kind
         self.code = fault.code
@@ -227,7 +247,7 @@ class Rule(_Scheduled):
     def throttle(self, ms: int) -> "Fault":
         return self._engine._install(Fault(self, Kind.THROTTLE, ms=ms))
 
-    def matches(self, subject: Subject) -> frozenset[TopicPartition] | bool:
+    def matches(self, subject: Subject) -> frozenset[TopicPartition] | Everything | bool:
         """False, True for the whole request, or the partitions the rule names; it draws no chance."""
         if self.apis and subject.api not in self.apis:
             return False
@@ -241,7 +261,10 @@ class Rule(_Scheduled):
             return False
         if self.topic is None and self.partition is None:
             return True
-        return frozenset(tp for tp in subject.partitions() if self.topic in (None, tp[0]) and self.partition in (None, tp[1]))
+        named = subject.partitions()
+        if isinstance(named, Everything):
+            return named.narrowed(self.topic, self.partition)
+        return frozenset(tp for tp in named if self.topic in (None, tp[0]) and self.partition in (None, tp[1]))
 
     def __str__(self) -> str:
         apis = ",".join(getattr(api, "name", str(api)) for api in sorted(self.apis)) or "any api"

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from broker_stub.log import Checkpoint
+
 
 class _Behind(NamedTuple):
-    end_offset: int
+    log: Checkpoint
     since_ms: int
 
 
@@ -25,26 +27,28 @@ class Followers:
     def __bool__(self) -> bool:
         return bool(self._behind)
 
-    def fall_behind(self, node: int, end_offset: int, *, now_ms: int) -> None:
-        """The follower's log ends there and grows no more. Who is behind already stays where it is."""
-        self._behind.setdefault(node, _Behind(end_offset, now_ms))
+    def fall_behind(self, node: int, log: Checkpoint, *, now_ms: int) -> None:
+        """The follower's log ends there and grows no more."""
+        self._behind[node] = _Behind(log, now_ms)
 
     def catch_up(self, node: int) -> None:
         """It has all that the leader has."""
         self._behind.pop(node, None)
 
-    def end_offset(self, node: int) -> int | None:
+    def log_of(self, node: int) -> Checkpoint | None:
         """Where its log ends, None for one that is not behind."""
         behind = self._behind.get(node)
-        return behind.end_offset if behind is not None else None
+        return behind.log if behind is not None else None
 
-    def cut(self, end_offset: int) -> None:
+    def cut(self, to: Checkpoint) -> None:
         """The leader's log ends there: nobody keeps more."""
-        self._behind = {node: _Behind(min(each.end_offset, end_offset), each.since_ms) for node, each in self._behind.items()}
+        self._behind = {
+            node: each if each.log.end_offset <= to.end_offset else _Behind(to, each.since_ms) for node, each in self._behind.items()
+        }
 
     def least(self, nodes: Collection[int]) -> int | None:
         """The lowest end among these, None when none of them is behind."""
-        return min((each.end_offset for node, each in self._behind.items() if node in nodes), default=None)
+        return min((each.log.end_offset for node, each in self._behind.items() if node in nodes), default=None)
 
     def overdue(self, now_ms: int, *, lag_max_ms: int) -> list[int]:
         """Who has been behind for longer than that."""

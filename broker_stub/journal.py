@@ -1,8 +1,8 @@
 """Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`, or `proxy.journal`.
 
-Bounded by count, and light: of record batches longer than 4 KiB only the header stays, enough to read producer id, epoch, sequence and
-count from. It never holds on to a frame, so a journal of large requests does not keep their records in memory. Whoever has to see every
-exchange, however many there are, follows it instead of keeping them.
+Bounded by count and by the size of what was asked, and light: of record batches longer than 4 KiB only the header stays, enough to read
+producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep their records in
+memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
 """
 
 import threading
@@ -19,6 +19,7 @@ from producer.wire import Api, Message
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
 HEADER_BYTES = 61
+EXCHANGE_BYTES = 16 * 1024  # that a request may have, on the average, for the journal to keep as many as it was told to
 
 
 class Heard(Enum):
@@ -49,6 +50,7 @@ class Exchange:
         "request",
         "response",
         "version",
+        "weight",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class Exchange:
         self.response: Message | None = None
         self.heard = heard
         self.at_ms = at_ms
+        self.weight = 0
         self._partitions = partitions
         self._journal: Journal | None = None
 
@@ -120,7 +123,10 @@ class Journal:
 
     def __init__(self, limit: int) -> None:
         self._lock = threading.Lock()
-        self._kept: deque[Exchange] = deque(maxlen=limit)
+        self._kept: deque[Exchange] = deque()
+        self._limit = limit
+        self._bytes_max = limit * EXCHANGE_BYTES
+        self._bytes = 0
         self.followers: tuple[Follower, ...] = ()
         self.enabled = limit > 0  # whether anybody wants exchanges at all
 
@@ -130,10 +136,14 @@ class Journal:
             self.followers = (*self.followers, follower)
             self.enabled = True
 
-    def add(self, exchange: Exchange) -> None:
-        """Keeps the exchange; its request must have been lightened."""
+    def add(self, exchange: Exchange, request: Message, *, size_bytes: int) -> None:
+        """Keeps the exchange, whose request must have been lightened; `request` is that before, and `size_bytes` the size of its frame."""
+        exchange.weight = size_bytes - _records_bytes(request) + _records_bytes(exchange.request)
         with self._lock:
             self._kept.append(exchange)
+            self._bytes += exchange.weight
+            while len(self._kept) > self._limit or self._bytes > self._bytes_max:
+                self._bytes -= self._kept.popleft().weight
         exchange._journal = self
         for follower in self.followers:
             follower.asked(exchange)
@@ -153,6 +163,7 @@ class Journal:
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
+            self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -172,6 +183,15 @@ def lightened(message: Message) -> Message:
 
 
 _WITH_RECORDS = {(Api.PRODUCE, True): ("topic_data", "partition_data"), (Api.FETCH, False): ("responses", "partitions")}
+
+
+def _records_bytes(message: Message) -> int:
+    """How much of it is record batches."""
+    walk = _WITH_RECORDS.get((message.api, message.is_request))
+    if walk is None:
+        return 0
+    topics, partitions = walk
+    return sum(len(each.records or b"") for topic in getattr(message, topics) for each in getattr(topic, partitions))
 
 
 def _light(partition: Any) -> Any:

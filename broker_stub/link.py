@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from broker_stub.auth import Gate
     from broker_stub.broker import Broker
 
+UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of a client that has still to be authenticated
 QUEUED_FRAMES_MAX = 64
 QUEUED_BYTES_MAX = 4 * 1024 * 1024
 WAITING_ANSWERS_MAX = 64  # held up on their way out
@@ -118,6 +119,11 @@ class Link:
         """Who it belongs to, now."""
         return self._principal if self.gate is None else self.gate.principal
 
+    @property
+    def proven(self) -> bool:
+        """Whether it has passed what it had to."""
+        return self.gate is None or self.gate.proven
+
     def receive(self, frame: bytes) -> None:
         """One complete frame, without its length prefix."""
         if not self._open:
@@ -142,8 +148,9 @@ class Link:
         self._frames.clear()
         self._slots.clear()
         self.broker.links.discard(self)
-        if self._call is not None:
-            self._call.abandon()
+        call, self._call = self._call, None
+        if call is not None:
+            call.abandon()
 
     def _finish(self, *, flush: bool) -> None:
         if self._open:
@@ -159,7 +166,10 @@ class Link:
         while self._frames and self._may_begin() and self._muted_until_ms <= cluster.now_ms():
             frame = self._frames.popleft()
             self._queued_bytes -= len(frame)
-            self._begin(frame)
+            try:
+                self._begin(frame)
+            except Exception:  # noqa: BLE001 - the outermost loop of a connection: see `_failed`
+                self._failed()
         self._pumping = False
         full = len(self._frames) > QUEUED_FRAMES_MAX or self._queued_bytes > QUEUED_BYTES_MAX
         if full is not self._paused and self._open:
@@ -234,6 +244,12 @@ class Link:
         _log.info("broker %d closes connection %d: %s", self.broker.node_id, self.id, reason)
         self._finish(flush=True)
 
+    def _failed(self) -> None:
+        """The stub itself has failed at a request. That is this client's bad luck and nobody else's: whose bytes or time brought it here
+        may be another one."""
+        _log.exception("broker %d closes connection %d: it failed at a request", self.broker.node_id, self.id)
+        self._finish(flush=True)
+
     def _processed(self) -> None:
         self._call = None
         self._pump()
@@ -256,7 +272,11 @@ class Link:
                 self.gate.told_versions()
             slot.cut = self.gate.failed
         if reply.response is not None:
-            slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
+            try:
+                slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
+            except Exception:  # noqa: BLE001 - an answer may come in the middle of somebody else's request: see `_failed`
+                self._failed()
+                return
         if reply.fate is Fate.CUT_HALFWAY:
             whole = b"".join(slot.parts)
             slot.parts = [whole[: len(whole) // 2]]

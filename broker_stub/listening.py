@@ -7,9 +7,39 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from typing import Final
 
 from broker_stub.spelling import PORT_MAX, spelled
+
+_ELSEWHERE: Final = {4: (socket.AF_INET, "192.0.2.1", "127.0.0.1"), 6: (socket.AF_INET6, "2001:db8::1", "::1")}
+"""By version of IP: an address of documentation, which is nobody's and on the way to everybody, and loopback."""
+_ANY_PORT: Final = 9
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches a listener on that host."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def reachable(host: str) -> str:
+    """Where others find a listener on that host: there, unless it is on every interface (0.0.0.0, ::), which is no place to connect to.
+    Then it is the address by which this machine reaches others, or loopback where it reaches nobody."""
+    try:
+        address = ip_address(host or "0.0.0.0")
+    except ValueError:
+        return host
+    if not address.is_unspecified:
+        return host
+    family, elsewhere, loopback = _ELSEWHERE[address.version]
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((elsewhere, _ANY_PORT))  # finds the way there and sends nothing
+        return str(asking.getsockname()[0])
+    return loopback
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -5,7 +5,8 @@ Each is a generator that is sent the client's messages, yields what is answered,
 itself fails at. OAUTHBEARER takes unsecured JWTs like Kafka's default validator, or asks a callable. Names and passwords are not prepared
 with SASLprep, for Kafka does not.
 
-Leaves out: GSSAPI, delegation tokens, and SCRAM's and OAUTHBEARER's extensions, which are read and passed over.
+Leaves out: GSSAPI, delegation tokens, and SCRAM's and OAUTHBEARER's extensions, which are read and passed over; but SCRAM fails where an
+extension is mandatory, and where the proof is of a last message with extensions, which Kafka leaves out of what it computes.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from typing import Any, Final, NamedTuple, TypeGuard
 import msgspec
 
 ITERATIONS: Final = 4096
+UNTIL_MAX_MS: Final = (1 << 63) - 1
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+OAUTHBEARER: Final = "OAUTHBEARER"
+PASSWORD_MECHANISMS: Final = ("PLAIN", *HASHES)
+MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 
 _SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _EXTENSIONS: Final = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*"
 _CLIENT_FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,(?P<bare>(?:m=[^,]+,)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+){_EXTENSIONS})"
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,(?P<mandatory>m=[^,]+,)?"
+    rf"(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
-    rf"(?P<bare>c=[A-Za-z0-9/+=]*,r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9/+=]*)"
+    rf"(?P<bare>c=[A-Za-z0-9/+=]*,r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+))(?P<extensions>{_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9/+=]*)"
 )
+_MANDATORY: Final = re.compile(",m=")  # RFC 5802: what it asks for would have to be understood
 _OAUTH_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01",
 )
@@ -93,7 +99,8 @@ def scram(mechanism: str, users: Mapping[str, str], nonce: str) -> Exchange:
     salt = hashlib.sha256(name.encode()).digest()[:16]
     server_first = f"r={first['nonce']}{nonce},s={base64.b64encode(salt).decode()},i={ITERATIONS}"
     final = _CLIENT_FINAL.fullmatch(_text((yield server_first.encode())))
-    if final is None or final["nonce"] != first["nonce"] + nonce:
+    mandatory = first["mandatory"] or _MANDATORY.search(first["extensions"] + (final["extensions"] if final is not None else ""))
+    if final is None or mandatory or final["nonce"] != first["nonce"] + nonce:
         raise NotProven
     transcript = f"{first['bare']},{server_first},{final['bare']}".encode()
     salted = _salted(digest, users[name], salt)
@@ -169,7 +176,7 @@ def unsecured(token: str, now_ms: float) -> Who:
         raise ValueError("it has expired, or never says when it does")
     if issued is not None and (not _is_number(issued) or issued * 1000 > now_ms or expires <= issued):
         raise ValueError("it was issued after now, or after it expired")
-    return Who(name, round(expires * 1000))
+    return Who(name, round(min(expires * 1000, UNTIL_MAX_MS)))
 
 
 def _same(authzid: str, name: str) -> None:
@@ -192,7 +199,10 @@ def _json(part: str) -> dict[str, Any]:
     """A part of a JWS; what is JSON and no object has nothing in it."""
     if "+" in part or "/" in part:
         raise ValueError("it is not in the alphabet for URLs")
-    decoded = msgspec.json.decode(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
+    try:
+        decoded = msgspec.json.decode(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return decoded if isinstance(decoded, dict) else {}
 
 

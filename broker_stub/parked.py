@@ -1,6 +1,7 @@
-"""An answer that is there when its handler returns, or comes later.
+"""An answer that comes before its handler returns, or later.
 
-It brings one answer to one call and forgets what comes for a call that nobody waits for any more.
+It leaves at once, so that answers to several clients leave in the order in which they are given. It brings one answer to one call and
+forgets what comes for a call that nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -17,27 +18,20 @@ M = TypeVar("M", bound=Message)
 
 
 class Parked(Generic[M]):
-    """Called with the answer, before or after `result` was asked for."""
+    """Called with the answer; `result` is what the handler returns."""
 
     def __init__(self, call: Call) -> None:
         self._call: Call | None = call
-        self._answer: M | None = None
-        self._returned = False
 
     def __call__(self, answer: M) -> None:
-        if not self._returned:
-            self._answer = answer
-        elif self._call is not None:
-            self._call.answer(answer)
-            self._call = None
+        call, self._call = self._call, None
+        if call is not None:
+            call.answer(answer)
 
-    def result(self) -> M | Instead:
-        """What the handler returns: the answer, or that it comes later."""
-        self._returned = True
-        if self._answer is not None:
-            return self._answer
-        assert self._call is not None
-        self._call.on_lost = self._forget
+    def result(self) -> Instead:
+        """That the answer has left, or comes later."""
+        if self._call is not None:
+            self._call.on_lost = self._forget
         return Instead.LATER
 
     def _forget(self) -> None:

@@ -1,11 +1,11 @@
 """One partition across its brokers: who replicates, who leads since which epoch, and the leader's log.
 
-The replicas share one storage: a follower that reaches its leader has at once what the leader has, one that does not stays where it was
-(`followers`), holds back the high watermark while it is in the ISR, and has only so much when it comes to lead. A new leader never gets
-the old leader's log object: it builds its own from the bytes. A broker that was stopped or killed remembers of each producer only the
-newest batch from before, and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five. A
-partition without a live in-sync replica has no leader, unless unclean.leader.election.enable lets another live one lead and what it lacks
-be lost.
+The replicas share one log: a follower that reaches its leader has at once what the leader has, one that does not stays where it was
+(`followers`), holds back the high watermark while it is in the ISR, and has only so much when it comes to lead. What a new leader knows of
+the log is what the old one knew, less what a replica of its own would not: a broker that was stopped or killed remembers of each producer
+only the newest batch from before, and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five.
+No byte is read for that, however long the log is. A partition without a live in-sync replica has no leader, unless
+unclean.leader.election.enable, or an administrator, lets another live one lead and what it lacks be lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker_stub.followers import Followers
-from broker_stub.log import LogConfig, MemoryStorage, PartitionLog
+from broker_stub.log import Checkpoint, LogConfig, MemoryStorage, PartitionLog
 from producer.wire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ Reaches = Callable[[int, int], bool]
 
 
 class _Left(NamedTuple):
-    """What a broker had when it went down: a log up to this offset, and this snapshot of its producers, None for one that fits no more."""
+    """What a broker had when it went down: a log that ended there, and this snapshot of its producers, None for one that fits no more."""
 
-    end_offset: int
+    log: Checkpoint
     snapshot: bytes | None
 
 
@@ -52,7 +52,6 @@ class Partition:
 
     __slots__ = (
         "_clock_ms",
-        "_config",
         "_expired_at_ms",
         "_left",
         "_reaches",
@@ -89,7 +88,6 @@ class Partition:
         self.log = PartitionLog(self.storage, clock_ms=clock_ms, config=config)
         self.waiting: dict[Waiting, None] = {}  # in the order they came
         self._clock_ms = clock_ms
-        self._config = config
         self._expired_at_ms = clock_ms()
         self._left: dict[int, _Left] = {}
         self._reaches = reaches
@@ -102,29 +100,34 @@ class Partition:
         """min.insync.replicas, capped by the number of replicas (KIP-966)."""
         return min(int(self.topic.config["min.insync.replicas"]), len(self.replicas))
 
+    @property
+    def elects_unclean(self) -> bool:
+        """Whether a replica that is not in sync may come to lead without anybody asking for it."""
+        return self.topic.config["unclean.leader.election.enable"].lower() == "true"
+
     def begin(self, live: Collection[int]) -> None:
         """The first leader of a new partition: nothing to recover."""
         self.isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
+        self._left = {node: _Left(self.log.checkpoint(), None) for node in self.replicas if node not in self.isr}
         self.log.begin_epoch(0)
         self.follow(live)
 
-    def lose(self, node: int, *, clean: bool, live: Collection[int]) -> None:
+    def lose(self, node: int, *, live: Collection[int]) -> None:
         """That broker went down. The last in-sync replica stays in the ISR: only it may lead again.
 
-        After a clean stop its producers come from the snapshot it wrote, after an unclean one from a scan of the bytes. Kafka writes a
-        snapshot at the end of that scan, too, and starts from it.
+        It leaves a snapshot of its producers behind, however it went: Kafka writes one when it stops, and after a kill at the end of the
+        scan of its logs.
         """
         if node not in self.replicas:
             return
-        behind = self.followers.end_offset(node)
+        behind = self.followers.log_of(node)
         if behind is not None:
             self._left[node] = _Left(behind, None)
             self.followers.catch_up(node)
-        else:
-            log = self.log if clean else self._recovered()
-            self._left[node] = _Left(log.log_end_offset, log.snapshot())
+        elif node in self.isr:
+            self._left[node] = _Left(self.log.checkpoint(), self.log.snapshot())
         if node in self.isr and len(self.isr) > 1:
             self.isr.remove(node)
         if self.leader == node:
@@ -150,9 +153,8 @@ class Partition:
                     self.followers.catch_up(node)
                     if node not in self.isr:
                         self.isr.append(node)
-                else:
-                    end = self.log.log_end_offset if node in self.isr else self._end_of(node)
-                    self.followers.fall_behind(node, end, now_ms=self._clock_ms())
+                elif self.followers.log_of(node) is None:
+                    self.followers.fall_behind(node, self._log_of(node), now_ms=self._clock_ms())
         self._replicate()
 
     def give_up(self, *, lag_max_ms: int) -> None:
@@ -163,17 +165,22 @@ class Partition:
             self._replicate()
             self.disturb()
 
-    def elect(self, live: Collection[int], *, preferred: int | None = None) -> None:
-        """A new leader, the next epoch, and a log rebuilt from bytes."""
+    def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
+        """A new leader, the next epoch, and the log as that one has it. `unclean`: where no live replica is in sync another may lead,
+        whatever the topic's config says."""
         able = [node for node in self.replicas if node in self.isr and node in live]
-        if not able and self.topic.config["unclean.leader.election.enable"].lower() == "true":
+        if not able and (unclean or self.elects_unclean):
             able = [node for node in self.replicas if node in live][:1]
-            self.isr = able or self.isr
+        if not able and self.leader == NO_LEADER:
+            return  # nothing has changed
         self.leader = preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
-            self._cut(self._end_of(self.leader))
-            self.log = self._recovered(self._left.get(self.leader))
+            self._cut(self._log_of(self.leader))
+            if self.leader not in self.isr:
+                self.isr = [self.leader]
+            left = self._left.get(self.leader)
+            self.log.hand_over(left.snapshot if left is not None else None, left.log.end_offset if left is not None else 0)
             self.log.begin_epoch(self.leader_epoch)
             self.follow(live)
         self.disturb()
@@ -189,7 +196,7 @@ class Partition:
 
     def configure(self, config: LogConfig) -> None:
         """The topic's configs have changed: the log obeys from the next batch on."""
-        self._config = self.log.config = config
+        self.log.config = config
         self._replicate()
 
     def expire_producers(self) -> None:
@@ -217,32 +224,18 @@ class Partition:
             log.advance_high_watermark(replicated)
             self.disturb()
 
-    def _end_of(self, node: int) -> int:
-        """Where a replica's own log ends: one that is not behind has all there is, or had when it went down and was not in sync since."""
-        behind = self.followers.end_offset(node)
+    def _log_of(self, node: int) -> Checkpoint:
+        """A replica's own log: one that is not behind has all there is, or had when it went down and was not in sync since."""
+        behind = self.followers.log_of(node)
         if behind is not None:
             return behind
         left = self._left.get(node)
-        return left.end_offset if left is not None and node not in self.isr else self.log.log_end_offset
+        return left.log if left is not None and node not in self.isr else self.log.checkpoint()
 
-    def _cut(self, end_offset: int) -> None:
+    def _cut(self, to: Checkpoint) -> None:
         """Whoever leads now has no more than that: the rest is gone, from everywhere."""
-        if end_offset >= self.log.log_end_offset:
+        if to.end_offset >= self.log.log_end_offset:
             return
-        self.storage.truncate(self.log.bytes_before(end_offset))
-        self.followers.cut(end_offset)
-        self._left = {node: left if left.end_offset <= end_offset else _Left(end_offset, None) for node, left in self._left.items()}
-
-    def _recovered(self, left: _Left | None = None) -> PartitionLog:
-        """A log made of the bytes: of a broker that was up all the time, or of one that left that behind."""
-        at_once = len(self.isr) >= self.min_isr and self.followers.least(self.isr) is None
-        return PartitionLog.recover(
-            self.storage,
-            clock_ms=self._clock_ms,
-            config=self._config,
-            snapshot=left.snapshot if left is not None else None,
-            snapshot_offset=left.end_offset if left is not None else None,
-            log_start_offset=self.log.log_start_offset,
-            high_watermark=None if at_once else self.log.high_watermark,
-            check_crcs=False,  # the bytes have not left this process
-        )
+        self.log.truncate(to)
+        self.followers.cut(to)
+        self._left = {node: left if left.log.end_offset <= to.end_offset else _Left(to, None) for node, left in self._left.items()}

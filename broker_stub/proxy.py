@@ -2,7 +2,7 @@
 
     with FaultProxy("localhost:9092") as proxy:
         proxy.faults.on(Api.PRODUCE).drop_reply().times(3)
-        producer = Producer(bootstrap_servers=proxy.bootstrap)
+        producer = Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=1000)  # or each lost reply is missed for 30 s
 
 It listens once for every broker behind it and writes its own addresses into the answers that name brokers, so clients never learn the real
 ones. The faults are the stub's and mean the same. It never retries, and keeps no data but its journal. It does not speak TLS, does not
@@ -23,6 +23,7 @@ from uuid import UUID
 
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.properties import PLAINTEXT, place_from
 from broker_stub.proxy_discovery import discover
 from broker_stub.proxy_hub import Hub
 from broker_stub.spelling import all_spelled, read_address
@@ -38,6 +39,7 @@ class FaultProxy:
     """A proxy with its own thread; every public method may be called from any thread and comes back within a deadline.
 
     `upstream_bootstrap` is HOST:PORT, or several with commas. `port` is the first listener's, the others follow it; 0 takes free ones.
+    `advertised_host` is what clients are told to connect to, where that is not `host`, as with `BrokerStub`.
     Starting raises ConnectionError when no broker answers. One proxy starts once. `journal` is how many exchanges are kept, 0 for none;
     then nothing is read that would otherwise pass as it is.
 
@@ -52,12 +54,13 @@ class FaultProxy:
     _hub: Hub | None = None
     _thread: threading.Thread | None = None
 
-    def __init__(self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, journal: int = 1000) -> None:
+    def __init__(
+        self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
+    ) -> None:
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
-        self._host = host
-        self._port = port
+        self._place = place_from({}, host=host, port=port, advertised_host=advertised_host, protocol=PLAINTEXT)
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -74,7 +77,7 @@ class FaultProxy:
         if self._thread is not None:
             raise RuntimeError("a proxy starts once")
         loop = asyncio.new_event_loop()
-        self._hub = Hub(loop, self.faults, journal=self.journal, host=self._host, port=self._port)
+        self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
         self._thread = threading.Thread(target=_run, args=(self._hub,), name="fault-proxy", daemon=True)
         self._thread.start()
         begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)

@@ -20,11 +20,14 @@ from broker_stub.clock import RealClock
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
 from broker_stub.listening import bound, naming
+from broker_stub.properties import Place
 from broker_stub.proxy_link import ProxyLink
+from broker_stub.proxy_sessions import FetchSessions
 from broker_stub.spelling import spelled
 
 CONNECT_TIMEOUT_S = 10.0
 ACCEPT_BACKLOG = 128
+NODES_MAX = 1000
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 DOWN_TURNS_MAX = 100
 
@@ -46,17 +49,17 @@ class ProxyCounters(msgspec.Struct):
 class Hub:
     """Listeners, links, the addresses of both sides and the names of topic ids."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, host: str, port: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, place: Place) -> None:
         self.loop = loop
         self.faults = faults
         self.journal = journal
         self.clock = RealClock()
         self.counters = ProxyCounters()
+        self.sessions = FetchSessions()
         self.link_ids = count(1)
         self.addresses: dict[int, Address] = {}  # where clients find a node
         self._upstream: dict[int, Address] = {}  # where the node is
-        self._host = host
-        self._port = port
+        self._place = place
         self._listeners: dict[int, socket.socket] = {}
         self._servers: list[asyncio.Server] = []
         self._links: set[ProxyLink] = set()
@@ -67,10 +70,13 @@ class Hub:
     # -- what links share --------------------------------------------------------------------------------------------------
 
     def address_of(self, node: int, host: str, port: int) -> Address:
-        """Where clients find this node, which is at that address itself; a new node gets a listener."""
-        self._upstream[node] = (host, port)
+        """Where clients find this node, which is at that address itself; a new node gets a listener. Raises OSError or ValueError when
+        there can be none, or when there are more nodes than any cluster has."""
         if node not in self.addresses:
+            if len(self.addresses) >= NODES_MAX:
+                raise OSError(f"node {node} is one too many: the broker has named {NODES_MAX} already")
             self._listen(node)
+        self._upstream[node] = (host, port)
         return self.addresses[node]
 
     def name_of(self, topic_id: UUID) -> str | None:
@@ -136,11 +142,11 @@ class Hub:
 
     def _listen(self, node: int) -> None:
         number = len(self.addresses)
-        port = self._port + number if self._port else 0
-        self._listeners[node] = listener = bound(self._host, port)
-        with naming(self._host, port):
+        host, port = self._place.host, self._place.port + number if self._place.port else 0
+        self._listeners[node] = listener = bound(host, port)
+        with naming(host, port):
             listener.listen(ACCEPT_BACKLOG)
-        self.addresses[node] = (self._host, listener.getsockname()[1])
+        self.addresses[node] = (self._place.advertised_host, listener.getsockname()[1])
         self._spawn(self._serve(node, listener))
 
     async def _serve(self, node: int, listener: socket.socket) -> None:
@@ -157,7 +163,7 @@ class Hub:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self.loop.create_connection(lambda: _BrokerSide(link), host, port)
-        except OSError as error:
+        except (OSError, OverflowError, UnicodeError) as error:  # an address that is none, and a port, are said in ways of their own
             _log.info("node %d at %s cannot be reached: %s", link.node, spelled(host, port), error)
             self.counters.unreachable += 1
             link.broker_lost()

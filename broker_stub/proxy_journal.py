@@ -45,7 +45,7 @@ def note_request(link: ProxyLink, slot: Slot, frame: bytes) -> Exchange | None:
         at_ms=link.hub.clock.now_ms(),
         heard=Heard.NOTHING,
     )
-    journal.add(exchange)
+    journal.add(exchange, request, size_bytes=len(frame))
     return exchange
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 ANSWER_BYTES_MAX = 1 << 30
 QUEUED_FRAMES_MAX = 64
+QUEUED_BYTES_MAX = 4 * 1024 * 1024
 LINGER_S = 5.0
 JOINED_BYTES_MAX = 64 * 1024
 
@@ -54,6 +55,7 @@ class ProxyLink:
         self._requests = FrameSplitter(limit=FRAME_BYTES_MAX)
         self._answers = FrameSplitter(limit=ANSWER_BYTES_MAX)
         self._frames: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._slots: deque[Slot] = deque()  # answers that the client still expects, in order
         self._asked: deque[tuple[Slot, Exchange | None, bool]] = deque()  # what the broker will answer, and whether the client gets it
         self._blocks = 1  # why no request is forwarded now; the first reason is that the broker is not connected
@@ -70,10 +72,12 @@ class ProxyLink:
 
     def client_sent(self, data: bytes) -> None:
         try:
-            self._frames.extend(self._requests.feed(data))
+            frames = self._requests.feed(data)
         except FrameTooLarge:
             self.cut()
             return
+        self._frames.extend(frames)
+        self._queued_bytes += sum(map(len, frames))
         self._pump()
 
     def client_lost(self) -> None:
@@ -141,13 +145,15 @@ class ProxyLink:
             return
         self._pumping = True
         while self._frames and self._blocks == 0 and self._broker is not None:
-            self._begin(self._frames.popleft())
+            frame = self._frames.popleft()
+            self._queued_bytes -= len(frame)
+            self._begin(frame)
         self._pumping = False
         self._read_or_wait()
 
     def _read_or_wait(self) -> None:
         """Takes no more from the client than can be passed on."""
-        wait = self._choked or len(self._frames) > QUEUED_FRAMES_MAX
+        wait = self._choked or len(self._frames) > QUEUED_FRAMES_MAX or self._queued_bytes > QUEUED_BYTES_MAX
         if wait is self._paused or self._client is None or self._client.is_closing():
             return
         self._paused = wait
@@ -211,7 +217,11 @@ class ProxyLink:
         """The frame to forward when faults want errors before anything is done; None when the answer needs no broker."""
         request = slot.request()
         if request is None:
-            _log.warning("an error was asked for in an answer that is not spoken here (api %d v%d): cut instead", slot.api, slot.version)
+            _log.warning(
+                "an error was asked for in an answer to what is not spoken here, or is damaged (api %d v%d): cut instead",
+                slot.api,
+                slot.version,
+            )
             self._end_here(slot)
             return None
         if not is_write(request):
@@ -249,6 +259,7 @@ class ProxyLink:
             note_answer(exchange, frame)
         if wanted:
             slot.answer = frame
+            self.hub.sessions.note(slot, frame)
             if slot in self._slots:
                 self._after_append(slot)
         if self._client is None and not self._asked and self._held == 0:
@@ -261,7 +272,12 @@ class ProxyLink:
         """The answer is ready to leave when those before it have left."""
         if slot not in self._slots:
             return
-        parts = slot.answer_parts()
+        try:
+            parts = slot.answer_parts()
+        except (OSError, ValueError) as error:
+            _log.warning("node %d: its answer names a node that there can be no listener for: %s; the connection is cut", self.node, error)
+            self.cut()
+            return
         if halfway:
             whole = b"".join(parts)
             parts = [whole[: len(whole) // 2]]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from broker_stub.faults import Action, TopicPartition
+from broker_stub.faults import Action, Everything, TopicPartition
 from broker_stub.journal import Exchange
 from broker_stub.owners import groups_of, transactional_ids_of
 from broker_stub.proxy_messages import must_read, names_in, read_answer, read_request, readdressed
 from broker_stub.proxy_writes import together
-from broker_stub.subjects import partitions_of, with_error
+from broker_stub.subjects import asks_for_all, names_partitions, partitions_of, with_error
 from producer.wire import Api, Buffer, ErrorCode, Malformed, Message, decode_request_header, encode_response
 
 if TYPE_CHECKING:
@@ -70,26 +70,27 @@ class Slot:
         self.parts: list[Buffer] | None = None  # ready to leave
         self.cut = False  # the connection ends here
 
-    def partitions(self) -> Collection[TopicPartition]:
-        request = self._readable()
-        return () if request is None else partitions_of(request, self.hub.name_of)
+    def partitions(self) -> Collection[TopicPartition] | Everything:
+        """Which topics there are only the broker knows, so a request for all is about any that a rule names."""
+        request = self.request()
+        if request is None:
+            return ()
+        if asks_for_all(request, self.version):
+            return Everything(by_partition=names_partitions(self.api))
+        return partitions_of(request, self.hub.name_of) + self.hub.sessions.partitions_of(self.node, request, self.hub.name_of)
 
     def groups(self) -> Collection[str]:
-        request = self._readable()
+        request = self.request()
         return () if request is None else groups_of(request)
 
     def transactional_ids(self) -> Collection[str]:
-        request = self._readable()
+        request = self.request()
         return () if request is None else transactional_ids_of(request)
 
     def request(self) -> Message | None:
-        """The decoded request; None for one that is not spoken here."""
-        return read_request(self.frame, self.api, self.version, start=self.start)
-
-    def _readable(self) -> Message | None:
-        """The request; None also for a damaged one: the broker will say what it thinks of it."""
+        """The decoded request; None for one that is not spoken here, or is damaged: the broker will say what it thinks of that."""
         try:
-            return self.request()
+            return read_request(self.frame, self.api, self.version, start=self.start)
         except Malformed:
             return None
 

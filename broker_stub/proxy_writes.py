@@ -5,7 +5,7 @@ not reach the broker, so its refusal is made here, from the request's own entrie
 messages.
 
 It counts as questions what does something only on the side: Metadata and FindCoordinator may create topics. WriteTxnMarkers, and what
-brokers say with AddPartitionsToTxn from version 4 on, is refused as a whole or not at all.
+brokers say with AddPartitionsToTxn from version 4 on, is refused as a whole or not at all; so is an election of all leaders.
 """
 
 from __future__ import annotations

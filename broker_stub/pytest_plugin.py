@@ -19,7 +19,8 @@ _STUBS = pytest.StashKey["list[BrokerStub]"]()
 
 @pytest.fixture
 def kafka_stub(kafka_stub_factory: Callable[..., BrokerStub]) -> BrokerStub:
-    """A Kafka-compatible broker of this test alone, listening at `kafka_stub.bootstrap`."""
+    """A Kafka-compatible broker of this test alone, listening at `kafka_stub.bootstrap`; `Producer(kafka_stub.settings)` is quick to miss a
+    lost reply."""
     return kafka_stub_factory()
 
 

@@ -49,7 +49,7 @@ class Server:
         cluster.post = self.post
         self._unwatch = clock.watch(partial(self.post, _nothing))
 
-    def bind(self, host: str, port: int) -> None:
+    def bind(self, host: str, port: int, *, advertised_host: str) -> None:
         """Every broker gets its socket, listening: clients may connect before the loop runs. Ports are consecutive, or free ones for 0."""
         try:
             for number, broker in enumerate(self.cluster.brokers.values()):
@@ -57,7 +57,8 @@ class Server:
                 self._sockets[broker.node_id] = listener
                 with naming(host, port + number):
                     listener.listen(ACCEPT_BACKLOG)
-                broker.host, broker.port = host, listener.getsockname()[1]
+                broker.listens_on = host
+                broker.host, broker.port = advertised_host, listener.getsockname()[1]
         except OSError:
             self._close_sockets()
             raise
@@ -79,7 +80,7 @@ class Server:
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             if port is not None:
-                moved = bound(broker.host, port)
+                moved = bound(broker.listens_on, port)
                 self._sockets[node_id].close()
                 self._sockets[node_id] = moved
                 broker.port = moved.getsockname()[1]
@@ -100,7 +101,10 @@ class Server:
         cluster = self.cluster
         deadline_ms = cluster.next_deadline()
         while deadline_ms is not None and deadline_ms <= cluster.now_ms():
-            cluster.tick()
+            try:
+                cluster.tick()
+            except Exception:  # noqa: BLE001 - the outermost loop of what is due: it may be anybody's, and whoever woke it must not suffer
+                _log.exception("something that was due has failed")
             deadline_ms = cluster.next_deadline()
         if deadline_ms == self._armed_for_ms:
             return

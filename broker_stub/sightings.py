@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from broker_stub.spelling import printable
 from producer.wire import Message, error_name
 from producer.wire.codes import api_name
 
@@ -38,8 +39,8 @@ def seen_by(stub: BrokerStub) -> str:
 
 def _told(stub: BrokerStub, exchange: Exchange, *, since_ms: int) -> str:
     topics = topics_in(exchange.request, stub.cluster.topic_name)
-    about = f" {', '.join(topics[:TOPICS_MAX])}{', ...' if len(topics) > TOPICS_MAX else ''}" if topics else ""
-    who = f"{exchange.client_id or 'somebody'} on connection {exchange.connection_id}"
+    about = f" {', '.join(map(printable, topics[:TOPICS_MAX]))}{', ...' if len(topics) > TOPICS_MAX else ''}" if topics else ""
+    who = f"{printable(exchange.client_id or 'somebody')} on connection {exchange.connection_id}"
     what = f"{api_name(exchange.api)} v{exchange.version}{about}"
     return f"+{exchange.at_ms - since_ms} ms, node {exchange.node}: {what} from {who}: {_answer(exchange.response)}"
 

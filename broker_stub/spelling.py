@@ -1,4 +1,4 @@
-"""Addresses as text: HOST:PORT, with brackets around an IPv6 literal. It resolves nothing."""
+"""Addresses as text: HOST:PORT, with brackets around an IPv6 literal; and strangers' text, harmless. It resolves nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 PORT_MAX: Final = 65_535
+TOKEN_VARIABLE: Final = "FENCEPOST_CONTROL_TOKEN"
+"""The environment's word for the token of a control, for who opens one and for who asks it: here, because either loads little else."""
 
 
 def spelled(host: str, port: int) -> str:
@@ -16,6 +18,12 @@ def spelled(host: str, port: int) -> str:
 def all_spelled(addresses: Iterable[tuple[str, int]]) -> str:
     """Several, with commas."""
     return ",".join(spelled(host, port) for host, port in addresses)
+
+
+def printable(text: str, *, longest: int = 200) -> str:
+    """A stranger's text for somebody's terminal: what that might obey, or nobody would see, is escaped, and a long one is cut."""
+    shown = text if text.isprintable() else "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return shown if len(shown) <= longest else f"{shown[:longest]}..."
 
 
 def read_address(text: str) -> tuple[str, int]:

@@ -12,14 +12,18 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
+
+from msgspec.structs import replace
 
 from broker_stub.clock import Clock, RealClock, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.emulation import NEWEST
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.log import ReadResult
 from broker_stub.partitions import Partition
+from broker_stub.properties import PROTOCOLS, place_from
 from broker_stub.restrictions import Restrictions
 from broker_stub.server import Server
 from broker_stub.spelling import PORT_MAX, all_spelled
@@ -36,21 +40,27 @@ if TYPE_CHECKING:
 
 CALL_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_MS = 1000
 
 T = TypeVar("T")
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class BrokerStub(Restrictions):
-    """A Kafka-compatible cluster of brokers 1 to n.
+    """A Kafka-compatible cluster of brokers 1 to n, for any client; `Producer(stub.settings)` waits a second for a lost reply, and not 30.
 
-    `port` is the first broker's, the others follow it; 0 takes free ones. `config` takes Kafka's broker configs, which are also its topics'
-    defaults; an unknown name is refused. `journal` is how many exchanges are kept, 0 for none.
+    `port` is the first broker's, the others follow it; 0 takes free ones. `advertised_host` is what clients are told to connect to, where
+    that is not `host`: without it, one that listens everywhere (0.0.0.0, ::) tells the address by which this machine reaches others.
 
-    `clock`: real unless it is a `VirtualClock`, which stands still until `advance`: record timestamps, retention, sessions and delays live
-    by it, and nothing that waits for a time comes to pass by itself.
+    `config` takes Kafka's broker configs, which are also its topics' defaults, by the names that they have in a server.properties, with
+    `listeners` and `advertised.listeners` among them; what has no meaning here is passed over with a warning, and an unknown name is
+    refused. `journal` is how many exchanges are kept, 0 for none.
+
+    `clock`: real unless it is a `VirtualClock`, which stands still until `advance`: record timestamps, sessions and delays live by
+    it, and nothing that waits for a time comes to pass by itself.
 
     `tls` makes clients speak TLS: a `Tls`, a pair of certificate and key file, or a context for servers. `sasl` makes them say who they
-    are: a `Sasl`, or a dictionary of users and their passwords, for every mechanism.
+    are: a `Sasl`, or a dictionary of users and their passwords, for PLAIN and SCRAM.
 
     `acls`, even none (`[]`), has it ask Kafka's StandardAuthorizer what each client may do; `super_users` may do everything. Both take
     users' names. Without either, and without `authorizer.class.name` in `config`, everybody may do everything.
@@ -67,8 +77,9 @@ class BrokerStub(Restrictions):
         self,
         *,
         brokers: int = 1,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        host: str | None = None,
+        port: int | None = None,
+        advertised_host: str | None = None,
         auto_create_topics: bool = True,
         default_partitions: int = 1,
         default_replication_factor: int | None = None,
@@ -85,8 +96,16 @@ class BrokerStub(Restrictions):
         transaction_version: int | None = None,
     ) -> None:
         self._server: Server | None = None
-        if not 0 <= port <= PORT_MAX - (brokers - 1):
-            raise ValueError(f"port={port}: from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones")
+        self._place = place_from(
+            config or {},
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            protocol=PROTOCOLS[tls is not None, sasl is not None],
+        )
+        if not 0 <= self._place.port <= PORT_MAX - (brokers - 1):
+            room = f"from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones"
+            raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = clock or RealClock()
         self._tls = _context(tls) if tls is not None else None
         self.cluster = Cluster(
@@ -95,7 +114,7 @@ class BrokerStub(Restrictions):
             auto_create_topics=auto_create_topics,
             default_partitions=default_partitions,
             default_replication_factor=default_replication_factor,
-            config=config,
+            config=self._place.config,
             journal=journal,
             seed=seed,
             cluster_id=cluster_id,
@@ -105,8 +124,6 @@ class BrokerStub(Restrictions):
             emulate=emulate,
             transaction_version=transaction_version,
         )
-        self._host = host
-        self._port = port
 
     @property
     def faults(self) -> Faults:
@@ -118,12 +135,18 @@ class BrokerStub(Restrictions):
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Where each broker is, or will be again."""
+        """Where clients find each broker, now or when it is up again."""
         return {node_id: (broker.host, broker.port) for node_id, broker in self.cluster.brokers.items()}
 
     @property
     def bootstrap(self) -> str:
         return all_spelled(self.addresses.values())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What fencepost's producers are given in a test: `Producer(stub.settings, linger_ms=0)`. Their own `request_timeout_ms` is 30 s,
+        which is how long a lost reply would keep a test waiting; here it is one second."""
+        return {"bootstrap_servers": self.bootstrap, "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
     def start(self) -> Self:
         """Binds, listens and starts the thread. Clients may connect as soon as it returns."""
@@ -132,7 +155,7 @@ class BrokerStub(Restrictions):
         loop = asyncio.new_event_loop()
         server = Server(self.cluster, self.clock, loop, tls=self._tls)
         try:
-            server.bind(self._host, self._port)
+            server.bind(self._place.host, self._place.port, advertised_host=self._place.advertised_host)
         except OSError:
             loop.close()
             raise
@@ -207,11 +230,19 @@ class BrokerStub(Restrictions):
         """Grows the topic to `total` partitions; refused when it has as many already."""
         self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
 
-    def records(self, topic: str, partition: int) -> list[Record]:
-        """Every data record in the log, also of open and aborted transactions; control records are left out."""
-        start, data = self._call(lambda: self._contents(self._partition(topic, partition)))
-        batches = [batch for header, batch in iter_batches(data) if not header.is_control]
-        return [record for batch in batches for record in read_records(batch) if record.offset >= start]
+    def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed") -> list[Record]:
+        """The records that a consumer of that isolation level can read: by default nothing of transactions that are open or were aborted,
+        and nothing that comes after an open one; with "read_uncommitted" all that is replicated."""
+        if isolation not in get_args(Isolation):
+            raise ValueError(f"isolation={isolation!r}: it is one of {', '.join(get_args(Isolation))}")
+        found = self._call(lambda: self._contents(self._partition(topic, partition), read_committed=isolation == "read_committed"))
+        return [
+            record
+            for header, batch in iter_batches(found.records)
+            if not header.is_control and not any(txn.covers(header) for txn in found.aborted or ())
+            for record in read_records(batch)
+            if record.offset >= found.log_start_offset
+        ]
 
     def end_offset(self, topic: str, partition: int) -> int:
         return self._call(lambda: self._partition(topic, partition).log.log_end_offset)
@@ -227,7 +258,7 @@ class BrokerStub(Restrictions):
     # Brokers
 
     def stop_broker(self, node: int, *, clean: bool = True) -> None:
-        """Its connections end, its port refuses, its leaderships move. Unclean, it leaves no producer snapshot behind."""
+        """Its connections end, its port refuses, its leaderships move. Nobody can see afterwards whether it was clean, as with Kafka."""
         self._known(node)
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=clean))
@@ -256,6 +287,11 @@ class BrokerStub(Restrictions):
     def mend(self, one: int, other: int) -> None:
         """These two brokers reach each other again."""
         self._between(one, other, lambda: self.cluster.between.mend(one, other))
+
+    @property
+    def severed(self) -> list[tuple[int, int]]:
+        """The pairs of brokers that do not reach each other."""
+        return self._call(lambda: self.cluster.between.down)
 
     def isr(self, topic: str, partition: int) -> list[int]:
         """The nodes that are in sync, the leader among them."""
@@ -306,8 +342,10 @@ class BrokerStub(Restrictions):
         if node not in self.cluster.brokers:
             raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
 
-    def _contents(self, partition: Partition) -> tuple[int, bytes]:
-        return partition.log.log_start_offset, bytes(partition.storage.read(0, partition.storage.size))
+    def _contents(self, partition: Partition, *, read_committed: bool) -> ReadResult:
+        log = partition.log
+        found = log.read(log.log_start_offset, max_bytes=partition.storage.size, read_committed=read_committed)
+        return replace(found, records=bytes(found.records))  # the storage's memory stays on its thread
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread, or here when there is none."""

@@ -130,6 +130,21 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
     return named
 
 
+def asks_for_all(request: Message, version: int) -> bool:
+    """Whether it names no topics because it is about every one: null does so wherever it may stand, and an empty list in some requests."""
+    walk = ASKED.get(request.api)
+    if walk is None:
+        return False
+    lists = [getattr(batch, walk[0]) for batch in (request, *getattr(request, "groups", ()))]
+    empty = request.api == Api.DESCRIBE_TOPIC_PARTITIONS or (request.api == Api.METADATA and version == 0)
+    return any(topics is None or (empty and not topics) for topics in lists)
+
+
+def names_partitions(api: int) -> bool:
+    """Whether requests of that API are about partitions, and not about topics as such."""
+    return api in ASKED and ASKED[api][1] is not None
+
+
 def _within(request: Message) -> list[TopicPartition]:
     """Those that are named within entries of something else, always by name."""
     walk = ASKED_WITHIN.get(request.api)

@@ -1,7 +1,7 @@
 """The topic configs of Kafka 4.3: names, types, defaults, and the broker config each default comes from.
 
-It knows values, not what they do: the log and the handlers read the ones they honour. A name that is not here is refused, as Kafka refuses
-it.
+It knows values, not what they do: `config_uses` says which of them the log and the handlers obey. A name that is not here is refused, as
+Kafka refuses it.
 """
 
 from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ TOPIC_CONFIGS: dict[str, Definition] = {
 # What only the authorizer is told; a broker does not describe it.
 AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
 # What Kafka keeps for itself: a broker describes it only where it was given.
-INTERNAL_CONFIGS = frozenset(("unstable.api.versions.enable",))
+INTERNAL_CONFIGS = frozenset(("unclean.leader.election.interval.ms", "unstable.api.versions.enable"))
 
 # What a broker is told besides the defaults of its topics.
 BROKER_CONFIGS: dict[str, Definition] = {
@@ -133,10 +133,13 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "transaction.max.timeout.ms": Definition("900000", _whole(1, INT_MAX), ""),
     "transaction.partition.verification.enable": Definition("true", _boolean, ""),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Definition("3600000", _whole(1, INT_MAX), ""),
+    "transaction.state.log.min.isr": Definition("2", _whole(1, INT_MAX), ""),
     "transaction.state.log.num.partitions": Definition("50", _whole(1, INT_MAX), ""),
     "transaction.state.log.replication.factor": Definition("3", _whole(1, 32767), ""),
     "transaction.two.phase.commit.enable": Definition("false", _boolean, ""),
     "transactional.id.expiration.ms": Definition("604800000", _whole(1, INT_MAX), ""),
+    # Kafka's default is 300000, counted from whenever its controller began; a test does not want to wait that long.
+    "unclean.leader.election.interval.ms": Definition("1000", _whole(1, LONG_MAX), ""),
     "unstable.api.versions.enable": Definition("false", _boolean, ""),
 }
 

@@ -6,7 +6,7 @@ It creates nothing and refuses nothing: the cluster does the one, the handlers t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker_stub.partitions import Partition
@@ -16,10 +16,28 @@ NAME_CHARS_MAX = 249
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STATE_TOPIC: Final = "__transaction_state"
 INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, "__share_group_state"))
-# Which broker configs say how many partitions and replicas those have that are made on demand.
+
+
+class MadeOnDemand(NamedTuple):
+    """Which broker configs say how a topic is made that nobody creates, and what else it is made with."""
+
+    partitions: str
+    factor: str
+    min_isr: str | None
+    overrides: Mapping[str, str]
+
+
+_KEPT = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 MADE_ON_DEMAND = {
-    OFFSETS_TOPIC: ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
-    STATE_TOPIC: ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+    OFFSETS_TOPIC: MadeOnDemand(
+        "offsets.topic.num.partitions", "offsets.topic.replication.factor", None, {**_KEPT, "compression.type": "producer"}
+    ),
+    STATE_TOPIC: MadeOnDemand(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+        {**_KEPT, "compression.type": "uncompressed", "unclean.leader.election.enable": "false"},
+    ),
 }
 
 

@@ -254,7 +254,7 @@ class ClassicGroups:
         """The assignment is written, or cannot be; meanwhile the group may have gone on."""
         if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
             return
-        for each in group.members.values():
+        for each in sorted(group.members.values(), key=lambda member: member.id != group.leader):  # the leader hears first
             each.assignment = assigned.get(each.id, b"") if not code else b""
             if each.syncing:
                 self._rebalances.answer_sync(each, synced(group, each) if not code else SyncGroupResponse(error_code=code))

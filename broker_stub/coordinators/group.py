@@ -227,7 +227,8 @@ class Group:
                 self.subscribed = frozenset(topic for topics in named for topic in topics)
 
     def _common(self) -> set[str]:
-        known = Counter(name for member in self.members.values() for name, _ in member.protocols)
+        # A set for each: a member that names an assignor twice still is one. Kafka counts two, finds none that all know, and is at a loss.
+        known = Counter(name for member in self.members.values() for name in {name for name, _ in member.protocols})
         return {name for name, count in known.items() if count == len(self.members)}
 
 

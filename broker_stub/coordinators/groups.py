@@ -85,6 +85,14 @@ class GroupCoordinators:
         topic = self._cluster.topics.named(OFFSETS_TOPIC)
         return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
 
+    def committed(self, group_id: str, node_id: int) -> list[tuple[str, int]]:
+        """The partitions in which that group has offsets; none where this broker does not coordinate it."""
+        try:
+            offsets = self.shard_for(group_id, node_id).offsets.every(group_id)
+        except NotHere:
+            return []
+        return [(topic, index) for topic, committed in offsets for index in committed]
+
     def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
         """That partition has the marker of a producer's transaction; who has not read its log yet will find it there."""
         shard = self._shards.get((partition.topic.id, partition.index))

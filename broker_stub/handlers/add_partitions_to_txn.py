@@ -4,13 +4,14 @@ The partitions become part of the producer's transaction, which begins with the 
 may not write to, fails them all: the others are OPERATION_NOT_ATTEMPTED. Who is no longer the id's producer is PRODUCER_FENCED, before
 version 2 INVALID_PRODUCER_EPOCH. From version 4 on brokers ask, for several transactions, and may only want to know whether partitions are
 part of them: TRANSACTION_ABORTABLE where they are not. They need CLUSTER_ACTION, clients WRITE on the transactional id and on the topics.
+Where a request names one id twice, each time the partitions of the last one count, and the answers name those of the first, as in Kafka.
 
 Leaves out: nothing that is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from broker_stub.call import Call
@@ -48,9 +49,11 @@ class _Adding:
     def __init__(self, call: Call, request: AddPartitionsToTxnRequest) -> None:
         self._call = call
         self._parked: Parked[AddPartitionsToTxnResponse] = Parked(call)
-        self._codes: dict[str, Codes] = {}
         self._batched = call.version >= BATCHED_SINCE
         self._transactions = request.transactions if self._batched else [_only(request)]
+        self._first = {each.transactional_id: each.topics for each in reversed(self._transactions)}
+        self._last = {each.transactional_id: each.topics for each in self._transactions}
+        self._results: list[AddPartitionsToTxnResult] = []
         code = call.error or (call.refusal(Operation.CLUSTER_ACTION, Resource.CLUSTER) if self._batched else ErrorCode.NONE)
         if code and self._batched:
             self._parked(AddPartitionsToTxnResponse(error_code=code))
@@ -64,22 +67,21 @@ class _Adding:
 
     def _add(self, asked: AddPartitionsToTxnTransaction, code: int) -> None:
         call, name = self._call, asked.transactional_id
-        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+        topics = self._last[name]
+        partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
         if not code and not self._batched:
             code = call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
         codes = dict.fromkeys(partitions, code) if code else self._refused(partitions)
         if codes:
-            self._answered(name, codes)
+            self._answered(name, _results(topics, codes))
             return
         identity, wanted = Identity(asked.producer_id, asked.producer_epoch), frozenset(partitions)
         transactions, node_id = call.cluster.transactions, call.broker.node_id
         if asked.verify_only:
-            found = transactions.verify(name, node_id, identity, wanted)
-            self._answered(name, {each: found[each] for each in partitions})
+            self._answered(name, _results(topics, transactions.verify(name, node_id, identity, wanted)))
             return
         version = 2 if self._batched else 0
-        then = partial(self._all_answered, name, partitions)
-        transactions.add(name, node_id, identity, wanted, version=version, then=then)
+        transactions.add(name, node_id, identity, wanted, version=version, then=partial(self._added, name))
 
     def _refused(self, partitions: Sequence[TopicPartition]) -> Codes:
         """Why these partitions cannot be added; empty if they can."""
@@ -98,20 +100,18 @@ class _Adding:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return code
 
-    def _all_answered(self, name: str, partitions: Sequence[TopicPartition], code: int) -> None:
-        self._answered(name, dict.fromkeys(partitions, told(code, self._call.version, fenced_since=FENCED_SINCE)))
+    def _added(self, name: str, code: int) -> None:
+        topics, code = self._first[name], told(code, self._call.version, fenced_since=FENCED_SINCE)
+        self._answered(name, _results(topics, {(topic.name, index): code for topic in topics for index in topic.partitions}))
 
-    def _answered(self, name: str, codes: Codes) -> None:
-        self._codes[name] = codes
-        if len(self._codes) < len({each.transactional_id for each in self._transactions}):
+    def _answered(self, name: str, results: list[AddPartitionsToTxnTopicResult]) -> None:
+        self._results.append(AddPartitionsToTxnResult(transactional_id=name, topic_results=results))
+        if len(self._results) < len(self._transactions):
             return
-        results = {each.transactional_id: _results(each.topics, self._codes[each.transactional_id]) for each in self._transactions}
         if self._batched:
-            by_transaction = [AddPartitionsToTxnResult(transactional_id=name, topic_results=topics) for name, topics in results.items()]
-            self._parked(AddPartitionsToTxnResponse(results_by_transaction=by_transaction))
+            self._parked(AddPartitionsToTxnResponse(results_by_transaction=self._results))
         else:
-            (topics,) = results.values()
-            self._parked(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+            self._parked(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
 def _only(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
@@ -123,7 +123,7 @@ def _only(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
     )
 
 
-def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, int]) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

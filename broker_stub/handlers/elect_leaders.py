@@ -1,10 +1,11 @@
 """ElectLeaders (43), versions 0 to 2.
 
 Has the first replica of each partition lead (type 0); null is every partition, and then only those are answered where something was to be
-done. A partition that is led so already is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. Any
-broker takes the request.
+done. A partition that is led so already is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. An
+unclean election (type 1) has the first replica that is up lead a partition without a leader, whatever the topic's config says, and what
+that one lacks is lost; ELIGIBLE_LEADERS_NOT_AVAILABLE where none is up. Any broker takes the request.
 
-Leaves out: unclean elections (type 1): where no replica in sync is left it is ELIGIBLE_LEADERS_NOT_AVAILABLE.
+Leaves out: nothing that is known.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ def _partition(call: Call, election_type: int, name: str, index: int) -> Partiti
 
 def _elect(call: Call, election_type: int, partition: Partition) -> int:
     if election_type == UNCLEAN:
-        return ErrorCode.ELECTION_NOT_NEEDED if partition.leader != NO_LEADER else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        if partition.leader != NO_LEADER:
+            return ErrorCode.ELECTION_NOT_NEEDED
+        partition.elect(call.cluster.live, unclean=True)
+        return ErrorCode.NONE if partition.leader != NO_LEADER else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         return ErrorCode.ELECTION_NOT_NEEDED

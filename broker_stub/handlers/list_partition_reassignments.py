@@ -16,5 +16,7 @@ from producer.wire.messages.replicas import ListPartitionReassignmentsRequest, L
 
 @handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    message = needs_words(call, call.error, Operation.DESCRIBE) if call.error else None
-    return ListPartitionReassignmentsResponse(error_code=call.error, error_message=message)
+    # An error about one topic has no other place here than that of the whole answer.
+    code = call.error or next((action.code for action in call.errors), 0)
+    message = needs_words(call, code, Operation.DESCRIBE) if code else None
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message)

@@ -78,7 +78,8 @@ class _Commit:
         self._request = request
         self._now_ms = call.cluster.now_ms()
         retention_ms = request.retention_time_ms
-        self._expires_ms = self._now_ms + retention_ms if retention_ms != NO_RETENTION else -1
+        # A sum of 64 bits, as in Kafka: who wants to keep an offset for ever by the largest number there is, loses it.
+        self._expires_ms = (self._now_ms + retention_ms + (1 << 63)) % (1 << 64) - (1 << 63) if retention_ms != NO_RETENTION else -1
 
     def refusal(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
         """Why the offset is not written, 0 if it is to be."""

@@ -126,7 +126,7 @@ def _every(call: Call, shard: Shard, group_id: str, *, stable: bool) -> list[Off
         if call.version < BY_ID_SINCE or topic_id != ZERO_UUID:
             partitions = []
             for index, committed in offsets.items():
-                code = _unstable(shard, group_id, name, index, stable=stable)
+                code = call.fault_for(name, index) or _unstable(shard, group_id, name, index, stable=stable)
                 partitions.append(_partition(index, NOTHING if code else committed, code))
             answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
     return answers

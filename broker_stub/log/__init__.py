@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker_stub.log.config import LogConfig, TimestampType
 from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from broker_stub.log.partition import PartitionLog
+from broker_stub.log.partition import Checkpoint, PartitionLog
 from broker_stub.log.producers import Origin
 from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
 from broker_stub.log.stable import AbortedTxn
@@ -22,6 +22,7 @@ __all__ = [
     "ActiveProducer",
     "AppendRefused",
     "AppendResult",
+    "Checkpoint",
     "CorruptSnapshot",
     "LogConfig",
     "MemoryStorage",

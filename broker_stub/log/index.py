@@ -33,6 +33,10 @@ class BatchIndex:
         self._positions.append(position)
         self._timestamps.append(max(max_timestamp, self.max_timestamp))
 
+    def truncate(self, count: int) -> None:
+        """Drops all but so many of the first entries."""
+        del self._last_offsets[count:], self._positions[count:], self._timestamps[count:]
+
     def holding(self, offset: int) -> int:
         """The number of the first batch whose last offset is at or past `offset`; len() when there is none."""
         return bisect_left(self._last_offsets, offset)

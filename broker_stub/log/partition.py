@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -33,6 +33,13 @@ _log = logging.getLogger(__name__)
 PRODUCE_VERSION: Final = 13
 
 Batch = tuple[BatchHeader, bytes | memoryview]
+
+
+class Checkpoint(NamedTuple):
+    """What a log knew of its producers when it ended there."""
+
+    end_offset: int
+    producers: ProducerState
 
 
 class PartitionLog:
@@ -74,7 +81,9 @@ class PartitionLog:
         """
         log = cls(storage, clock_ms=clock_ms, config=config, log_start_offset=log_start_offset)
         log.replicated_at_once = high_watermark is None
-        log._load(log._usable(snapshot), snapshot_offset, check_crcs=check_crcs)
+        whole = log._load(check_crcs=check_crcs)
+        if whole if snapshot_offset is None else snapshot_offset <= log.log_end_offset:
+            log._remember(log._usable(snapshot), log.log_end_offset if snapshot_offset is None else snapshot_offset)
         if high_watermark is not None:
             log.advance_high_watermark(high_watermark)
         return log
@@ -222,6 +231,31 @@ class PartitionLog:
         """Forgets idle producers; whoever keeps the time calls it, Kafka does every ten minutes."""
         return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
 
+    def checkpoint(self) -> Checkpoint:
+        """What `truncate` needs to come back to this end."""
+        return Checkpoint(self._log_end_offset, self._producers.copy())
+
+    def truncate(self, to: Checkpoint) -> None:
+        """Drops what came after that checkpoint of this log."""
+        end_offset = to.end_offset
+        if end_offset >= self._log_end_offset:
+            return
+        self._storage.truncate(self.bytes_before(end_offset))
+        self._index.truncate(self._index.holding(end_offset))
+        self._epochs.truncate_from_end(end_offset)
+        self._producers = to.producers.copy()
+        self._log_end_offset = end_offset
+        self._high_watermark = min(self._high_watermark, end_offset)
+        self._log_start_offset = min(self._log_start_offset, end_offset)
+        self._producers.transactions.committed(self._high_watermark)
+
+    def hand_over(self, snapshot: bytes | None, snapshot_offset: int) -> None:
+        """Another replica with the same bytes has the log from here on: one that was up all the time, or one that wrote that snapshot
+        when it went down at that offset. What a leader alone knows is gone.
+        """
+        self._verifications = Verifications()
+        self._remember(self._usable(snapshot), snapshot_offset)
+
     def snapshot(self) -> bytes:
         """The producers at the log's end, as a clean shutdown writes them."""
         return write_snapshot(self._producers.entries)
@@ -284,13 +318,10 @@ class PartitionLog:
         if self.replicated_at_once:
             self.advance_high_watermark(self._log_end_offset)
 
-    def _load(self, restored: dict[int, ProducerEntry] | None, restored_at: int | None, *, check_crcs: bool) -> None:
-        """Takes in what the storage holds, and the restored producers in place of the scanned where they belong."""
+    def _load(self, *, check_crcs: bool) -> bool:
+        """Takes in what the storage holds; whether all of it was good."""
         end = 0
         for position, header, batch in scan(self._storage, check_crcs=check_crcs):
-            if restored is not None and restored_at is not None and header.base_offset >= restored_at:
-                self._producers.restore(restored)
-                restored = None
             try:
                 candidates = _candidates([(header, batch)])
             except CorruptBatch:
@@ -305,11 +336,14 @@ class PartitionLog:
         if not whole:
             _log.warning("the log ends at offset %d: %d bytes after it are damaged", self._log_end_offset, self._storage.size - end)
             self._storage.truncate(end)
-        if restored is not None and (whole if restored_at is None else restored_at == self._log_end_offset):
-            self._producers.restore(restored)
         self._log_start_offset = min(self._log_start_offset, self._log_end_offset)
         self._high_watermark = min(self._high_watermark, self._log_end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
+        return whole
+
+    def _remember(self, snapshot: dict[int, ProducerEntry] | None, snapshot_offset: int) -> None:
+        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
+        self._producers.hand_over(snapshot, snapshot_offset, lambda entry: is_expired(entry, now_ms, after_ms=after_ms))
 
     def _usable(self, snapshot: bytes | None) -> dict[int, ProducerEntry] | None:
         """The producers of a snapshot that have not expired since, None without a snapshot that can be read."""

@@ -6,20 +6,41 @@ through `judge` and `apply`. The decision about a batch is `producers.admit`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
-from broker_stub.log.producers import UNSEEN, Accepted, Candidate, Duplicate, Origin, ProducerEntry, Refused, admit
+from msgspec.structs import replace
+
+from broker_stub.log.producers import (
+    BATCHES_REMEMBERED,
+    UNSEEN,
+    Accepted,
+    Candidate,
+    Duplicate,
+    Origin,
+    ProducerEntry,
+    Refused,
+    RememberedBatch,
+    admit,
+)
 from broker_stub.log.stable import Transactions
 
 
 class ProducerState:
-    """Entries by producer id."""
+    """Entries by producer id. Of producers of which a snapshot kept less than the log has, `_whole` has what the log had then."""
 
-    __slots__ = ("_entries", "transactions")
+    __slots__ = ("_entries", "_whole", "transactions")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._whole: dict[int, ProducerEntry] = {}
         self.transactions = Transactions()
+
+    def copy(self) -> Self:
+        """The same, for whoever may have to come back to it."""
+        other = type(self)()
+        other._entries, other._whole, other.transactions = dict(self._entries), dict(self._whole), self.transactions.copy()
+        return other
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -49,9 +70,25 @@ class ProducerState:
             if verdict.completed is not None:
                 self.transactions.complete(verdict.completed)
 
-    def restore(self, entries: Mapping[int, ProducerEntry]) -> None:
-        """Takes a snapshot's entries in place of those it has. The transactions stay: they were read from the same log."""
-        self._entries = dict(entries)
+    def hand_over(self, snapshot: Mapping[int, ProducerEntry] | None, offset: int, is_over: Callable[[ProducerEntry], bool]) -> None:
+        """Another replica has this log from here on. It remembers what the log says; but one that was down has of each producer the newest
+        batch of its snapshot, made at that offset, and those that came after. It never hears again of producers that `is_over`.
+        """
+        for pid, whole in self._whole.items():
+            entry = self._entries[pid]
+            if entry.epoch == whole.epoch:
+                self._entries[pid] = replace(entry, batches=_joined(whole.batches, entry.batches))
+        self._whole.clear()
+        if snapshot is None:
+            return
+        for pid, entry in tuple(self._entries.items()):
+            kept = snapshot.get(pid)
+            before = kept.batches if kept is not None and kept.epoch == entry.epoch else ()
+            batches = _joined(before, [batch for batch in entry.batches if batch.first_offset >= offset])
+            if kept is None and not batches and is_over(entry):
+                del self._entries[pid]
+            elif batches != entry.batches:
+                self._entries[pid], self._whole[pid] = replace(entry, batches=batches), entry
 
     def expire(self, now_ms: int, *, after_ms: int) -> list[int]:
         """Forgets the producers whose newest batch is so old, by that batch's own timestamp, and that have no transaction open; returns
@@ -60,7 +97,14 @@ class ProducerState:
         gone = [pid for pid, entry in self._entries.items() if is_expired(entry, now_ms, after_ms=after_ms)]
         for pid in gone:
             del self._entries[pid]
+            self._whole.pop(pid, None)
         return gone
+
+
+def _joined(before: Sequence[RememberedBatch], after: Sequence[RememberedBatch]) -> tuple[RememberedBatch, ...]:
+    """The newest of the batches; some may be in both."""
+    known = before[-1].last_offset if before else -1
+    return (*before, *(batch for batch in after if batch.last_offset > known))[-BATCHES_REMEMBERED:]
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, *, after_ms: int) -> bool:

@@ -8,10 +8,12 @@ sees no bytes.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Self
 
 from msgspec import Struct
 
 from broker_stub.log.producers import CompletedTxn
+from producer.wire.records import BatchHeader
 
 
 class AbortedTxn(Struct, frozen=True):
@@ -21,6 +23,11 @@ class AbortedTxn(Struct, frozen=True):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+    def covers(self, batch: BatchHeader) -> bool:
+        """Whether the batch was part of it."""
+        mine = batch.is_transactional and batch.producer_id == self.producer_id
+        return mine and self.first_offset <= batch.base_offset <= self.last_offset
 
 
 class Transactions:
@@ -33,6 +40,13 @@ class Transactions:
         self._unreplicated: dict[int, int] = {}  # first offset -> marker's offset
         self._aborted: list[AbortedTxn] = []
         self._aborted_ends: list[int] = []
+
+    def copy(self) -> Self:
+        """The same, for whoever may have to come back to it."""
+        other = type(self)()
+        other._ongoing, other._unreplicated = dict(self._ongoing), dict(self._unreplicated)
+        other._aborted, other._aborted_ends = list(self._aborted), list(self._aborted_ends)
+        return other
 
     @property
     def first_undecided_offset(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker_stub.call import Fate, Reply
@@ -36,6 +37,7 @@ class Groups(Inside):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.answered: list[Pending] = []  # in the order of their answers
         self.cluster.internal_topic(OFFSETS_TOPIC)
 
     def coordinator(self, group: str = "g") -> int:
@@ -54,10 +56,15 @@ class Groups(Inside):
 
     def start(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "c") -> Pending:
         """Sends a request to the coordinator; its answer may come later."""
-        replies: list[Reply] = []
+        pending = Pending()
+
+        def answered(reply: Reply) -> None:
+            pending.replies.append(reply)
+            self.answered.append(pending)
+
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id=client_id)
-        self.cluster.handle(self.coordinator() if node is None else node, 1, header, request, replies.append)
-        return Pending(replies)
+        self.cluster.handle(self.coordinator() if node is None else node, 1, header, request, answered)
+        return pending
 
     def now(self) -> None:
         """Runs what is due at this very time."""
@@ -104,16 +111,16 @@ class Groups(Inside):
 class Pending:
     """A request that was sent, and its answer when it has come."""
 
-    def __init__(self, replies: list[Reply]) -> None:
-        self._replies = replies
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
 
     @property
     def waits(self) -> bool:
-        return not self._replies
+        return not self.replies
 
     @property
     def answer(self) -> Any:
-        (reply,) = self._replies
+        (reply,) = self.replies
         assert reply.fate is Fate.ANSWER
         return reply.response
 
@@ -133,7 +140,7 @@ class Member:
     def join(
         self,
         *,
-        protocols: dict[str, bytes] | None = None,
+        protocols: Mapping[str, bytes] | Sequence[tuple[str, bytes]] = (),
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         protocol_type: str = "consumer",
@@ -147,7 +154,8 @@ class Member:
             group_instance_id=self.instance,
             protocol_type=protocol_type,
             protocols=[
-                JoinGroupRequestProtocol(name=name, metadata=data) for name, data in (protocols or {"range": self.name.encode()}).items()
+                JoinGroupRequestProtocol(name=name, metadata=data)
+                for name, data in (protocols.items() if isinstance(protocols, Mapping) else protocols or [("range", self.name.encode())])
             ],
         )
         pending = self.world.start(request, self.version, client_id=self.name)

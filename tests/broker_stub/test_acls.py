@@ -18,6 +18,8 @@ from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from broker_stub import Acl, BrokerStub, Tls
+from broker_stub.authorizer import Authorizer
+from broker_stub.operations import Operation, Resource
 from broker_stub.topic_configs import STANDARD_AUTHORIZER
 from producer import DeliveryFatal, Fatal, Persisted, Producer, RecordRefused
 from producer.wire import ErrorCode
@@ -105,6 +107,27 @@ def test_kafkas_own_configs_say_the_same() -> None:
         assert nobody.produce("open", batch()).error_code == 0
         assert nobody.produce("closed", batch()).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert nobody.fetch("denied").error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_whether_anything_is_allowed_depends_on_the_host() -> None:
+    """What is granted from one address is no grant for who comes from another, and what is denied there is denied only there. It is what
+    InitProducerId asks: whether there may be any topic that the client may write to."""
+    here, there = "10.0.0.1", "10.0.0.2"
+
+    def may(*acls: Acl) -> tuple[bool, bool]:
+        authorizer = Authorizer(acls)
+        asked = ("User:alice", Operation.WRITE, Resource.TOPIC)
+        hosts = [authorizer.allows_any(asked[0], host, *asked[1:]) for host in (here, there)]
+        assert hosts == [any(authorizer.allows(asked[0], host, *asked[1:], name) for name in ("t", "tt", "u")) for host in (here, there)]
+        return hosts[0], hosts[1]
+
+    assert may(Acl.allow("alice", "write", topic="t", host=here)) == (True, False)
+    assert may(Acl.allow("alice", "write", topic="t", prefixed=True, host=there)) == (False, True)
+    assert may(Acl.allow("bob", "write", topic="t", host=here), Acl.allow("alice", "write", topic="t", host=there)) == (False, True)
+    everywhere = Acl.allow("alice", "write", topic="t")
+    assert may(everywhere, Acl.deny("alice", "write", topic="t", host=here)) == (False, True)
+    assert may(everywhere, Acl.deny("alice", "write", topic="*", host=there)) == (True, False)
+    assert may(everywhere, Acl.deny("alice", "write", topic="t", prefixed=True, host=there)) == (True, False)
 
 
 def test_a_certificate_is_a_principal(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from producer import wire
 from producer.wire import Api, ErrorCode
+from producer.wire.messages import configs
 from producer.wire.messages.incremental_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -77,6 +78,56 @@ def test_more_replicas_needed_from_now_on() -> None:
     assert partition is not None
     world.cluster.configure(partition.topic, {})
     assert only(world.ask(fetch_request("t"), 12)).high_watermark == before + 1
+
+
+def described(world: Inside, *names: str) -> dict[str, str | None]:
+    """What the first broker says of its configs."""
+    resource = configs.DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=list(names))
+    answer = world.ask(configs.DescribeConfigsRequest(resources=[resource]), 4, node=1)
+    return {each.name: each.value for each in answer.results[0].configs}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, {"num.partitions": "1", "default.replication.factor": "1", "transaction.state.log.min.isr": "1"}),
+        (
+            {"brokers": 5, "default_partitions": 7, "default_replication_factor": 2},
+            {"num.partitions": "7", "default.replication.factor": "2", "transaction.state.log.min.isr": "2"},
+        ),
+        ({"brokers": 4}, {"default.replication.factor": "3", "transaction.state.log.replication.factor": "3"}),
+        ({"brokers": 2}, {"transaction.state.log.replication.factor": "2", "offsets.topic.replication.factor": "2"}),
+        ({"config": {"num.partitions": 3}}, {"num.partitions": "3"}),
+        ({"brokers": 3, "config": {"transaction.state.log.min.isr": 1}}, {"transaction.state.log.min.isr": "1"}),
+        ({"auto_create_topics": False}, {"auto.create.topics.enable": "false"}),
+        ({"super_users": ["User:root"]}, {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}),
+    ],
+)
+def test_brokers_describe_what_counts(options: dict[str, Any], told: dict[str, str]) -> None:
+    """However it was said, and also where there are too few brokers for it: what a new topic and the coordinators' topics get is what is
+    described."""
+    world = Inside(**options)
+    if "super_users" in options:
+        assert world.cluster.config["authorizer.class.name"] == told["authorizer.class.name"]
+        return
+    assert described(world, *told) == told
+    made = {name: world.cluster.internal_topic(name) for name in ("__consumer_offsets", "__transaction_state")}
+    factors = {
+        "offsets.topic.replication.factor": made["__consumer_offsets"],
+        "transaction.state.log.replication.factor": made["__transaction_state"],
+    }
+    assert described(world, *factors) == {name: str(len(topic.partitions[0].replicas)) for name, topic in factors.items()}
+    assert described(world, "transaction.state.log.min.isr") == {
+        "transaction.state.log.min.isr": str(made["__transaction_state"].partitions[0].min_isr)
+    }
+    if options.get("auto_create_topics", True):
+        world.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name="new")], allow_auto_topic_creation=True), 12, node=1)
+        new = world.cluster.topics.named("new")
+        assert new is not None
+        assert described(world, "num.partitions", "default.replication.factor") == {
+            "num.partitions": str(len(new.partitions)),
+            "default.replication.factor": str(len(new.partitions[0].replicas)),
+        }
 
 
 @pytest.mark.parametrize("clean", [True, False])

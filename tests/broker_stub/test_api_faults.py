@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker_stub.acls import Acl
 from broker_stub.coordinators.pending_offsets import Committed
 from broker_stub.faults import Fault, Rule
 from broker_stub.owners import groups_of
 from broker_stub.router import served
+from broker_stub.subjects import ASKED, asks_for_all
 from producer import wire
 from producer.wire import Api, ErrorCode
+from producer.wire.fields import NEVER
 from producer.wire.messages import (
     acls,
     add_to_txn,
@@ -33,6 +36,7 @@ from producer.wire.messages import (
     topic_admin,
     txn_offsets,
 )
+from producer.wire.schema import describe
 from tests.broker_stub.group_talk import Groups
 
 CODE = ErrorCode.REQUEST_TIMED_OUT
@@ -243,6 +247,61 @@ def test_faults_find_their_topic(world: Groups, api: Api, point: str) -> None:
     assert (fault.hits, other.hits) == (1, 0)
     if point == "before":
         assert state(world) == before
+
+
+FOR_ALL: list[tuple[wire.Message, int]] = [
+    (wire.MetadataRequest(topics=None), 12),
+    (wire.MetadataRequest(topics=[]), 0),
+    (group_offsets.OffsetFetchRequest(group_id="empty", topics=None), 7),
+    (group_offsets.OffsetFetchRequest(groups=[group_offsets.OffsetFetchRequestGroup(group_id="empty", topics=None)]), 9),
+    (replicas.ElectLeadersRequest(topic_partitions=None), 2),
+    (replicas.ListPartitionReassignmentsRequest(topics=None), 0),
+    (cluster.DescribeTopicPartitionsRequest(topics=[]), 0),
+]
+"""Requests that name no topic because they are about every one, as null or an empty list says there."""
+
+
+@POINTS
+@pytest.mark.parametrize(("request_", "version"), FOR_ALL, ids=lambda value: getattr(value, "api", value))
+def test_a_request_for_all_is_about_each(point: str, request_: wire.Message, version: int) -> None:
+    """A rule for one topic, or one partition of it, meets a request for all topics where that topic is there: the error is where the topic
+    is told, and the others are told as they are. A topic that is not there is not asked for."""
+    world = Groups(brokers=2)
+    for name in ("t", "u"):
+        world.topic(name, replicas=2)
+        partition = world.cluster.find(name, 0)
+        assert partition is not None
+        world.cluster.move_leader(partition)
+        world.commit(name, 3, group="empty")
+    other = faulty(world, request_.api, point, topic="other")
+    elsewhere: Fault = getattr(world.cluster.faults.on(request_.api).where(topic="t", partition=7), point)().error(CODE)
+    fault = faulty(world, request_.api, point, topic="t")
+    answer = world.start(request_, version, node=world.coordinator("empty")).answer
+    assert (fault.hits, other.hits, elsewhere.hits) == (1, 0, 0)
+    told = {name: set(codes(entry)) for name, entry in entries(answer)}
+    if request_.api == Api.LIST_PARTITION_REASSIGNMENTS:
+        assert answer.error_code == CODE
+    else:
+        assert CODE in told["t"]
+        assert told["u"] == {0}
+
+
+def entries(answer: Any) -> Iterator[tuple[str, Any]]:
+    """What an answer tells of each topic."""
+    for group in getattr(answer, "groups", []) or [answer]:
+        for entry in getattr(group, "topics", []) or getattr(group, "replica_election_results", []):
+            yield getattr(entry, "name", None) or entry.topic, getattr(entry, "partition_result", entry)
+
+
+def test_every_list_that_may_be_null_asks_for_all() -> None:
+    """Also in messages that are added later: a request whose list of topics may be null is for all of them when it is."""
+    found: set[int] = set()
+    for api, (topics, _, _) in ASKED.items():
+        for field in describe(wire.REQUESTS[api]):
+            if field.name == topics and field.nullable != NEVER:
+                assert asks_for_all(replace(wire.REQUESTS[api](), **{topics: None}), wire.REQUESTS[api].versions.stop - 1)
+                found.add(api)
+    assert found == {request.api for request, _ in FOR_ALL} - {Api.DESCRIBE_TOPIC_PARTITIONS}
 
 
 @POINTS

@@ -5,11 +5,14 @@ What is answered to which request is held against Kafka in tests/conformance/tes
 
 from __future__ import annotations
 
+import gc
+import logging
 import socket
 import ssl
 import threading
+import weakref
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import pytest
 import broker_stub.connection
 from broker_stub import BrokerStub, Sasl, Tls, VirtualClock
 from broker_stub.auth import sasl_from
+from broker_stub.link import UNPROVEN_BYTES_MAX
 from broker_stub.principal import ANONYMOUS, of_certificate
 from producer import wire
 from producer.wire.messages.sasl import (
@@ -26,11 +30,12 @@ from producer.wire.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tests.broker_stub.stub_talk import Inside, Talker, metadata_request
+from tests.broker_stub.stub_talk import Inside, Talker, batch, metadata_request, only, produce_request
 from tests.broker_stub.test_server import sockets
 from tests.certificates import Authority, Certificate
 from tests.conformance.raw import Closed
-from tests.credentials import USERS, jwt
+from tests.conformance.security_questions import deep, proof
+from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt
 from tests.waiting import until
 
 GOOD = f"\0alice\0{USERS['alice']}".encode()
@@ -139,7 +144,7 @@ def test_a_token_limits_its_session() -> None:
     """The token's end and connections.max.reauth.ms: whichever comes first, on the stub's clock."""
     clock = VirtualClock()
     now_s = clock.now_ms() / 1000
-    with BrokerStub(sasl=Sasl(session_lifetime_ms=60_000), clock=clock) as stub:
+    with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"], session_lifetime_ms=60_000), clock=clock) as stub:
         for life_s, expected in ((30, 30_000), (90, 60_000), (10**30, 60_000)):
             token = jwt(iat=None, exp=now_s + life_s)
             with Client(stub) as client:
@@ -147,12 +152,44 @@ def test_a_token_limits_its_session() -> None:
                 assert answer.session_lifetime_ms == expected
 
 
-def test_a_token_may_claim_to_last_for_ever() -> None:
-    """A lifetime beyond what the answer can hold is cut to that, and the stub lives on."""
-    with BrokerStub(sasl={}) as stub, Client(stub) as client:
-        answer = client.log_in(f"n,,\x01auth=Bearer {jwt(exp=10**30)}\x01\x01".encode(), mechanism="OAUTHBEARER")
-        assert answer.session_lifetime_ms == (1 << 63) - 1
+@pytest.mark.parametrize("exp", [10**30, 1e308, 10**400])
+def test_a_token_may_claim_to_last_for_ever(exp: float, caplog: pytest.LogCaptureFixture) -> None:
+    """A session that would last for centuries ends its connection without an answer, as with Kafka, and nothing fails inside; where
+    sessions are limited the token counts."""
+    words = f"n,,\x01auth=Bearer {jwt(exp=exp)}\x01\x01".encode()
+    taken = Sasl(mechanisms=["OAUTHBEARER"])
+    with BrokerStub(sasl=taken) as stub, Client(stub) as client, caplog.at_level(logging.ERROR), pytest.raises(Closed):
+        client.log_in(words, mechanism="OAUTHBEARER")
+    assert caplog.records == []
+    with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"], session_lifetime_ms=60_000)) as stub, Client(stub) as client:
+        assert client.log_in(words, mechanism="OAUTHBEARER").session_lifetime_ms == 60_000
         client.metadata("t")
+
+
+def test_scram_heeds_no_extension_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that insists on an extension is not let in, wherever it says so and whatever its proof is of: what it wants would have to
+    be understood (RFC 5802)."""
+    beginnings = ["m=x,n=alice,r=abc", "n=alice,r=abc,m=x", "n=alice,r=abc,x=y,m=z", "n=alice,r=abc"]
+    with BrokerStub(sasl=USERS) as stub:
+        for first in beginnings:
+            for shown in (first, first.removeprefix("m=x,")):
+                for added in ("", ",m=x", ",x=y"):
+                    with Client(stub) as client:
+                        client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+                        challenge: Any = client.ask(SaslAuthenticateRequest(auth_bytes=f"n,,{first}".encode()), 2)
+                        words = challenge.auth_bytes.decode()
+                        nonce = words.split(",")[0].removeprefix("r=")
+                        final = proof("sha256", shown, words, USERS["alice"], nonce=nonce + added)
+                        answer: Any = client.ask(SaslAuthenticateRequest(auth_bytes=final), 2)
+                        good = "m=" not in first + added and not added
+                        assert (answer.error_code == 0) is good, (first, shown, added)
+
+
+def test_a_token_that_is_nested_without_end_is_invalid() -> None:
+    """It is complained of like any other that is not good."""
+    with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"])) as stub, Client(stub) as client:
+        answer = client.log_in(b"n,,\x01auth=Bearer %s\x01\x01" % deep(jwt(deep="DEEP")).encode(), mechanism="OAUTHBEARER")
+        assert b"invalid_token" in answer.auth_bytes
 
 
 def test_tokens_can_be_left_to_a_callable() -> None:
@@ -175,6 +212,63 @@ def test_tokens_can_be_left_to_a_callable() -> None:
             assert b"invalid_token" in client.log_in(b"n,,\x01auth=Bearer bad\x01\x01", mechanism="OAUTHBEARER").auth_bytes
 
 
+@pytest.mark.parametrize("handshakes", [0, 1])
+def test_a_frame_that_is_too_large_is_refused_at_its_length(handshakes: int) -> None:
+    """Before a client is authenticated nothing of more than 512 KiB is taken from it, and it need not be sent to be refused; once it is,
+    also with what it sent at the same time, frames are as large as for others."""
+    with BrokerStub(sasl=USERS) as stub:
+        stub.create_topic("t")
+        for size in (UNPROVEN_BYTES_MAX + 1, 100 << 20):
+            with Client(stub) as client:
+                for _ in range(handshakes):
+                    client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+                client.send_bytes(size.to_bytes(4, "big"))
+                assert client.is_closed()
+        with Client(stub) as client:
+            client.send_bytes(UNPROVEN_BYTES_MAX.to_bytes(4, "big") + bytes(1000))
+            assert client.quiet(0.2)
+        with Client(stub) as client:
+            asked = [
+                (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+                (SaslAuthenticateRequest(auth_bytes=GOOD), 2),
+                (produce_request("t", batch(bytes(700_000))), 12),
+            ]
+            frames = [wire.encode_request(request, version, correlation_id=1, client_id="c") for request, version in asked]
+            client.send_bytes(b"".join(part for parts in frames for part in parts))
+            answers: list[Any] = [client.receive(request, version) for request, version in asked]
+            assert only(answers[2]).error_code == 0
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_closed_connection_leaves_nothing_to_a_garbage_collection(tls: bool, secure: BrokerStub, authority: Authority) -> None:
+    """What a client sent, and everything that stood for it, is gone when it is."""
+    with BrokerStub(sasl=USERS) as plain:
+        stub = secure if tls else plain
+        server = stub._server
+        assert server is not None
+        gone: list[weakref.ref[Any]] = []
+        gc.disable()
+        try:
+            with ExitStack() as clients:
+                for _ in range(4):
+                    client = clients.enter_context(Client(stub, trusting(authority) if tls else None))
+                    client.send_bytes((400_000).to_bytes(4, "big") + bytes(300_000))
+                until(lambda: len(server._connections), "they are there", good=lambda count: count == 4)
+                gone += [weakref.ref(each) for each in server._connections]
+                gone += [weakref.ref(link) for broker in stub.cluster.brokers.values() for link in broker.links]
+            until(lambda: sum(ref() is not None for ref in gone), "everything is gone", good=lambda left: left == 0)
+        finally:
+            gc.enable()
+
+
+def test_the_journal_keeps_no_large_requests_of_strangers() -> None:
+    """Whoever has not been let in cannot fill the stub's memory with what it remembers."""
+    with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
+        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.ask(SaslAuthenticateRequest(auth_bytes=bytes(100_000)), 2)
+        assert [each.api for each in stub.journal.requests()] == [wire.Api.SASL_HANDSHAKE]
+
+
 def test_users_may_come_and_go() -> None:
     """What is in the dictionary counts when somebody authenticates; who has, stays."""
     sasl = Sasl({"alice": "first"})
@@ -186,6 +280,49 @@ def test_users_may_come_and_go() -> None:
         early.metadata("t")
         with Client(stub) as again:
             assert again.log_in(b"\0alice\0second").error_code == 0
+
+
+FORGED = f"n,,\x01auth=Bearer {jwt('root', iat=None)}\x01\x01".encode()
+
+
+@pytest.mark.parametrize(
+    ("sasl", "offered"),
+    [
+        (USERS, PASSWORD_MECHANISMS),
+        (Sasl(USERS), PASSWORD_MECHANISMS),
+        (Sasl({}), PASSWORD_MECHANISMS),
+        (Sasl(USERS, ["SCRAM-SHA-512"]), ("SCRAM-SHA-512",)),
+        (Sasl(oauth=lambda token: "carol"), ("OAUTHBEARER",)),
+        (Sasl(USERS, oauth=lambda token: "carol"), MECHANISMS),
+        (Sasl(mechanisms=["OAUTHBEARER"]), ("OAUTHBEARER",)),
+    ],
+    ids=str,
+)
+def test_only_what_was_configured_is_offered(sasl: Sasl | dict[str, str], offered: tuple[str, ...]) -> None:
+    """Users bring the mechanisms of passwords and `oauth` that of tokens. Any other is refused as Kafka refuses one that is not enabled:
+    UNSUPPORTED_SASL_MECHANISM with those that are, and the connection ends."""
+    with BrokerStub(sasl=sasl) as stub:
+        for mechanism in MECHANISMS:
+            with Client(stub) as client:
+                answer = client.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
+                assert isinstance(answer, SaslHandshakeResponse)
+                assert tuple(answer.mechanisms) == offered
+                assert (answer.error_code == 0) is (mechanism in offered)
+                if mechanism not in offered:
+                    assert answer.error_code == wire.ErrorCode.UNSUPPORTED_SASL_MECHANISM
+                    assert client.is_closed()
+
+
+def test_a_token_that_nobody_signed_lets_nobody_in() -> None:
+    """Where there are users, a token that says it is root's is not even looked at; it is only where OAUTHBEARER was named."""
+    with BrokerStub(sasl=USERS, acls=[], super_users=["root"]) as stub, Client(stub) as client:
+        handshake = client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+        assert isinstance(handshake, SaslHandshakeResponse)
+        assert handshake.error_code == wire.ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert client.is_closed()
+    with BrokerStub(sasl=Sasl(USERS, MECHANISMS), acls=[], super_users=["root"]) as stub, Client(stub) as client:
+        assert client.log_in(FORGED, mechanism="OAUTHBEARER").error_code == 0
+        assert principals(stub) == {"User:root"}
 
 
 def test_faults_reach_authentication() -> None:
@@ -214,6 +351,7 @@ def test_passwords_are_not_shown() -> None:
     [
         ({"mechanisms": ["PLAIN", "GSSAPI"]}, "not GSSAPI"),
         ({"mechanisms": []}, "not none"),
+        ({"mechanisms": ["PLAIN"], "oauth": str}, "takes none"),
         ({"session_lifetime_ms": -1}, "not -1"),
     ],
 )
@@ -221,6 +359,8 @@ def test_what_no_listener_can_be(given: dict[str, Any], words: str) -> None:
     """Unknown mechanisms and negative times are refused when they are given."""
     with pytest.raises(ValueError, match=words):
         Sasl(USERS, **given)
+    with pytest.raises(TypeError, match="a list of names"):
+        Sasl(USERS, "PLAIN")
     assert sasl_from(USERS).users == USERS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_stub.call import Fate
+from broker_stub.log import MemoryStorage
 from producer import wire
 from producer.wire import ErrorCode
 from producer.wire.records import Codec, encode_batch
@@ -25,22 +26,63 @@ def again(world: Inside, pid: int, sequences: range) -> list[int | str]:
 FORGOTTEN = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
-def test_a_new_leader_rebuilds_its_producers_from_the_bytes() -> None:
-    """After a leader move all five newest batches are still recognised, and the log object is another one."""
+def test_a_new_leader_knows_the_whole_window() -> None:
+    """After a leader move all five newest batches are still recognised."""
     world = Inside(brokers=3)
     world.topic(replicas=3)
     five(world, 7)
     partition = world.cluster.find("t", 0)
     assert partition is not None
-    before, old = partition.log, partition.leader
+    old = partition.leader
     new = world.cluster.move_leader(partition)
     assert new == world.leader() != old
-    assert partition.log is not before
     assert partition.leader_epoch == 1
     assert again(world, 7, range(5)) == [0, 1, 2, 3, 4]
     assert world.produce(numbered(7, 5)).base_offset == 5
     assert world.cluster.counters.duplicates == 5
     assert world.cluster.counters.leader_moves == 1
+
+
+class CountedStorage(MemoryStorage):
+    """Counts the bytes that are read."""
+
+    __slots__ = ()
+    bytes_read = 0
+
+    def read(self, position: int, size: int) -> bytes | memoryview:
+        data = super().read(position, size)
+        CountedStorage.bytes_read += len(data)
+        return data
+
+
+def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stop, a kill, a return, a move, a severed link or an unclean election takes does not grow with the logs: nobody reads their
+    bytes, and every broker goes on answering."""
+    monkeypatch.setattr("broker_stub.partitions.MemoryStorage", CountedStorage)
+    world = Inside(brokers=3, config={"unclean.leader.election.enable": "true"})
+    world.topic(partitions=2, replicas=3)
+    for partition in range(2):
+        for sequence in range(50):
+            world.produce(numbered(7, sequence), partition=partition)
+    one = world.cluster.find("t", 0)
+    assert one is not None
+    assert isinstance(one.storage, CountedStorage)
+    before = CountedStorage.bytes_read
+    for clean in (True, False):
+        for node in (1, 2, 3):
+            world.cluster.stop_broker(node, clean=clean)
+            world.cluster.start_broker(node)
+    leader = world.cluster.move_leader(one)
+    second, third = (node for node in one.replicas if node != leader)
+    world.cluster.between.sever(leader, second)
+    world.cluster.between.sever(leader, third)
+    world.produce(numbered(7, 50), acks=1)
+    world.cluster.stop_broker(leader, clean=False)
+    assert one.leader in (second, third)
+    assert one.log.log_end_offset == 50
+    assert CountedStorage.bytes_read == before
+    assert again(world, 7, range(50)) == [FORGOTTEN] * 49 + [49]
+    assert world.produce(numbered(7, 50)).base_offset == 50
 
 
 @pytest.mark.parametrize("clean", [True, False])

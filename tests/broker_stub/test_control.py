@@ -7,8 +7,9 @@ import json
 import random
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from tests.waiting import until
 
 DEADLINE_S = 20.0
 START_MS = 1_700_000_000_000
+POSTED = b"POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 class Asked:
@@ -35,11 +37,14 @@ class Asked:
         split = urlsplit(control.url)
         assert split.port is not None
         self.place = (str(split.hostname), split.port)
+        self.token = split.password
 
     def __call__(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(*self.place, timeout=DEADLINE_S)
+        usual = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            connection.request(method, path, None if body is None else json.dumps(body), usual | given)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
         finally:
@@ -147,6 +152,23 @@ def test_the_cluster_is_moved(ask: Asked) -> None:
         assert talker.is_closed()
 
 
+def test_links_between_brokers_are_cut(ask: Asked) -> None:
+    """A record with acks=all waits for the follower that does not reach its leader, and is acknowledged when the link is mended."""
+    ask.stub.create_topic("t", replication_factor=3, config={"message.timestamp.type": "LogAppendTime"})
+    leader = ask.stub.leader("t", 0)
+    one, other = (node for node in (1, 2, 3) if node != leader)
+    assert ask("POST", "/links/sever", {"one": leader, "other": one}) == (200, {"severed": [sorted((leader, one))]})
+    assert ask("POST", "/links/sever", {"one": other, "other": one})[1]["severed"] == sorted([sorted((leader, one)), sorted((one, other))])
+    with Producer(bootstrap_servers=ask.stub.bootstrap) as producer:
+        future = producer.send("t", b"waits for the follower")
+        until(lambda: ask.stub.end_offset("t", 0) == 1, "it is in the leader's log")
+        assert not future.done()
+        assert ask("POST", "/links/mend", {"one": one, "other": leader})[1] == {"severed": [sorted((one, other))]}
+        assert future.result(DEADLINE_S).offset == 0
+    assert ask("POST", "/links/mend", {"one": one, "other": other}) == (200, {"severed": []})
+    assert ask.stub.severed == []
+
+
 def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
     """Its faults act on what passes and its journal says what was heard; what only a stub can do is refused."""
     _, about = ask_proxy("GET", "/")
@@ -158,7 +180,12 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
     assert [(each["topics"], each["heard"]) for each in journal["exchanges"]] == [(["t"], "all")]
     assert ask_proxy("GET", "/faults")[1]["faults"][0]["hits"] == 1
     assert ask_proxy("GET", "/stats")[1]["requests"] > 0
-    for path, body in (("/clock/advance", {"ms": 1}), ("/leaders", {"topic": "t", "partition": 0}), ("/brokers/1/stop", {})):
+    for path, body in (
+        ("/clock/advance", {"ms": 1}),
+        ("/leaders", {"topic": "t", "partition": 0}),
+        ("/brokers/1/stop", {}),
+        ("/links/sever", {"one": 1, "other": 2}),
+    ):
         status, refused = ask_proxy("POST", path, body)
         assert (status, "this is for a stub" in refused["error"]) == (409, True)
 
@@ -192,6 +219,9 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/brokers/1/start", {"port": 70_000}, 400, ["port=70000"]),
         ("POST", "/brokers/1/stop", {"clean": 1}, 400, ["clean=1", "true or false"]),
         ("POST", "/links/cut", {"node": 9}, 404, ["no broker 9"]),
+        ("POST", "/links/sever", {"one": 1}, 400, ["needs other", "a whole number"]),
+        ("POST", "/links/sever", {"one": 1, "other": 9}, 404, ["no broker 9"]),
+        ("POST", "/links/mend", {"one": 2, "other": 2}, 400, ["broker 2 always reaches itself"]),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -213,38 +243,87 @@ def test_real_time_is_not_advanced() -> None:
 
 
 def test_browsers_are_refused(ask: Asked) -> None:
-    """A page may not ask under its own name, nor under a name that it had point to this machine; addresses and localhost may be named."""
+    """A page may not ask under its own name, nor under a name that it had point to this machine, nor with what a form of its could send;
+    addresses and localhost may be named."""
     fault = {"action": "drop"}
     assert ask("POST", "/faults", fault, Origin="http://evil.example")[0] == 403
+    assert ask("POST", "/faults", fault, Origin="null")[0] == 403
+    assert ask("GET", "/faults", Sec_Fetch_Site="cross-site")[0] == 403
     assert ask("GET", "/faults", Host="evil.example:80")[0] == 403
+    assert ask("GET", "/faults", Host="localhost.evil.example:80")[0] == 403
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", ""):
+        status, refused = ask("POST", "/links/cut", {}, Content_Type=kind)
+        assert (status, "application/json" in refused["error"]) == (415, True)
+    assert ask("GET", "/faults", Sec_Fetch_Site="none") == (200, {"faults": []})
     assert ask("GET", "/faults", Host="localhost:80") == (200, {"faults": []})
     assert ask("GET", "/faults", Host="[::1]:80") == (200, {"faults": []})
+    assert ask.stub.faults.installed == ()
 
 
-def test_elsewhere_it_may_have_any_name() -> None:
-    """One that somebody opened to other machines is called what they call it; pages may not ask there either."""
-    with BrokerStub() as stub, Control(stub, host="0.0.0.0") as control:
+@pytest.fixture
+def elsewhere() -> Iterator[Asked]:
+    """A control that other machines reach, asked from this one."""
+    with BrokerStub(advertised_host="broker.test") as stub, Control(stub, host="") as control:
         asked = Asked(control, stub)
         asked.place = ("127.0.0.1", asked.place[1])
-        assert asked("GET", "/faults", Host="kafka:9644") == (200, {"faults": []})
-        assert asked("GET", "/faults", Host="kafka:9644", Origin="http://kafka:9644")[0] == 403
+        yield asked
+
+
+def test_elsewhere_it_wants_its_token(elsewhere: Asked) -> None:
+    """Where other machines reach it, whoever shows no token or another one reads nothing and changes nothing; the URL has it."""
+    token = elsewhere.token
+    assert token is not None
+    assert len(token) >= 32
+    basic = b64encode(f"control:{token}".encode()).decode()
+    for words in ("", "Bearer", f"Bearer {token}x", f"Bearer {token[:-1]}", f"Digest {token}", "Basic ?", f"Basic {token}", "Bearer \xe9"):
+        for method, path in (("GET", "/"), ("GET", "/journal"), ("POST", "/brokers/1/stop"), ("DELETE", "/faults"), ("GET", "/nothing")):
+            status, refused = elsewhere(method, path, Authorization=words)
+            assert (status, "token" in refused["error"], token in refused["error"]) == (401, True, False)
+    assert elsewhere.stub.cluster.live == [1]
+    for words in (f"Bearer {token}", f"bearer {token}", f"Basic {basic}"):
+        assert elsewhere("GET", "/faults", Authorization=words) == (200, {"faults": []})
+
+
+def test_elsewhere_it_has_its_names(elsewhere: Asked) -> None:
+    """There, too, only a name that is this machine's, its brokers' or its own is answered to, token or not, and no page may ask."""
+    for host in (socket.gethostname(), "broker.test:9644", "localhost:9644", "192.0.2.7:9644", "[2001:db8::1]"):
+        assert elsewhere("GET", "/faults", Host=host) == (200, {"faults": []})
+    for host in ("evil.example", "evil.example:9644", "kafka", "", "[", "a@b"):
+        assert elsewhere("GET", "/faults", Host=host)[0] == 403
+    assert elsewhere("GET", "/faults", Origin=f"http://{socket.gethostname()}:9644")[0] == 403
+
+
+def test_a_token_can_be_given() -> None:
+    """One that is known beforehand is asked for on localhost, too; one that can be guessed, or does not fit a URL, is refused."""
+    with BrokerStub() as stub:
+        with Control(stub, token="a-token-of-a-test") as control:
+            asked = Asked(control, stub)
+            assert asked.token == control.token == "a-token-of-a-test"
+            assert asked("GET", "/faults") == (200, {"faults": []})
+            assert asked("GET", "/faults", Authorization="")[0] == 401
+        for token in ("", "short", "a token with blanks in it", "x" * 16 + "\n"):
+            with pytest.raises(ValueError, match="16 or more") as refused:
+                Control(stub, token=token)
+            assert repr(token) not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("data", "status"),
     [
         (b"GET /faults HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1), 413),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST /faults HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", 400),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: 1\r\n\r\n{", 400),
-        (b"POST /faults HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + b"[" * 50000, 400),
+        (POSTED + b"Content-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1), 413),
+        (POSTED + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (POSTED + b"Content-Length: -1\r\n\r\n", 400),
+        (POSTED + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (POSTED + b"Content-Length: 9\r\n\r\n{", 400),
+        (POSTED + b"Content-Length: 1\r\n\r\n{", 400),
+        (POSTED + b"Content-Length: 50000\r\n\r\n" + b"[" * 50000, 400),
+        (POSTED + b"Host: evil.example\r\n\r\n", 400),
+        (b"GET /faults HTTP/1.1\r\n\r\n", 400),
         (b"\x16\x03\x01\x00\xf8\x01\x00\x00\xf4\x03\x03\r\n\r\n", 400),
         (b"hello\r\n\r\n", 400),
         (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
-        (b"GET //[ HTTP/1.1\r\n\r\n", 404),
+        (b"GET //[ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
         (b"GET /faults", 400),
         (b"", 400),
     ],
@@ -259,7 +338,7 @@ def test_what_is_no_request_is_answered_and_forgotten(ask: Asked, data: bytes, s
 def test_garbage_does_not_end_it(ask: Asked) -> None:
     """Random bytes and damaged requests, 300 of them, are answered with a status or not at all; then it serves as before."""
     rng = random.Random(20_261)
-    proper = b'POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"action":"drop"}'
+    proper = POSTED + b'Content-Length: 17\r\n\r\n{"action":"drop"}'
     for _ in range(300):
         damaged = bytearray(proper if rng.random() < 0.7 else rng.randbytes(200))
         for _ in range(rng.randrange(1, 6)):
@@ -271,17 +350,46 @@ def test_garbage_does_not_end_it(ask: Asked) -> None:
 
 
 def test_the_silent_do_not_keep_others_waiting(ask: Asked) -> None:
-    """Connections that say nothing are bounded in number and use up nothing that another one needs; the broker does not notice."""
+    """Connections that say nothing are bounded in number, and the oldest of too many ends for the newest: whoever asks is answered."""
     with ExitStack() as open_links:
-        silent = [open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)) for _ in range(CONNECTIONS_MAX - 1)]
+        silent = [open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)) for _ in range(2 * CONNECTIONS_MAX)]
         for each in silent:
             each.sendall(b"GET /st")
-        assert ask("GET", "/stats")[0] == 200
-        open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)).sendall(b"GET")
-        until(lambda: ask("GET", "/stats")[0] == 503, "one too many is told so")
+            assert each is not silent[-1] or ask("GET", "/stats")[0] == 200
+        for each in silent[:CONNECTIONS_MAX]:
+            with suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+        assert [ask("GET", "/stats")[0] for _ in range(3)] == [200, 200, 200]
         with Talker(ask.stub) as talker:
             talker.producer_id()
-    until(lambda: ask("GET", "/stats")[0] == 200, "it serves again")
+
+
+def test_too_many_that_are_being_answered_are_told_so(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has asked is not put out for somebody else; the next one is refused until one of them has its answer."""
+    answered = threading.Event()
+    honest = BrokerStub.stats
+    monkeypatch.setattr(BrokerStub, "stats", lambda stub: answered.wait(DEADLINE_S) and honest(stub))
+    asking: list[socket.socket] = []
+    with ExitStack() as open_links:
+        open_links.callback(answered.set)
+
+        def refused() -> bool:
+            link = open_links.enter_context(socket.create_connection(ask.place, timeout=0.05))
+            link.sendall(b"GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with suppress(TimeoutError):  # it is being answered
+                return link.recv(12) == b"HTTP/1.1 503"
+            asking.append(link)
+            return False
+
+        until(refused, "one too many is told so", timeout_s=DEADLINE_S)
+        answered.set()
+        heard = []
+        for each in asking:
+            each.settimeout(DEADLINE_S)
+            with suppress(ConnectionResetError):  # on a busy machine one may have been taken for silent, or refused late
+                heard.append(each.recv(12))
+        assert heard.count(b"HTTP/1.1 200") == CONNECTIONS_MAX
+    until(lambda: ask("GET", "/")[0] == 200, "it serves again")
 
 
 def test_it_leaves_nothing_behind() -> None:

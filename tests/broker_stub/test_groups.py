@@ -265,6 +265,37 @@ def test_a_full_group_takes_nobody() -> None:
     assert third.join().waits
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_protocol_that_is_named_twice_counts_once(others: int) -> None:
+    """A member that does so is a member like others, alone or beside one, and whoever comes after it is let in."""
+    world = Groups()
+    members = world.stable("a") if others else []
+    odd, late = world.member("odd"), world.member("late")
+    joining = [odd.join(protocols=[("range", b"one"), ("range", b"two")]), *(member.join() for member in members)]
+    world.now()
+    assert [pending.answer.error_code for pending in joining] == [0] * (1 + others)
+    assert [pending.answer.protocol_name for pending in joining] == ["range"] * (1 + others)
+    odd.heard(joining[0].answer)
+    joining = [late.join(), odd.join(protocols=[("range", b"one"), ("range", b"two")]), *(member.join() for member in members)]
+    world.now()
+    assert [pending.answer.error_code for pending in joining] == [0] * (2 + others)
+
+
+def test_the_leader_hears_of_its_assignment_first() -> None:
+    """SyncGroup answers the leader before the others, who have waited for longer; also where another one came first into the group."""
+    world = Groups()
+    first, second = world.stable("a", "b", static=True, session_ms=10 * REBALANCE_MS)
+    for leader, follower in ((first, second), (second, first)):
+        joining = leader.join(protocols={"range": b"news"}, session_ms=10 * REBALANCE_MS)
+        world.pass_time(REBALANCE_MS)
+        assert leader.heard(joining.answer).leader == leader.id
+        follower.generation = leader.generation
+        waiting = follower.sync()
+        assert waiting.waits
+        told = leader.sync({first.id: b"f", second.id: b"s"})
+        assert world.answered[-2:] == [told, waiting]
+
+
 def test_a_commit_counts_as_a_heartbeat() -> None:
     """A member that commits lives."""
     world = Groups()

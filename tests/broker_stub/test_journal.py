@@ -6,7 +6,8 @@ import tracemalloc
 from typing import Any
 
 from broker_stub import BrokerStub
-from broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX
+from broker_stub.journal import EXCHANGE_BYTES, HEADER_BYTES, RECORDS_BYTES_MAX
+from producer import wire
 from producer.wire import Api, ErrorCode
 from producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_talk import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
@@ -48,6 +49,26 @@ def test_the_oldest_go_first() -> None:
     silent = Inside(journal=0)
     silent.ask(metadata_request("t"), 12, node=1)
     assert len(silent.cluster.journal) == 0
+
+
+def test_large_requests_push_out_the_oldest() -> None:
+    """What many large requests hold on to is bounded: the journal keeps fewer exchanges then than it was told to, and of large batches of
+    records, of which only headers stay, as many as of small ones."""
+    with BrokerStub(journal=100) as stub:
+        stub.create_topic("t")
+        with Talker(stub) as talker:
+            for sequence in range(100):
+                talker.produce("t", batch(b"x" * 100_000, pid=7, epoch=0, sequence=sequence))
+            assert len(stub.journal) == 100
+            large = wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["k" * 30_000] * 30)
+            for _ in range(10):
+                talker.ask(large, 4)
+            assert 100 * EXCHANGE_BYTES // 900_000 == 1
+            assert [each.api for each in stub.journal.requests()] == [Api.FIND_COORDINATOR]
+            for _ in range(100):
+                talker.metadata("t")
+            assert {each.api for each in stub.journal.requests()} == {Api.METADATA}
+            assert len(stub.journal) == 100
 
 
 def test_an_answer_that_was_lost_is_not_in_the_journal() -> None:

@@ -10,6 +10,7 @@ from broker_stub.log import (
     LATEST,
     MAX_TIMESTAMP,
     AbortedTxn,
+    AppendRefused,
     LogConfig,
     MemoryStorage,
     OffsetAt,
@@ -20,6 +21,7 @@ from broker_stub.log import (
 )
 from broker_stub.log.producers import CompletedTxn
 from broker_stub.log.stable import Transactions
+from producer.wire.codes import ErrorCode
 from producer.wire.records import Codec, encode_batch, iter_batches
 from tests.broker_stub.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce
 
@@ -200,6 +202,36 @@ def test_a_timestamp_finds_the_first_record_at_or_past_it() -> None:
     assert [log.offset_for_timestamp(NOW + delta).offset for delta in (1, 6)] == [2, 3]
     log.advance_log_start(5)
     assert log.offset_for_timestamp(NOW + 10).offset == 5
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_timestamp_finds_nothing_that_was_deleted(codec: Codec) -> None:
+    """Where the head of a batch is deleted and its tail is not, the first record that is left is the earliest, whatever the time."""
+    log = open_log()
+    stamps = [NOW, NOW + 10, NOW + 20]
+    produce(log, encode_batch([(stamp, None, b"v") for stamp in stamps], codec=codec))
+    produce(log, plain(NOW + 5))
+    for start, expected in ((1, (1, NOW + 10)), (2, (2, NOW + 20)), (3, (3, NOW + 5))):
+        log.advance_log_start(start)
+        for wanted in (0, NOW, NOW + 1):
+            found = log.offset_for_timestamp(wanted)
+            assert (found.offset, found.timestamp) == expected, (start, wanted)
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_a_replica_takes_no_damaged_batch(damaged: int) -> None:
+    """Bytes that changed on their way fail their checksum, and nothing of what came with them is written; the same bytes in order are
+    taken."""
+    batches = [bytearray(data(7, 0, 0)), bytearray(data(7, 0, 1))]
+    batches[1][:8] = (1).to_bytes(8, "big")
+    good = b"".join(batches)
+    batches[damaged][-1] ^= 1
+    replica = open_log()
+    with pytest.raises(AppendRefused) as refused:
+        replica.append(b"".join(batches), origin=Origin.REPLICATION, leader_epoch=0)
+    assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert (replica.log_end_offset, replica.active_producers()) == (0, [])
+    assert replica.append(good, origin=Origin.REPLICATION, leader_epoch=0).last_offset == 1
 
 
 def test_append_times_can_be_searched_too() -> None:

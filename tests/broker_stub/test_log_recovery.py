@@ -6,8 +6,10 @@ import random
 
 import pytest
 
-from broker_stub.log import AppendRefused, LogConfig, MemoryStorage, Origin, PartitionLog
+from broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
+from broker_stub.log.snapshot import read_snapshot
 from producer.wire.codes import ErrorCode
+from producer.wire.records import iter_batches
 from tests.broker_stub.log_tools import NOW, Again, SetClock, coordinate, data, marker, open_log, plain, produce
 
 ALL = 1 << 30
@@ -48,9 +50,14 @@ def facts(log: PartitionLog) -> dict[str, object]:
 
 def busy_log(seed: int) -> PartitionLog:
     """A log in which producers, transactions, markers, epochs and plain batches happened, some of them refused."""
-    rng = random.Random(seed)
     log = open_log()
-    for step in range(120):
+    happen(log, random.Random(seed), range(120))
+    return log
+
+
+def happen(log: PartitionLog, rng: random.Random, steps: range) -> None:
+    """So many things happen to the log."""
+    for step in steps:
         pid, epoch = rng.randrange(1, 4), rng.randrange(3)
         known = {active.producer_id: active for active in log.active_producers()}.get(pid)
         follows = known is not None and known.producer_epoch >= epoch
@@ -80,7 +87,6 @@ def busy_log(seed: int) -> PartitionLog:
                 log.append(sent, origin=Origin.CLIENT, leader_epoch=step // 30)
         except AppendRefused:
             continue
-    return log
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -107,6 +113,61 @@ def test_a_snapshot_brings_back_the_newest_batch_only(seed: int) -> None:
         assert [(batch.first_offset, batch.last_sequence) for batch in newest] == [
             (batch.first_offset, batch.last_sequence) for batch in entry.batches[-1:]
         ]
+
+
+def as_told(log: PartitionLog, *, snapshot: bytes | None, at: int) -> PartitionLog:
+    """The log that a replica has which wrote that snapshot when its log ended there, and read the rest since; made from the bytes alone."""
+    told = PartitionLog(MemoryStorage(), clock_ms=SetClock(), config=log.config)
+    told.replicated_at_once = False
+    restored = False
+    for header, batch in iter_batches(bytes_of(log)):
+        if snapshot is not None and header.base_offset >= at and not restored:
+            told._producers._entries, restored = read_snapshot(snapshot), True
+        told.append(batch, origin=Origin.REPLICATION, leader_epoch=header.leader_epoch)
+    if snapshot is not None and not restored:
+        told._producers._entries = read_snapshot(snapshot)
+    told.advance_high_watermark(log.high_watermark)
+    return told
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_log_that_changes_hands_is_what_its_bytes_tell(seed: int) -> None:
+    """Without reading a byte the next leader knows what its own bytes and its own snapshot would have told it: after stops, kills and
+    returns, and where a replica that lacked the end of the log has come to lead."""
+    rng = random.Random(f"hands {seed}")
+    log, now = open_log(), 0
+    left: list[tuple[Checkpoint, bytes | None]] = []
+    for _ in range(12):
+        steps = rng.randrange(1, 40)
+        happen(log, rng, range(now, now + steps))
+        now += steps
+        if rng.random() < 0.5:
+            left.append((log.checkpoint(), rng.choice([None, log.snapshot()])))
+        if left and rng.random() < 0.4:
+            to, _ = rng.choice(left)
+            log.truncate(to)
+            left = [each if each[0].end_offset <= to.end_offset else (to, None) for each in left]
+            assert facts(log)["bytes"] == bytes_of(log)
+        to, snapshot = rng.choice([*left, (log.checkpoint(), None)])
+        log.hand_over(snapshot, to.end_offset)
+        assert facts(log) == facts(as_told(log, snapshot=snapshot, at=to.end_offset))
+
+
+def test_producers_that_are_forgotten_do_not_come_back() -> None:
+    """Whoever was idle for too long stays unknown when the log changes hands, to a replica that was up all the time as well."""
+    clock = SetClock()
+    log = open_log(LogConfig(producer_id_expiration_ms=1000), clock=clock)
+    for sequence in range(3):
+        produce(log, data(7, 0, sequence))
+    left, snapshot = log.checkpoint(), log.snapshot()
+    log.hand_over(snapshot, left.end_offset)
+    clock.ms += 1000
+    assert log.expire_producers() == [7]
+    for _ in range(2):
+        log.hand_over(None, 0)
+        assert log.active_producers() == []
+    log.hand_over(snapshot, left.end_offset)
+    assert log.active_producers() == []
 
 
 def test_how_many_duplicates_are_known_after_a_restart() -> None:

@@ -1,4 +1,5 @@
-"""Mutated frames, at the stub's socket and at a producer's link: whatever comes, nobody crashes, nothing is kept, and the next is served.
+"""Mutated frames, at the stub's socket and at a producer's link, and well-formed requests that are odd: whatever comes, nobody crashes,
+nothing is kept, and the next is served.
 
 A sample by default; FENCEPOST_FRAMES=1000000 sends so many at each (`make mutate`). The seed is printed; FENCEPOST_SEED replays one.
 """
@@ -19,11 +20,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, Sasl, VirtualClock
+from broker_stub import link as server_link
+from broker_stub.cluster import Cluster
 from broker_stub.router import route_to, served
+from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
 from producer.link import CORRELATION_ID_FIRST, Link
-from producer.wire import REQUESTS, RESPONSES, Api, Buffer, Message, decode_response, encode_request, encode_response
+from producer.wire import (
+    REQUESTS,
+    RESPONSES,
+    Api,
+    Buffer,
+    FindCoordinatorRequest,
+    Message,
+    UnsupportedFieldValue,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from producer.wire.messages.group_admin import DescribeGroupsRequest
+from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from producer.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.broker_stub.filled import filled, request_of
+from tests.broker_stub.odd_requests import GROUPS, TOPICS, OddRequests
 from tests.broker_stub.stub_talk import Talker, numbered
 from tests.wire.damage import damage
 
@@ -36,7 +55,7 @@ BLOCKS_MORE_MAX = 3_000
 
 LINGER_AND_FORGET = struct.pack("ii", 1, 0)  # no TIME_WAIT: there are too many connections for that
 
-pytestmark = pytest.mark.timeout(7_200 if FRAMES > 100_000 else 200)
+pytestmark = pytest.mark.timeout(7_200 if FRAMES > 10_000 else 200)
 
 
 def seeded() -> random.Random:
@@ -115,6 +134,149 @@ def talk(address: tuple[str, int], data: bytes) -> None:
         except ConnectionError:
             pass  # it had heard enough
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_AND_FORGET)
+
+
+class Ear:
+    """The client's end of a link without a socket: it hears frames, and whether the broker hung up."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.ended = False
+
+    def write(self, parts: list[Buffer]) -> None:
+        self.frames.append(b"".join(parts)[4:])
+
+    def cut(self, *, flush: bool) -> None:
+        self.ended = True
+
+    def pause(self, paused: bool) -> None:
+        """Everything that is asked waits its turn."""
+
+
+class OddWorld:
+    """A cluster, clients that ask odd things, and brokers that come and go."""
+
+    def __init__(self, rng: random.Random, *, sasl: bool) -> None:
+        self.rng = rng
+        self.clock = VirtualClock()
+        users = {"a": "secret"}
+        self.cluster = Cluster(self.clock, brokers=3, journal=10, sasl=Sasl(users) if sasl else None, config={"max.connections": 1000})
+        for broker in self.cluster.brokers.values():
+            broker.host, broker.port = "broker", 9000 + broker.node_id
+        for name in (OFFSETS_TOPIC, STATE_TOPIC):
+            self.cluster.internal_topic(name)
+        for name in TOPICS:
+            self.cluster.create_topic(name, partitions=2, replication_factor=2)
+        self.odd = OddRequests(rng)
+        self.sasl = sasl
+        self._links: dict[int, list[tuple[server_link.Link, Ear]]] = {node: [] for node in self.cluster.brokers}
+
+    def step(self) -> None:
+        chance = self.rng.random()
+        if chance < 0.9:
+            self._ask()
+        elif chance < 0.97:
+            self.pass_time(self.rng.choice([1, 100, 5_000, 60_000]))
+        else:
+            self._disturb()
+        self.cluster.tick()
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.cluster.tick()
+
+    def settle(self) -> None:
+        """Every broker is up and reaches the others, and whoever waited is given up."""
+        for node in self.cluster.brokers:
+            self.cluster.start_broker(node)
+            for other in self.cluster.brokers:
+                if other != node:
+                    self.cluster.between.mend(node, other)
+        self.cluster.cut_links()
+        for _ in range(12):
+            self.pass_time(600_000)
+
+    def ask(self, node: int, request: Message, version: int) -> Any:
+        """The answer to somebody who has not spoken before, which must come at once or as soon as what is due is done."""
+        ear = Ear()
+        link = self.cluster.connect(node, ear)
+        link.receive(b"".join(encode_request(request, version, correlation_id=1, client_id="after"))[4:])
+        self.cluster.tick()
+        (frame,) = ear.frames
+        return decode_response(frame, request.api, version)[1]
+
+    def _ask(self) -> None:
+        node = self.rng.choice(self.cluster.live)
+        links = self._links[node] = [(link, ear) for link, ear in self._links[node] if link.open]
+        free = [each for each in links if not each[0].busy]
+        if not free or self.rng.random() < 0.1:
+            if len(links) > 5:
+                links[0][0].lost()
+            ear = Ear()
+            links.append((self.cluster.connect(node, ear), ear))
+            free = [links[-1]]
+        link, ear = self.rng.choice(free)
+        request, version = self._greeting() if self.sasl and not link.proven else self.odd.one()
+        try:
+            parts = encode_request(request, version, correlation_id=1, client_id="odd")
+        except UnsupportedFieldValue:
+            return  # a tagged field or a null that this version cannot say
+        before = len(ear.frames)
+        link.receive(b"".join(parts)[4:])
+        for frame in ear.frames[before:]:
+            if link.gate is None or not link.gate.bare:
+                self.odd.hear(decode_response(frame, request.api, version)[1])
+        del ear.frames[:]
+
+    def _greeting(self) -> tuple[Message, int]:
+        """What is listened to before a client is authenticated."""
+        greetings: list[type[Message]] = [SaslHandshakeRequest, SaslAuthenticateRequest]
+        cls = self.rng.choice(greetings)
+        version = cls.versions.stop - 1
+        return self.odd.of(cls, version), version
+
+    def _disturb(self) -> None:
+        cluster, node = self.cluster, self.rng.choice(list(self.cluster.brokers))
+        if cluster.brokers[node].alive and len(cluster.live) > 1:
+            cluster.stop_broker(node)
+        else:
+            cluster.start_broker(node)
+        one, other = self.rng.sample(list(cluster.brokers), 2)
+        self.rng.choice([cluster.between.sever, cluster.between.mend, cluster.between.mend])(one, other)
+
+
+@pytest.mark.parametrize("sasl", [False, True])
+def test_the_stub_survives_odd_requests(sasl: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a well-formed request says, and says twice, no handler and nothing that was set for later fails, and afterwards everybody is
+    served as before: records, transactions, and every group that the others were in."""
+    rng = seeded()
+    for _ in range(ROUNDS):
+        seed = rng.randrange(1 << 30)
+        world = OddWorld(random.Random(seed), sasl=sasl)
+        with caplog.at_level(logging.ERROR):
+            for _ in range(max(1, FRAMES // ROUNDS)):
+                world.step()
+            world.settle()
+        assert [record.getMessage() for record in caplog.records] == [], f"seed {seed}"
+        if not sasl:
+            for group in GROUPS:
+                assert_served(world, group, seed)
+
+
+def assert_served(world: OddWorld, group: str, seed: int) -> None:
+    """A newcomer to the group joins it, and is its only member."""
+    found = world.ask(1, FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0]
+    assert found.error_code == 0, f"seed {seed}"
+    described = world.ask(found.node_id, DescribeGroupsRequest(groups=[group]), 5).groups[0]
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type=described.protocol_type or "consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    answer = world.ask(found.node_id, request, 3)
+    assert (answer.error_code, answer.leader) == (0, answer.member_id), f"seed {seed}: {answer}, of {described}"
 
 
 class Nowhere(asyncio.Transport):

@@ -74,6 +74,16 @@ def test_an_old_client_says_when_its_offsets_expire() -> None:
     assert world.committed("other") == -1
 
 
+def test_a_time_beyond_all_time_is_over_at_once() -> None:
+    """Kafka adds it to the time of day in 64 bits: an offset that was to be kept for as long as can be said is gone with the next look."""
+    world = Groups()
+    world.topic("t")
+    assert code_of(world.start(offset_commit(1, retention_ms=2**63 - 1), 4)) == ErrorCode.NONE
+    assert world.committed("t") == 1
+    world.pass_time(LOOKS_EVERY_MS)
+    assert world.committed("t") == -1
+
+
 def test_offsets_that_a_transaction_will_decide_about_stay() -> None:
     """However old the one that counts is."""
     world = Transactions(config={"transaction.max.timeout.ms": 2**31 - 1})

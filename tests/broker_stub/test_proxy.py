@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, proxy_hub
 from broker_stub.proxy import FaultProxy
 from producer import wire
 from producer.wire import Api, ErrorCode
@@ -21,7 +21,7 @@ from tests.broker_stub.proxy_site import TIMEOUT_S, Site, codes, site, until
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request
 from tests.conformance.fixtures import ClusterFactory, kafka, kafka_cluster
-from tests.conformance.raw import Link
+from tests.conformance.raw import Closed, Link
 from tests.conformance.stage import Topic
 
 __all__ = ["kafka", "kafka_cluster", "site"]
@@ -228,6 +228,34 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
         listener.shutdown(socket.SHUT_RDWR)
     server.join(TIMEOUT_S)
     assert not server.is_alive()
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092)])
+def test_an_address_that_is_none_cuts_whoever_is_sent_there(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that names an impossible address is not reached there: clients are cut off at once, and do not wait for nobody."""
+    with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, Link(proxy.addresses[1]) as link:
+        broker = stub.cluster.brokers[1]
+        broker.host, broker.port = host, port
+        answer = link.ask(wire.MetadataRequest(topics=[]), 12)
+        assert isinstance(answer, wire.MetadataResponse)
+        assert [(each.host, each.port) for each in answer.brokers] == [proxy.addresses[1]]
+        with Link(proxy.addresses[1]) as sent_there, pytest.raises(Closed):
+            sent_there.ask(wire.MetadataRequest(topics=[]), 12)
+        assert proxy.stats()["unreachable"] == 1
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_a_cluster_has_so_many_nodes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Where there can be no listener for a node, no client learns the node's own address: the connection is cut, and the reason logged."""
+    monkeypatch.setattr(proxy_hub, "NODES_MAX", 1)
+    with BrokerStub(brokers=2) as stub:
+        stub.stop_broker(2)
+        with FaultProxy(stub.bootstrap.split(",")[0]) as proxy, Link(proxy.addresses[1]) as link:
+            stub.start_broker(2)
+            with pytest.raises(Closed):
+                link.ask(wire.MetadataRequest(topics=[]), 12)
+            assert list(proxy.addresses) == [1]
+    assert [record.name for record in caplog.records if record.levelname == "WARNING"] == ["broker_stub.proxy_link"]
 
 
 def test_closing_leaves_nothing_behind() -> None:

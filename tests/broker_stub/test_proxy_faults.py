@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import socket
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -133,6 +136,97 @@ def test_errors_in_other_answers(site: Site, api: Api) -> None:
     with site.link() as link:
         assert ErrorCode.UNKNOWN_SERVER_ERROR in codes(link.ask(request, version))
         assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes(link.ask(request, version))
+
+
+@pytest.mark.parametrize("point", ["before", "after_append", "reply"])
+def test_a_rule_for_a_topic_meets_requests_for_all(site: Site, point: str) -> None:
+    """Which topics there are only the broker knows, so a request for all is about any that a rule names: the error is in that topic's
+    entry and in no other's; a partition is nothing that Metadata is about."""
+    getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name, partition=0), point)().drop()
+    fault = getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name), point)().error(ErrorCode.LEADER_NOT_AVAILABLE)
+    with site.link() as link:
+        told = [_codes_by_topic(link.ask(wire.MetadataRequest(topics=None), 12)) for _ in range(2)]
+    assert told[0].pop(site.topic.name) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert told[1].pop(site.topic.name) == 0
+    assert set(told[0].values()) <= {0}
+    assert fault.hits == 1
+
+
+@pytest.mark.parametrize("version", [7, 12, 17])
+def test_an_incremental_fetch_is_about_its_session(site: Site, version: int) -> None:
+    """A consumer names its partitions once, and from then on only what changes (KIP-227): a rule for a topic meets the requests that name
+    none, and those no longer from which the topic was taken out, or whose session has ended."""
+    fault = site.proxy.faults.on(Api.FETCH).where(topic=site.topic.name, partition=0).throttle(0).forever()
+    with site.link() as link:
+        metadata = link.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)]), 12)
+        assert isinstance(metadata, wire.MetadataResponse)
+        words: dict[str, Any] = {"topic": site.topic.name, "topic_id": metadata.topics[0].topic_id}
+        # One that is not there keeps the session alive when the other one is taken out.
+        named = wire.FetchTopic(**words, partitions=[wire.FetchPartition(partition=each, partition_max_bytes=1) for each in (0, 1)])
+        gone = wire.ForgottenTopic(**words, partitions=[0])
+
+        def fetch(epoch: int, session: int, **options: Any) -> int:
+            """The session that the broker answers with."""
+            answer = link.ask(wire.FetchRequest(max_bytes=1, session_id=session, session_epoch=epoch, **options), version)
+            assert isinstance(answer, wire.FetchResponse)
+            assert answer.error_code == 0
+            return answer.session_id
+
+        session = fetch(0, 0, topics=[named])
+        assert session
+        assert fetch(1, session) == fetch(2, session) == session
+        assert fault.hits == 3
+        fetch(3, session, forgotten_topics_data=[gone])
+        hits = fault.hits
+        fetch(4, session)
+        assert fault.hits == hits
+        fetch(5, session, topics=[named])
+        fetch(-1, session)
+        assert fault.hits == hits + 2
+        fetch(-1, 0, topics=[named])
+        assert fault.hits == hits + 3
+
+
+def _codes_by_topic(answer: wire.Message) -> dict[str | None, int]:
+    assert isinstance(answer, wire.MetadataResponse)
+    return {topic.name: topic.error_code for topic in answer.topics}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_damaged_request_ends_its_connection_and_nothing_else(site: Site, late: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A rule that wants an error in the answer to bytes that are no request finds nothing to answer: that connection is cut, also where it
+    is the clock that comes back to it, and the next one is served."""
+    if late:
+        site.proxy.faults.on(Api.METADATA).delay(1)
+    site.proxy.faults.on(Api.METADATA).error(ErrorCode.LEADER_NOT_AVAILABLE)
+    whole = b"".join(wire.encode_request(wire.MetadataRequest(topics=None), 12, correlation_id=1, client_id="c"))[4:]
+    ((_, address), *_) = sorted(site.proxy.addresses.items())
+    with socket.create_connection(address, timeout=20) as damaged:
+        damaged.sendall(len(whole[:-2]).to_bytes(4, "big") + whole[:-2])
+        assert damaged.recv(1) == b""
+    assert _topics_told(site)
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+def _topics_told(site: Site) -> set[str | None]:
+    with site.link() as link:
+        return set(_codes_by_topic(link.ask(wire.MetadataRequest(topics=None), 12)))
+
+
+def test_what_is_held_up_is_bounded(site: Site) -> None:
+    """While a request is held up, the proxy takes a few megabytes of those behind it and then no more, however large they are."""
+    site.proxy.faults.on().hold()
+    frame = b"\0\x03\0\x0c\0\0\0\x01\0\x01c\0" + bytes(4 * 1024 * 1024)
+    ((_, address), *_) = sorted(site.proxy.addresses.items())
+    sent = 0
+    with socket.create_connection(address, timeout=20) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+        client.settimeout(2)  # for as long nobody takes anything
+        with suppress(TimeoutError):
+            while sent < 60:
+                client.sendall(len(frame).to_bytes(4, "big") + frame)
+                sent += 1
+    assert sent < 30  # what the proxy takes, and the system for it: up to 64 MiB in a socket's buffer
 
 
 def test_a_held_request_waits_and_holds_back_those_behind_it(site: Site) -> None:

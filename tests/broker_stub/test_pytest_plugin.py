@@ -12,7 +12,7 @@ TIMEOUT_S = 100
 PASSING = """
 import socket
 
-from fencepost import Producer, VirtualClock
+from fencepost import Api, Producer, VirtualClock
 
 made = []
 
@@ -32,6 +32,16 @@ def test_another(kafka_stub, kafka_stub_factory):
     made.append(three)
     assert len(three.addresses) == 3
     assert three.advance(1) == 6
+
+
+def test_a_lost_reply_is_soon_missed(kafka_stub):
+    lost = kafka_stub.faults.on(Api.PRODUCE).drop_reply()
+    with Producer(kafka_stub.settings, linger_ms=0) as producer:
+        assert producer.send("t", b"v").result(20).offset == 0
+    with Producer(kafka_stub.settings, request_timeout_ms=200) as producer:
+        kafka_stub.faults.on(Api.PRODUCE).drop_reply()
+        assert producer.send("t", b"v").result(20).offset == 1
+    assert lost.hits == 1
 
 
 def test_all_are_closed():
@@ -56,7 +66,7 @@ def test_refused(kafka_stub):
     kafka_stub.create_topic("orders")
     kafka_stub.faults.on(Api.PRODUCE).where(topic="orders").error(ErrorCode.INVALID_RECORD)
     kafka_stub.faults.on(Api.FETCH).drop()
-    with Producer(bootstrap_servers=kafka_stub.bootstrap, linger_ms=0, client_id="shop") as producer:
+    with Producer(bootstrap_servers=kafka_stub.bootstrap, linger_ms=0, client_id="shop\\x1b[2J\\u202e" + 900 * "x") as producer:
         producer.send("orders", b"secret").result(20)
 
 
@@ -93,14 +103,16 @@ def run_pytest(directory: Path, source: str, *options: str) -> subprocess.Comple
 
 
 def test_a_stub_for_each_test(tmp_path: Path) -> None:
-    """Without any import a test gets a broker of its own, or as many as it wants to its order; all of them are closed after it."""
+    """Without any import a test gets a broker of its own, or as many as it wants to its order; all of them are closed after it. With the
+    settings that come with it a producer waits for a lost reply no longer than a second."""
     ran = run_pytest(tmp_path, PASSING, "-W", "error")
     assert ran.returncode == 0, ran.stdout
-    assert "3 passed" in ran.stdout
+    assert "4 passed" in ran.stdout
 
 
 def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
-    """A failing test's report shows the last exchanges and the rules with their hits, no record; others show nothing. With xdist too."""
+    """A failing test's report shows the last exchanges and the rules with their hits, no record, and no name as a terminal would obey it;
+    others show nothing. With xdist too."""
     for options in ((), ("-n", "2")):
         ran = run_pytest(tmp_path, FAILING, *options)
         assert ran.returncode == 1, ran.stdout
@@ -109,7 +121,7 @@ def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
         shown = ran.stdout.split(" Kafka stub at 127.0.0.1:")
         text = "\n".join(shown)
         assert " exchanges in the journal" in text
-        assert "orders from shop on connection 2: INVALID_RECORD" in text
+        assert f"orders from shop\\x1b[2J\\u202e{'x' * 183}... on connection 2: INVALID_RECORD" in text
         assert "PRODUCE where topic='orders' before: error(87), 1 hit\n" in text
         assert "FETCH before: drop, 0 hits\n" in text
         assert "0 exchanges in the journal:\nno fault rules\n" in text

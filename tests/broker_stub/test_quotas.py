@@ -17,6 +17,7 @@ from kafka import KafkaProducer
 from broker_stub import BrokerStub, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.link import Link
+from broker_stub.quotas import Limit, Quotas
 from broker_stub.rates import Rate
 from producer import Producer
 from producer.wire import Api, Buffer, decode_response, encode_request
@@ -172,6 +173,53 @@ def test_quotas_are_shared_by_who_has_them_together() -> None:
     apart.send(produce_request("t", batch(bytes(6_000))), 9, client_id="one")
     apart.send(produce_request("t", batch(bytes(6_000))), 9, client_id="two")
     assert [answer.throttle_time_ms for answer in apart.heard()] == [0, 0]
+
+
+ORDER: list[tuple[dict[str, str | None], tuple[str, str]]] = [
+    ({"user": "u", "client-id": "c"}, ("u", "c")),
+    ({"user": "u", "client-id": None}, ("u", "c")),
+    ({"user": "u"}, ("u", "")),
+    ({"user": None, "client-id": "c"}, ("u", "c")),
+    ({"user": None, "client-id": None}, ("u", "c")),
+    ({"user": None}, ("u", "")),
+    ({"client-id": "c"}, ("", "c")),
+    ({"client-id": None}, ("", "c")),
+]
+"""Kafka's own: whose quota counts before whose, and who uses it up together."""
+
+
+@pytest.mark.parametrize("number", range(len(ORDER)))
+def test_the_most_particular_quota_counts(number: int) -> None:
+    """Each of the eight kinds counts before those after it and for nobody else, and is used up by everybody of one user, by one client id,
+    or by one client id of one user."""
+    quotas = Quotas()
+    for bound, (entity, _) in enumerate(ORDER[number:], start=number + 1):
+        quotas.change(frozenset(entity.items()), {"producer_byte_rate": bound})
+    # What is about others, or about something else, changes nothing.
+    quotas.change(frozenset({("user", "other")}), {"producer_byte_rate": 100})
+    quotas.change(frozenset({("user", "u"), ("client-id", "other")}), {"producer_byte_rate": 100})
+    quotas.change(frozenset({("user", "u"), ("client-id", "c")}), {"consumer_byte_rate": 100})
+    assert quotas.limit("producer_byte_rate", "u", "c") == Limit(number + 1, ORDER[number][1])
+    assert quotas.limit("request_percentage", "u", "c") is None
+
+
+@pytest.mark.parametrize(
+    ("entity", "together"),
+    [
+        ({"user": "ANONYMOUS"}, True),
+        ({"user": None}, True),
+        ({"user": None, "client-id": None}, False),
+        ({"user": "ANONYMOUS", "client-id": None}, False),
+        ({"client-id": None}, False),
+    ],
+)
+def test_who_uses_up_a_quota_together(entity: dict[str, str | None], together: bool) -> None:
+    """Two clients of one user: a user's quota is theirs together, one that names client ids, or any of them, is each one's own."""
+    muted = Muted(consumer_byte_rate=1 << 30)
+    muted.cluster.quotas.change(frozenset(entity.items()), {"producer_byte_rate": 1000})
+    for name in ("one", "two"):
+        muted.send(produce_request("t", batch(bytes(6_000))), 9, client_id=name)
+    assert [answer.throttle_time_ms > 0 for answer in muted.heard()] == [False, together]
 
 
 def test_what_a_tester_says() -> None:

@@ -10,6 +10,7 @@ from broker_stub import BrokerStub
 from broker_stub.partitions import Partition
 from producer import Producer
 from producer.wire import ErrorCode, RequestHeader, error_name
+from producer.wire.messages import replicas
 from tests.broker_stub.stub_talk import Inside, batch, numbered, only, produce_request
 from tests.producer.stage import QUICK, values
 
@@ -152,6 +153,68 @@ def test_an_unclean_leader_costs_what_was_acknowledged(unclean: str) -> None:
         assert partition.log.log_end_offset == 0
         world.cluster.between.mend(old, behind)
         assert old in partition.isr
+
+
+def leaderless(**config: str) -> tuple[Inside, Partition, int]:
+    """A partition whose leader wrote one record alone and is down, and the follower that is back."""
+    world, partition = three(**config)
+    old, (back, gone) = partition.leader, followers(partition)
+    world.cluster.stop_broker(gone)
+    assert world.produce(batch(b"both")).error_code == 0
+    world.cluster.stop_broker(back)
+    assert world.produce(batch(b"one")).error_code == 0
+    world.cluster.stop_broker(old)
+    world.cluster.start_broker(back)
+    assert (partition.leader, partition.isr, partition.log.log_end_offset) == (-1, [old], 2)
+    return world, partition, back
+
+
+def elect(world: Inside, kind: int, *, node: int, topic: str = "t") -> str:
+    asked = replicas.ElectLeadersRequest(election_type=kind, topic_partitions=[replicas.TopicPartitions(topic=topic, partitions=[0])])
+    return error_name(world.ask(asked, 2, node=node).replica_election_results[0].partition_result[0].error_code)
+
+
+def test_an_administrator_has_an_unclean_election() -> None:
+    """Whatever the config says the replica that is up leads, and what it lacks is lost; nobody is elected where nobody is up."""
+    world, partition, back = leaderless()
+    assert elect(world, 0, node=back) == "PREFERRED_LEADER_NOT_AVAILABLE"
+    assert elect(world, 1, node=back) == "NONE"
+    assert (partition.leader, partition.isr, partition.log.log_end_offset) == (back, [back], 1)
+    assert elect(world, 1, node=back) == "ELECTION_NOT_NEEDED"
+    assert world.produce(batch(b"new")).base_offset == 1
+    for node in partition.replicas:
+        world.cluster.start_broker(node)
+    assert (partition.leader, sorted(partition.isr), partition.log.log_end_offset) == (back, [1, 2, 3], 2)
+    world, partition, back = leaderless()
+    (bystander,) = {1, 2, 3} - set(partition.isr) - {back}
+    world.cluster.create_assigned("u", [(back,)])
+    world.cluster.stop_broker(back)
+    world.cluster.start_broker(bystander)
+    assert elect(world, 1, node=bystander, topic="u") == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+
+
+def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_than_before() -> None:
+    """What its log lacked it still lacks, however often it was up while nobody led."""
+    world, partition, back = leaderless()
+    world.cluster.stop_broker(back)
+    world.cluster.start_broker(back)
+    assert elect(world, 1, node=back) == "NONE"
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_leaderless_topic_that_allows_unclean_elections_later_gets_one() -> None:
+    """Kafka's controller looks at intervals, here a second after the change; until then nothing happens."""
+    world, partition, back = leaderless()
+    world.cluster.configure(partition.topic, {"unclean.leader.election.enable": "true"})
+    world.pass_time(999)
+    assert partition.leader == -1
+    world.pass_time(1)
+    assert (partition.leader, partition.log.log_end_offset) == (back, 1)
+    world, partition, back = leaderless()
+    world.cluster.configure(partition.topic, {"unclean.leader.election.enable": "true"})
+    world.cluster.configure(partition.topic, {})
+    world.pass_time(1_000)
+    assert partition.leader == -1
 
 
 def test_a_broker_that_comes_back_behind_a_severed_link_stays_behind() -> None:

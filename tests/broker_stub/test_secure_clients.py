@@ -45,7 +45,8 @@ def listener(request: pytest.FixtureRequest, authority: Authority) -> Iterator[L
     protocol: str = request.param
     server, client = authority.issue("localhost", "127.0.0.1"), authority.issue("alice", common_name="alice")
     tls = Tls(server.both, client_ca=authority.cafile if protocol == "SSL" else None) if protocol.endswith("SSL") else None
-    with BrokerStub(brokers=2, tls=tls, sasl=USERS if protocol.startswith("SASL") else None, journal=20_000) as stub:
+    sasl = Sasl(USERS, MECHANISMS) if protocol.startswith("SASL") else None
+    with BrokerStub(brokers=2, tls=tls, sasl=sasl, journal=20_000) as stub:
         yield Listener(stub, protocol, authority.cafile, client)
 
 

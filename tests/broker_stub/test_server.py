@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import statistics
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
+from typing import NoReturn
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from broker_stub import BrokerStub, VirtualClock
-from producer import wire
+from broker_stub.call import Call
+from broker_stub.router import ROUTES
+from producer import Producer, wire
+from producer.wire import Api, ListOffsetsResponse
+from producer.wire.records import Record
 from tests.broker_stub.stub_talk import Talker, batch, fetch_request, metadata_request, numbered, only, produce_request, refused
 from tests.conformance.raw import Silent
 from tests.waiting import until
+from txn import TransactionalProducer
 
 START_S = 0.005
 
@@ -80,6 +88,63 @@ def test_what_was_written_can_be_looked_at_after_close() -> None:
     assert [record.value for record in stub.records("t", 0)] == [b"a", b"b"]
     assert stub.end_offset("t", 0) == 2
     assert stub.stats()["appended"] == 1
+
+
+def test_records_are_what_a_consumer_may_read() -> None:
+    """By default nothing that was aborted, nothing of what is open, and nothing that comes after it; who asks for the rest, says so. The
+    same as confluent-kafka's consumer reads with either isolation level."""
+    with BrokerStub(brokers=3, config={"transaction.max.timeout.ms": 600_000}) as stub:
+        stub.create_topic("t", replication_factor=3)
+        ours: list[TransactionalProducer] = []
+        with ExitStack() as stack:
+            for name in ("a", "b"):
+                ours.append(stack.enter_context(TransactionalProducer(transactional_id=name, bootstrap_servers=stub.bootstrap)))
+            committing, aborting = ours
+            with committing.transaction() as good:
+                good.send("t", b"committed")
+                with pytest.raises(Abort), aborting.transaction() as bad:
+                    bad.send("t", b"aborted").result(20)
+                    good.send("t", b"committed, too").result(20)
+                    raise Abort
+            with pytest.raises(Abort), aborting.transaction() as open_one:
+                open_one.send("t", b"open").result(20)
+                with Producer(bootstrap_servers=stub.bootstrap) as producer:
+                    producer.send("t", b"after it").result(20)
+                assert values(stub.records("t", 0)) == read(stub, "read_committed") == [b"committed", b"committed, too"]
+                everything = [b"committed", b"aborted", b"committed, too", b"open", b"after it"]
+                assert set(values(stub.records("t", 0, isolation="read_uncommitted"))) == set(everything)
+                assert values(stub.records("t", 0, isolation="read_uncommitted")) == read(stub, "read_uncommitted")
+                raise Abort
+        assert values(stub.records("t", 0)) == read(stub, "read_committed") == [b"committed", b"committed, too", b"after it"]
+        with pytest.raises(ValueError, match=r"isolation='all': it is one of read_committed, read_uncommitted"):
+            stub.records("t", 0, isolation="all")  # type: ignore[arg-type]  # no such level
+
+
+class Abort(Exception):
+    """Ends a block and its transaction."""
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def read(stub: BrokerStub, isolation: str) -> list[bytes | None]:
+    """What confluent-kafka's consumer reads from beginning to end."""
+    told = {"bootstrap.servers": stub.bootstrap, "group.id": "g", "isolation.level": isolation, "enable.partition.eof": True}
+    consumer = Consumer({**told, "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition("t", 0, 0)])
+        found: list[bytes | None] = []
+        while True:
+            message = consumer.poll(20)
+            assert message is not None
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return found
+            assert error is None, error
+            found.append(message.value())
+    finally:
+        consumer.close()
 
 
 def test_topics_can_be_made_before_the_start() -> None:
@@ -259,6 +324,49 @@ def test_garbage_ends_its_own_connection_only(stub: BrokerStub) -> None:
             talker.send_bytes(request + b"\xff\xff\xff\xff")
             talker.receive(metadata_request(), 12, correlation_id=1)
             assert talker.is_closed()
+
+
+def fails() -> NoReturn:
+    raise ZeroDivisionError("as a mistake of the stub would")
+
+
+def test_a_failing_timer_ends_nobodys_connection(
+    stub: BrokerStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is set for later may be about anybody: when it fails that is logged, the rest of what is due is done, and whoever's bytes woke
+    it is served as before."""
+    route, done = ROUTES[Api.LIST_OFFSETS], list[str]()
+
+    def sets_timers(call: Call, request: wire.Message) -> wire.Message:
+        call.cluster.soon(fails)
+        call.cluster.soon(lambda: done.append("the next"))
+        return ListOffsetsResponse()
+
+    monkeypatch.setitem(ROUTES, Api.LIST_OFFSETS, route._replace(handler=sets_timers))
+    with Talker(stub) as talker, caplog.at_level(logging.ERROR):
+        talker.ask(wire.ListOffsetsRequest(topics=[]), 7)
+        assert talker.metadata()
+    assert done == ["the next"]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("where", ["handler", "answer"])
+def test_a_failing_request_ends_its_own_connection_only(where: str, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was another client's request that brought it about: one that waits in a connection is begun when the answer before it
+    goes out, and that may be somebody else's doing."""
+    stub.create_topic("t")
+    route = ROUTES[Api.LIST_OFFSETS]
+    broken = ListOffsetsResponse(throttle_time_ms=1 << 40)  # fits no frame
+    monkeypatch.setitem(ROUTES, Api.LIST_OFFSETS, route._replace(handler=lambda call, request: fails() if where == "handler" else broken))
+    node = stub.leader("t", 0)
+    with Talker(stub, node) as odd, Talker(stub, node) as good:
+        odd.send(fetch_request("t", wait_ms=20_000), 12)
+        odd.send(wire.ListOffsetsRequest(topics=[]), 7)
+        until(lambda: stub.stats()["requests"], "the fetch waits", good=lambda count: count >= 1)
+        assert good.produce("t", batch(b"x")).error_code == 0
+        odd.receive(fetch_request("t"), 12)
+        assert odd.is_closed()
+        assert good.produce("t", batch(b"y")).error_code == 0
 
 
 def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub) -> None:

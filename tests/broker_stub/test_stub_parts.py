@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from broker_stub.config_uses import BROKER_USES, TOPIC_USES, Obeyed
 from broker_stub.coordinators.placement import partition_for
 from broker_stub.pids import ProducerIds
 from broker_stub.sessions import EPOCH_MAX, Asked, SessionCache
 from broker_stub.subjects import with_error
 from broker_stub.timers import Timers
-from broker_stub.topic_configs import TOPIC_CONFIGS, BrokerConfig, InvalidConfig, check_topic_config
+from broker_stub.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS, BrokerConfig, InvalidConfig, check_topic_config
 from broker_stub.topics import illegal_name
 from producer import wire
+from tests.broker_stub.stub_talk import Inside
 
 
 def test_timers_run_in_the_order_of_their_time() -> None:
@@ -152,6 +156,38 @@ def test_broker_configs_are_the_defaults_of_topics() -> None:
         BrokerConfig({"message.max.byte": "1"})
     with pytest.raises(InvalidConfig, match=r"num\.partitions"):
         BrokerConfig({"num.partitions": "0"})
+
+
+def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
+    """Each that the stub takes is in the table; one that is called obeyed is read by somebody, and names a test that is there, or its
+    reader, which has its name."""
+    root = Path(__file__).parents[2]
+    assert TOPIC_USES.keys() == TOPIC_CONFIGS.keys()
+    assert BROKER_USES.keys() == BROKER_CONFIGS.keys()
+    tables = ("topic_configs.py", "described_configs.py", "config_uses.py", "config_changes.py")
+    readers = [each for each in (root / "broker_stub").rglob("*.py") if each.name not in tables]
+    read = "\n".join(each.read_text(encoding="utf-8") for each in readers)
+    for name, use in [*TOPIC_USES.items(), *BROKER_USES.items()]:
+        assert isinstance(use, Obeyed) is (f'"{name}"' in read), f"{name}: {use}"
+        if isinstance(use, Obeyed):
+            file, _, test = use.shown.partition("::")
+            text = (root / file).read_text(encoding="utf-8")
+            assert (f"def {test}(" if test else f'"{name}"') in text, f"{name}: {use.shown} is not there"
+
+
+def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with what happens instead, whether it was given to the brokers or to a topic; those that are obeyed say nothing."""
+    caplog.set_level(logging.INFO)
+    inside = Inside(config={"log.retention.ms": 5, "min.insync.replicas": 1})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    inside.topic(segment_ms="7", retention_ms="8", max_message_bytes="9")
+    inside.topic("u", segment_ms="7")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "log.retention.ms=5 is kept and described, and not obeyed: nothing is ever deleted for its age or its size",
+        *sorted(said[1:]),
+    ]
+    assert [each.split("=")[0] for each in sorted(said[1:])] == ["retention.ms", "segment.ms"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a" * 250, "a/b"])

@@ -10,7 +10,7 @@ import lz4.frame
 
 from producer import wire
 from producer.wire import error_name
-from tests.conformance.batches import LZ4, Batch
+from tests.conformance.batches import LZ4, Batch, plain
 from tests.conformance.raw import Closed, Silent
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
 from tests.waiting import until
@@ -143,6 +143,35 @@ class LogAsks(Stage):
             self._until_seen(topic, leader, "the leader alone in sync", lambda part: part.isr_nodes == [leader])
             yield
         self._until_seen(topic, leader, "all replicas in sync", lambda part: len(part.isr_nodes) == len(replicas))
+
+    @contextmanager
+    def leaderless(self, topic: Topic) -> Iterator[None]:
+        """The first partition's leader wrote something alone and is down until the end of the block; its only follower is back."""
+        leader = topic.leaders[0]
+        follower = next(node for node in self.look_up(topic.name).partitions[0].replica_nodes if node != leader)
+        with self._down(follower):
+            self._until_seen(topic, leader, "the leader alone in sync", lambda part: part.isr_nodes == [leader])
+            self.produce(plain(), topic, label="the leader alone has it")
+            self.close()
+            self.target.stop(leader, clean=True)
+        self.nodes = [node for node in self.nodes if node != leader]
+        request = wire.MetadataRequest(topics=[])
+        until(
+            lambda: [each.node_id for each in self.ask(request, 12, wire.MetadataResponse).brokers],
+            "the follower is up and the leader is not",
+            good=lambda up: follower in up and leader not in up,
+            timeout_s=READY_TIMEOUT_S,
+        )
+        self._until_seen(topic, self.nodes[0], "no leader", lambda part: part.leader_id == -1)
+        try:
+            yield
+        finally:
+            self.nodes = sorted(self.target.addresses)
+            self.target.start(leader)
+
+    def until_led(self, topic: Topic) -> None:
+        """Waits until the first partition has a leader that says so itself."""
+        self.known_topic(topic.name)
 
     # -- showing -----------------------------------------------------------------------------------------------------------
 

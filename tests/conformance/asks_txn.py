@@ -142,6 +142,56 @@ class TxnAsks(LogAsks):
 
         self.note_answer(label, request, version, add_to_txn.AddPartitionsToTxnResponse, show)
 
+    def add_many(self, *asked: tuple[Txn, Sequence[tuple[Topic, Sequence[int]]], bool], label: str, version: int) -> None:
+        """Several transactions in one request, as a broker asks: (transaction, its topics, whether to verify only), some twice."""
+        transactions = [
+            add_to_txn.AddPartitionsToTxnTransaction(
+                transactional_id=txn.name,
+                producer_id=txn.pid,
+                producer_epoch=txn.epoch,
+                verify_only=verify_only,
+                topics=[add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=list(parts)) for topic, parts in topics],
+            )
+            for txn, topics, verify_only in asked
+        ]
+        names = {txn.name: f"x{number}" for number, txn in enumerate(dict.fromkeys(txn for txn, _, _ in asked), start=1)}
+
+        def show(answer: add_to_txn.AddPartitionsToTxnResponse) -> str:
+            shown = [
+                f"{names[txn.transactional_id]} {self.show_topic(topic.name)}-{one.partition_index} {error_name(one.partition_error_code)}"
+                for txn in answer.results_by_transaction
+                for topic in txn.topic_results
+                for one in topic.results_by_partition
+            ]
+            return f"{error_name(answer.error_code)} [{'; '.join(sorted(shown))}]"
+
+        request = add_to_txn.AddPartitionsToTxnRequest(transactions=transactions)
+        self.note_answer(label, request, version, add_to_txn.AddPartitionsToTxnResponse, show)
+
+    def add_twice(self, txn: Txn, topic: Topic, *, label: str) -> None:
+        """AddPartitionsToTxn as a client sends it, with a topic twice and a partition thrice."""
+        named = (
+            add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=[0, 0]),
+            add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=[0, 1]),
+        )
+        request = add_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=txn.name,
+            v3_and_below_producer_id=txn.pid,
+            v3_and_below_producer_epoch=txn.epoch,
+            v3_and_below_topics=list(named),
+        )
+
+        def show(answer: add_to_txn.AddPartitionsToTxnResponse) -> str:
+            return "; ".join(
+                sorted(
+                    f"{self.show_topic(each.name)}-{part.partition_index} {error_name(part.partition_error_code)}"
+                    for each in answer.results_by_topic_v3_and_below
+                    for part in each.results_by_partition
+                )
+            )
+
+        self.note_answer(label, request, 3, add_to_txn.AddPartitionsToTxnResponse, show)
+
     def write(
         self,
         txn: Txn,

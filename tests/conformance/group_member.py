@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 from producer import wire
 from producer.wire import ErrorCode, error_name
 from producer.wire.messages import groups
-from tests.conformance.raw import Link
+from tests.conformance.raw import Closed, Link
 
 SESSION_MS, REBALANCE_MS = 10_000, 5_000
 RANGE = ("range", b"r")
@@ -92,6 +92,17 @@ class Member:
     def joined(self, *, label: str) -> None:
         """Notes the answer to a join that was sent."""
         self._world.note(label, self._show(self.receive_join()))
+
+    def joins_or_not(self, *, label: str, **options: Any) -> None:
+        """Joins, and notes the answer or that there is none for long."""
+        self.send_join(**options)
+        try:
+            if self._link.quiet(10.0):
+                self._world.note(label, "silent")
+            else:
+                self.joined(label=label)
+        except Closed:
+            self._world.note(label, "closed")
 
     def is_waiting(self, *, label: str) -> None:
         self._world.note(label, "waits" if self._link.quiet(0.3) else "was answered")

@@ -2,6 +2,7 @@
 
 SASL, SASL_TLS       every mechanism, without and with TLS
 BRIEF, BRIEF_TLS     the same with sessions of SESSION_MS
+FEW                  the mechanisms in FEW
 TLS, MUTUAL          TLS; MUTUAL wants a client certificate
 EXPIRED, ELSEWHERE   TLS with a certificate that has expired, or is for another host
 
@@ -22,11 +23,14 @@ LISTENERS = {
     "SASL_TLS": "SASL_SSL",
     "BRIEF": "SASL_PLAINTEXT",
     "BRIEF_TLS": "SASL_SSL",
+    "FEW": "SASL_PLAINTEXT",
     "TLS": "SSL",
     "MUTUAL": "SSL",
     "EXPIRED": "SSL",
     "ELSEWHERE": "SSL",
 }
+FEW = ("PLAIN", "SCRAM-SHA-512")
+"""The mechanisms that the listener of this name takes."""
 MODULES = "org.apache.kafka.common.security"
 
 
@@ -40,6 +44,7 @@ def secure_kafka(authority: Authority, *, brokers: int = 1, **more: Any) -> Kafk
         "ssl.truststore.location": authority.cafile,
         "listener.name.mutual.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "listener.name.few.sasl.enabled.mechanisms": ",".join(FEW),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:bob",
         "allow.everyone.if.no.acl.found": "true",

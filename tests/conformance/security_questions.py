@@ -97,6 +97,20 @@ def asks(listener: str = "SASL") -> Callable[[Question], Question]:
     return register
 
 
+@asks("FEW")
+def a_mechanism_that_is_not_enabled(t: Talk) -> None:
+    t.versions()
+    t.handshake("OAUTHBEARER")
+    t.ends()
+
+
+@asks("FEW")
+def a_mechanism_that_is_enabled(t: Talk) -> None:
+    t.log_in()
+    t.metadata()
+    t.ends()
+
+
 @asks()
 def a_whole_authentication(t: Talk) -> None:
     t.versions()
@@ -235,6 +249,8 @@ SCRAM_WORDS = {
     "an_authorization_id": b"n,a=bob,n=alice,r=abc",
     "its_own_authorization_id": b"n,a=alice,n=alice,r=abc",
     "an_extension": b"n,,n=alice,r=abc,x=y",
+    "a_mandatory_extension": b"n,,m=x,n=alice,r=abc",
+    "a_mandatory_extension_at_the_end": b"n,,n=alice,r=abc,m=x",
 }
 
 
@@ -264,8 +280,43 @@ def scram_twice_the_first_message(t: Talk) -> None:
     t.ends()
 
 
+@asks()
+def scram_with_a_mandatory_extension(t: Talk) -> None:
+    t.handshake("SCRAM-SHA-256")
+    first = t.token(b"n,,m=x,n=alice,r=abc")
+    if first is not None and not first.error_code:
+        t.token(proof("sha256", "m=x,n=alice,r=abc", first.auth_bytes.decode(), PASSWORD))
+        t.ends()
+
+
+@asks()
+def scram_with_a_mandatory_extension_in_the_last_message(t: Talk) -> None:
+    t.handshake("SCRAM-SHA-256")
+    first = t.token(b"n,,n=alice,r=abc")
+    assert first is not None
+    nonce = dict(part.split("=", 1) for part in first.auth_bytes.decode().split(","))["r"]
+    t.token(proof("sha256", "n=alice,r=abc", first.auth_bytes.decode(), PASSWORD, nonce=f"{nonce},m=x"))
+    t.ends()
+
+
+@asks()
+def scram_with_an_extension_in_the_last_message(t: Talk) -> None:
+    t.handshake("SCRAM-SHA-256")
+    first = t.token(b"n,,n=alice,r=abc")
+    assert first is not None
+    nonce = dict(part.split("=", 1) for part in first.auth_bytes.decode().split(","))["r"]
+    t.token(proof("sha256", "n=alice,r=abc", first.auth_bytes.decode(), PASSWORD, nonce=f"{nonce},x=y"))
+
+
 def bearer(token: str, header: str = "n,,") -> bytes:
     return f"{header}\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def deep(token: str) -> str:
+    """The token, with lists in lists where it says DEEP."""
+    parts = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in token.split(".")]
+    lists = b"[" * 5000 + b"]" * 5000
+    return ".".join(base64.urlsafe_b64encode(part.replace(b'"DEEP"', lists)).decode().rstrip("=") for part in parts)
 
 
 TOKENS = {
@@ -289,6 +340,16 @@ TOKENS = {
     "an_expiry_far_away": bearer(jwt(exp=4_000_000_000)),
     "no_expiry": bearer(jwt(exp=None)),
     "an_expiry_in_words": bearer(jwt(exp="tomorrow")),
+    "an_expiry_beyond_all_time": bearer(jwt(exp=1e308)),
+    "an_expiry_in_286_million_years": bearer(jwt(exp=9_000_000_000_000_000)),
+    "an_expiry_beyond_long": bearer(jwt(exp=10**30)),
+    "an_expiry_far_beyond_long": bearer(jwt(exp=1e300)),
+    "an_expiry_of_many_digits": bearer(jwt(exp=10**400)),
+    "an_expiry_before_all_time": bearer(jwt(exp=-1e308)),
+    "an_issue_beyond_all_time": bearer(jwt(iat=1e308, exp=1.5e308)),
+    "an_issue_before_all_time": bearer(jwt(iat=-1e308)),
+    "a_deep_claim": bearer(deep(jwt(deep="DEEP"))),
+    "a_deep_header": bearer(deep(jwt(header={"alg": "none", "deep": "DEEP"}))),
     "no_subject": bearer(jwt(sub=None)),
     "a_blank_subject": bearer(jwt(" ")),
     "a_number_for_a_subject": bearer(jwt(sub=5)),

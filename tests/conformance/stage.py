@@ -260,13 +260,14 @@ class Stage:
         parts = found.partitions
         if found.error_code or not parts or any(part.error_code or part.leader_id not in self.nodes for part in parts):
             return False
-        return all(self._leads(found.topic_id, part.partition_index, part.leader_id) for part in parts)
+        return all(self._leads(found.name or "", part.partition_index, part.leader_id) for part in parts)
 
-    def _leads(self, topic_id: UUID, partition: int, node: int) -> bool:
-        # A broker may be told that it leads a moment after its neighbours are; only its own word counts.
+    def _leads(self, name: str, partition: int, node: int) -> bool:
+        # A broker may be told that it leads a moment after its neighbours are; only its own word counts. From version 11 on a follower
+        # answers, too.
         part = wire.FetchPartition(partition=partition, partition_max_bytes=1)
-        request = wire.FetchRequest(topics=[wire.FetchTopic(topic_id=topic_id, partitions=[part])], max_bytes=1)
-        answer = self.ask(request, 13, wire.FetchResponse, node=node)
+        request = wire.FetchRequest(topics=[wire.FetchTopic(topic=name, partitions=[part])], max_bytes=1)
+        answer = self.ask(request, 10, wire.FetchResponse, node=node)
         return answer.error_code == 0 and answer.responses[0].partitions[0].error_code in (0, wire.ErrorCode.OFFSET_OUT_OF_RANGE)
 
 

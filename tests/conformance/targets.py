@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from broker_stub import BrokerStub
+from broker_stub import BrokerStub, Sasl
 from broker_stub.emulation import NEWEST
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import KAFKA_VERSION
@@ -128,7 +128,7 @@ def stub_for(
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
     with BrokerStub(
         brokers=case.brokers,
-        sasl=users,
+        sasl=Sasl(users, ["PLAIN"]) if users is not None else None,
         super_users=[SUPER_USER] if case.guarded else [],
         emulate=emulate,
         transaction_version=transaction_version,

@@ -20,7 +20,7 @@ from tests.reading import read_values
 from tests.waiting import until
 from txn.ledger import Ledger
 from txn.ledger_entry import LedgerEntry, LedgerPartition
-from txn.ledger_errors import LedgerBusy, LedgerMissing, LedgerUnusable
+from txn.ledger_errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
 from txn.ledger_rules import Decision, decide
 from txn.producer import TransactionalProducer
 
@@ -191,8 +191,8 @@ def test_a_log_that_was_compacted(site: Site) -> None:
 
 
 def test_forgotten_and_begun_again(site: Site) -> None:
-    """A tombstone counts at once, behind another sink's open transaction; so does a stranger's record without a transaction, in the
-    partition that Kafka's clients have for the key."""
+    """A tombstone counts at once, behind another sink's open transaction. A stranger's record without a transaction does not, in the
+    partition that Kafka's clients have for the key: it makes nobody skip anything, and is said where it is all there is."""
     mine, other = site.neighbours(2)
     site.write(entry_of(mine, 4))
     site.take_over(mine)
@@ -207,8 +207,14 @@ def test_forgotten_and_begun_again(site: Site) -> None:
         stranger = Stranger({"bootstrap.servers": site.bootstrap, "partitioner": "murmur2_random"})
         stranger.produce(site.topic, entry_of(mine, 5).dumps(), mine.encode())
         stranger.flush(WAIT_S)
-        assert site.another().read(mine, WAIT_S) == entry_of(mine, 5)
-        assert stored_in(site, mine) == site.ledger.partition_of(mine)
+        stranger.produce(site.topic, entry_of("unheard", 5).dumps(), b"unheard")
+        stranger.flush(WAIT_S)
+        assert site.another().read(mine, WAIT_S) is None
+        with pytest.raises(LedgerDamaged, match="outside of any transaction"):
+            site.another().read("unheard", WAIT_S)
+        assert stored_in(site, "unheard") == site.ledger.partition_of("unheard")
+        assert site.ledger.reset("unheard", WAIT_S) is not None
+        assert site.another().read("unheard", WAIT_S) is None
         tx.abort(WAIT_S)
 
 

@@ -11,9 +11,9 @@ from broker_stub import BrokerStub
 from broker_stub.auth import Sasl
 from tests.certificates import Authority
 from tests.conformance.fixtures import require_kafka
-from tests.conformance.secure import SESSION_MS, secure_kafka
+from tests.conformance.secure import FEW, SESSION_MS, secure_kafka
 from tests.conformance.security_questions import QUESTIONS, Address, Talk
-from tests.credentials import USERS
+from tests.credentials import MECHANISMS, USERS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -30,10 +30,11 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Addres
 def stub() -> Iterator[dict[str, Address]]:
     with (
         BrokerStub() as plain,
-        BrokerStub(sasl=USERS) as lasting,
-        BrokerStub(sasl=Sasl(USERS, session_lifetime_ms=SESSION_MS)) as brief,
+        BrokerStub(sasl=Sasl(USERS, MECHANISMS)) as lasting,
+        BrokerStub(sasl=Sasl(USERS, MECHANISMS, session_lifetime_ms=SESSION_MS)) as brief,
+        BrokerStub(sasl=Sasl(USERS, FEW)) as few,
     ):
-        yield {"PLAINTEXT": plain.addresses[1], "SASL": lasting.addresses[1], "BRIEF": brief.addresses[1]}
+        yield {"PLAINTEXT": plain.addresses[1], "SASL": lasting.addresses[1], "BRIEF": brief.addresses[1], "FEW": few.addresses[1]}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -18,7 +18,7 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 import producer.auth
-from broker_stub import BrokerStub, Tls
+from broker_stub import BrokerStub, Sasl, Tls
 from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
 from producer.wire.records import Codec
 from tests.certificates import Authority, Certificate
@@ -276,7 +276,7 @@ def test_kafkas_tools_on_the_stub(
     config = java(authority, client, mechanism, tmp_path / "client.properties")
     server = authority.issue("localhost", "127.0.0.1")
     tls = Tls(server.both, client_ca=authority.cafile if mechanism is None else None)
-    with BrokerStub(tls=tls, sasl=USERS if mechanism is not None else None) as stub:
+    with BrokerStub(tls=tls, sasl=Sasl(USERS, MECHANISMS) if mechanism is not None else None) as stub:
         stub.create_topic("t", partitions=1)
         kafka.tool(
             "org.apache.kafka.tools.ProducerPerformance",

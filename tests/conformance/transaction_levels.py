@@ -27,6 +27,7 @@ NOT_AT_0 = frozenset(
         "transaction_offsets.members",
         "transaction_offsets.with_bumps",
         "transactions.admins",
+        "transactions.names_that_come_twice",
         "transactions.partitions_of_every_version",
         "transactions.recovery_after_a_fence",
         "transactions.records_that_nobody_vouches_for",

@@ -70,6 +70,29 @@ def some_broker_configs(w: World) -> None:
 
 
 @case()
+def configs_of_internal_topics(w: World) -> None:
+    """What the coordinators' topics are made with."""
+    w.coordinator_of(w.group())
+    w.begun()
+    keys = ["cleanup.policy", "compression.type", "min.insync.replicas", "segment.bytes", "unclean.leader.election.enable"]
+    for name in ("__consumer_offsets", "__transaction_state"):
+        w.describe_configs(TOPIC, name, keys=keys, label=name)
+
+
+@case()
+def broker_configs_of_replication(w: World) -> None:
+    """What topics and the coordinators' topics get unless somebody says otherwise."""
+    keys = [
+        "num.partitions",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor",
+        "unclean.leader.election.interval.ms",
+    ]
+    w.describe_configs(BROKER, str(w.nodes[0]), keys=keys, synonyms=True, label="itself")
+
+
+@case()
 def other_resources(w: World) -> None:
     """Types that are none."""
     for kind in (0, 1, 3, 64):

@@ -388,3 +388,23 @@ def asked_of_another_broker(w: World) -> None:
     for version in (1, 2, 7, 8, 10):
         w.committed(group, {topic: [0]}, version=version, node=another, label=f"OffsetFetch v{version}")
     w.delete_offsets(group, {topic: [0]}, node=another, label="OffsetDelete")
+
+
+@case()
+def a_protocol_named_twice(w: World) -> None:
+    """Beside another one that is named once, it does no harm."""
+    group = w.group()
+    first = w.member(group, version=9)
+    first.invite()
+    first.join(protocols=[RANGE, COOPERATIVE, COOPERATIVE], label="joins")
+    w.describe_groups(group, label="the group then")
+    w.member(group, version=3).join(label="another comes")
+
+
+@case()
+def no_protocol_but_one_named_twice(w: World) -> None:
+    """What becomes of the member, of the group, and of those who come after."""
+    group = w.group()
+    w.member(group, version=3).joins_or_not(protocols=[RANGE, ("range", b"s")], label="joins")
+    w.describe_groups(group, label="the group then")
+    w.member(group, version=3).joins_or_not(label="another comes")

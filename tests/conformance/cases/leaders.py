@@ -77,3 +77,19 @@ def too_few_replicas(w: World) -> None:
         w.end_offset(topic, label="end offset with one")
     w.produce(of(pid, 0, 1), topic, label="both again, a resend of what was refused and then taken", settled=False)
     w.end_offset(topic)
+
+
+@case(brokers=3, restarts=True)
+def an_unclean_election(w: World) -> None:
+    """Whoever asks for one gets one, whatever the topic's config says: the replica that is up leads, and what it lacks is lost."""
+    name = w.fresh_name()
+    w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, label="created")
+    topic = w.known_topic(name)
+    w.produce(plain(), topic, label="both have it")
+    with w.leaderless(topic):
+        w.elect({topic.name: [0]}, kind=0, label="preferred")
+        w.elect({topic.name: [0]}, kind=1, label="unclean")
+        w.until_led(topic)
+        w.elect({topic.name: [0]}, kind=1, label="unclean again")
+        w.produce(plain(), topic, label="after it")
+        w.end_offset(topic, label="end offset after it")

@@ -297,3 +297,27 @@ def what_is_written_without_bumps(w: World) -> None:
     w.add(txn, {topic: [1]}, label="add to the next")
     w.end(txn, version=4, label="commit")
     w.log_of(txn, label="record")
+
+
+@case()
+def names_that_come_twice(w: World) -> None:
+    """A transaction, a topic or a partition that one AddPartitionsToTxn names twice; and the brokers' question about two at once."""
+    topic, other = w.topic(partitions=3), w.topic()
+    for version in (4, 5):
+        # Each with a transaction of its own: an answer about one that is named twice does not wait for what it began.
+        txn, second = w.begun(), w.begun()
+        w.add_many((txn, [(topic, [0])], False), (second, [(topic, [0])], False), label=f"v{version} two transactions", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [0])], False), (txn, [(topic, [0])], False), label=f"v{version} the same twice", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [1])], False), (txn, [(other, [0])], False), label=f"v{version} twice, other topics", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [0])], True), (txn, [(topic, [2])], True), label=f"v{version} twice, to verify", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [7])], False), (txn, [(topic, [0])], False), label=f"v{version} twice, one is unknown", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [0]), (topic, [1])], False), label=f"v{version} a topic twice", version=version)
+        txn = w.begun()
+        w.add_many((txn, [(topic, [0, 0])], False), label=f"v{version} a partition twice", version=version)
+    topic, txn = w.topic(partitions=2), w.begun()
+    w.add_twice(txn, topic, label="v3 a topic and a partition twice")
