@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from txn.ledger_errors import CheckpointReplaced as CheckpointReplaced
     from txn.ledger_errors import CheckpointRolledBack as CheckpointRolledBack
     from txn.ledger_errors import FingerprintMissing as FingerprintMissing
+    from txn.ledger_errors import LedgerBehind as LedgerBehind
     from txn.ledger_errors import LedgerBusy as LedgerBusy
     from txn.ledger_errors import LedgerDamaged as LedgerDamaged
     from txn.ledger_errors import LedgerError as LedgerError
@@ -94,7 +95,10 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    try:
+        found = globals()[name] = getattr(import_module(home), name)
+    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        raise ImportError(f"{home}: {error}") from error
     return found
 
 

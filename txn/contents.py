@@ -61,8 +61,9 @@ class Contents:
                 yield order.line, partial(self._commit_offsets, order, identity, version2)
 
     def lost(self, request: Request) -> None:
-        """A request of the transaction has no answer. One about offsets may be carried out in the next transaction, if its epoch stays."""
-        self.broken = self.broken or request.api in (Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
+        """A request of the transaction has no answer. It may be carried out after the end, if its epoch stays, and would open a transaction
+        then, or be part of the next one."""
+        self.broken = self.broken or request.api in (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 
     def heard(
         self, line: Line, answer: AddPartitionsToTxnResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse

@@ -61,7 +61,8 @@ class LoanOver(DeliveryError):
 
 
 class IdentityLost(Fatal):
-    """The coordinator does not know this producer's identity any more (INVALID_PRODUCER_ID_MAPPING): a new producer gets a new one."""
+    """The coordinator does not know this producer's identity any more (INVALID_PRODUCER_ID_MAPPING), and its transaction had begun: a
+    new producer gets a new one. An id that had expired before is a MustAbort, and the same producer goes on after the abort."""
 
 
 class NotPermitted(Fatal):

@@ -17,10 +17,12 @@ T = TypeVar("T")
 
 
 class Format:
-    """See the module. `number`: whatever changes what a field means, or adds one, changes it. `what`: for messages; `error`: raised."""
+    """See the module. `number`: whatever changes what a field means, or adds one, changes it. `what`: for messages; `error`: raised.
+    `older`: numbers of before that are read as well, where fields have only been added since, with defaults."""
 
-    def __init__(self, number: int, what: str, error: type[FencepostError]) -> None:
+    def __init__(self, number: int, what: str, error: type[FencepostError], *, older: tuple[int, ...] = ()) -> None:
         self.number: Final = number
+        self._known: Final = (*older, number)
         self._what = what
         self._one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
         self._error = error
@@ -38,9 +40,9 @@ class Format:
         if not isinstance(fields, dict) or "format" not in fields:
             raise self._error(f'no {self._what}: {self._one} is a JSON object with a field "format"')
         said = fields.pop("format")
-        if said != self.number or isinstance(said, bool):
+        if said not in self._known or isinstance(said, bool):
             raise self._error(
-                f"{self._one} of format {said!r}; this version of fencepost ({VERSION}) reads format {self.number}:"
+                f"{self._one} of format {said!r}; this version of fencepost ({VERSION}) reads format {' and '.join(map(str, self._known))}:"
                 " use the one that made it"
             )
         try:

@@ -21,7 +21,7 @@ class Kind(enum.Enum):
     REFRESH_RETRIABLE = "the same, after a look at who leads the partition"
     COORDINATOR_RETRIABLE = "the same, after a look at who coordinates"
     ABORTABLE = "MustAbort"
-    APPLICATION_RECOVERABLE = "Fenced or IdentityLost, and a new producer goes on; MustAbort where only the group's member is at its end"
+    APPLICATION_RECOVERABLE = "Fenced or IdentityLost, and a new producer goes on; MustAbort where the same one does after it"
     INVALID_CONFIGURATION = "NotPermitted, or MustAbort where it is about one topic or group"
     PLAIN = "Fatal"
 

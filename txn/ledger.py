@@ -1,8 +1,9 @@
 """The ledger: which batch each sink has, in a compacted topic, written in the transactions that the batches are written in.
 
 An entry is committed with its rows or not at all, so that whoever reads it after taking over the transactional id knows whether the
-batch was written. It writes nothing but the tombstones of `reset`, and decides nothing: `ledger_rules` does. Every call opens its own
-connections and closes them, has a deadline, and works in any thread.
+batch was written. Only what a transaction has committed counts; that the transaction was of the id which the entry names, no log says, so
+that whoever may commit transactions into the topic is believed. It writes nothing but the tombstones of `reset`, and decides nothing:
+`ledger_rules` does. Every call opens its own connections and closes them, has a deadline, and works in any thread.
 """
 
 from __future__ import annotations
@@ -20,34 +21,50 @@ from txn.errors import NotPermitted
 from txn.ledger_entry import LedgerEntry
 from txn.ledger_errors import BadLedgerEntry, LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 from txn.ledger_reading import scan_partition
-from txn.ledger_reset import write_tombstones
+from txn.ledger_reset import Tombstones
 from txn.ledger_scan import Scan, Stored
 from txn.ledger_topic import Leaders, ensure_topic, find_topic
 from txn.own_topics import check_own_topic
 from txn.resumed import ask_now
 
-__all__ = ["TOPIC", "Found", "Ledger", "Standing"]
+__all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]
 
 log = logging.getLogger("fencepost.ledger")
 
 TOPIC: Final = "__fencepost_ledger"
+ID_PREFIX: Final = "fencepost."
+"""Of the transactional id of a sink, unless its writer has another (`transactional_id_prefix`)."""
 
 T = TypeVar("T")
 
 
 class Found(Struct, frozen=True):
-    """What the logs have of a key: the newest value that counts, and whether a transaction that is open has written another one."""
+    """What the logs have of a key: the newest value that counts, or where none does, the newest outside of any transaction; and whether a
+    transaction that is open has written another one."""
 
     stored: Stored | None
     is_open: bool
 
 
+class Opened(Struct, frozen=True):
+    """An entry of a transaction that is open, or ended so lately that its marker is not there yet."""
+
+    entry: LedgerEntry | None
+    partition: int
+    offset: int
+
+
 class Standing(Struct, frozen=True):
-    """What the ledger has of a sink at the moment: the newest entry that counts, and a newer one that a transaction has written which is
-    open, or ended so lately that its marker is not there yet."""
+    """What the ledger has of a sink at the moment: the newest entry that counts, and those after it of which nobody knows yet, the newest
+    last."""
 
     committed: LedgerEntry | None
-    open: LedgerEntry | None
+    opened: tuple[Opened, ...] = ()
+
+    @property
+    def open(self) -> LedgerEntry | None:
+        """The newest of which nobody knows yet."""
+        return self.opened[-1].entry if self.opened else None
 
 
 class Ledger:
@@ -80,11 +97,13 @@ class Ledger:
         whether its batch is there, and LedgerDamaged for an entry that cannot be read.
         """
         found, doubtful = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
-        if doubtful is not None:
+        if doubtful:
+            newest = doubtful[-1]
             raise LedgerBusy(
-                f"sink {sink!r}: its newest entry, at offset {doubtful.offset} of {self.topic}-{doubtful.partition}, is of a transaction"
-                " that is open. Its transactional id has to be taken over before the ledger is read; where it was, the transaction hangs"
-                f" there: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to do"
+                f"sink {sink!r}: its newest entry, at offset {newest.offset} of {self.topic}-{newest.partition}, is of a transaction that"
+                f" is open{self._named(sink, newest)}. Its transactional id has to be taken over before the ledger is read; where it was,"
+                f" the transaction hangs there: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to"
+                " do"
             )
         return self.entry_of(sink, found)
 
@@ -92,7 +111,8 @@ class Ledger:
         """What `read` would go by, for whoever has not taken over the sink and may not want to. The topic is created where it is not
         there. It may be another one a moment later."""
         found, doubtful = self._run(timeout, lambda envoy, deadline: self._read(envoy, deadline, sink))
-        return Standing(self.entry_of(sink, found), self.entry_of(sink, doubtful))
+        opened = tuple(Opened(self.entry_of(sink, each), each.partition, each.offset) for each in doubtful)
+        return Standing(self.entry_of(sink, found), opened)
 
     def record(self, entry: LedgerEntry) -> tuple[bytes, bytes]:
         """Key and value of the record that says so; to be sent to `partition_of(entry.key)` within the batch's transaction."""
@@ -108,6 +128,13 @@ class Ledger:
 
     def entry_of(self, sink: str, stored: Stored | None) -> LedgerEntry | None:
         """What is stored under a sink's key, read; None where that is a tombstone or nothing. Raises LedgerDamaged."""
+        if stored is not None and stored.plain:
+            raise LedgerDamaged(
+                f"all that the ledger has of sink {sink!r}, at offset {stored.offset} of {self.topic}-{stored.partition}, was written"
+                " outside of any transaction: it is not fencepost's and does not count, and whether compaction has removed an entry for"
+                f" it, nobody can tell. Find out who else writes into the topic; `fencepost ledger reset {sink} --yes` has the ledger"
+                " forget the sink"
+            )
         if stored is None or stored.value is None:
             return None
         try:
@@ -120,12 +147,13 @@ class Ledger:
             ) from None
         return entry
 
-    def reset(self, sink: str, timeout: float | None = None) -> Stored | None:
-        """Have the ledger forget the sink, and return what it had; None where that was nothing. Stop the query before.
+    def reset(self, sink: str, timeout: float | None = None, *, transactional_id: str | None = None) -> Stored | None:
+        """Have the ledger forget the sink, and return what it had; None where that was nothing. Stop the query before: its transactional
+        id is taken over. `transactional_id`: that, where the entry does not name it, and it is not the usual one.
 
         Raises LedgerBusy where a transaction that is open has an entry of the sink. What cannot be read can be reset.
         """
-        return self._run(timeout, lambda envoy, deadline: self._reset(envoy, deadline, sink))
+        return self._run(timeout, lambda envoy, deadline: self._reset(envoy, deadline, sink, transactional_id))
 
     # -- small print -------------------------------------------------------------------------------------------------
 
@@ -134,9 +162,9 @@ class Ledger:
         self._partitions = len(leaders)
         return leaders
 
-    async def _read(self, envoy: Envoy, deadline: Deadline, sink: str) -> tuple[Stored | None, Stored | None]:
-        """What counts, and what may count yet: of its own partition; where that has nothing, what the others have from times when there
-        were fewer of them."""
+    async def _read(self, envoy: Envoy, deadline: Deadline, sink: str) -> tuple[Stored | None, tuple[Stored, ...]]:
+        """What counts, and what may count yet, the newest last: of its own partition; where that has nothing, what the others have from
+        times when there were fewer of them."""
         key = sink.encode()
         leaders = await self._ensure(envoy, deadline)
         home = partition_for_key(key, len(leaders))
@@ -146,8 +174,8 @@ class Ledger:
             if partition == home and key in scans[home].committed:
                 break
         found = _newest(scans, key, home)
-        unsure = [scan.open[key] for scan in scans.values() if key in scan.open]
-        doubtful = next((each for each in unsure if found is None or found.partition != each.partition or found.offset < each.offset), None)
+        unsure = [stored for partition in sorted(scans, key=lambda each: each == home) for stored in scans[partition].open.get(key, ())]
+        doubtful = tuple(each for each in unsure if found is None or found.partition != each.partition or found.offset < each.offset)
         if found is not None and found.partition != home:
             log.warning(
                 "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"
@@ -156,9 +184,18 @@ class Ledger:
                 found.partition,
                 home,
             )
+        if found is not None and not found.plain and (plain := scans[found.partition].plain.get(key)) and plain.offset > found.offset:
+            log.warning(
+                "the ledger has a record of sink %r at offset %d of %s-%d that is of no transaction: it does not count. Find out who else"
+                " writes into the topic, as compaction removes entries for such records",
+                sink,
+                plain.offset,
+                self.topic,
+                plain.partition,
+            )
         return found, doubtful
 
-    async def _reset(self, envoy: Envoy, deadline: Deadline, sink: str) -> Stored | None:
+    async def _reset(self, envoy: Envoy, deadline: Deadline, sink: str, transactional_id: str | None) -> Stored | None:
         key = sink.encode()
         leaders = await envoy.again(lambda: find_topic(envoy, self.topic), deadline) or {}
         scans = {partition: await scan_partition(envoy, self.topic, partition, deadline, wanted={key}) for partition in sorted(leaders)}
@@ -168,12 +205,33 @@ class Ledger:
                 " when its timeout has passed, or when the query is started again"
             )
         places = [
-            partition for partition, scan in scans.items() if (stored := scan.committed.get(key)) is not None and stored.value is not None
+            partition
+            for partition, scan in scans.items()
+            if ((stored := scan.committed.get(key)) is not None and stored.value is not None) or (stored is None and key in scan.plain)
         ]
         if not places:
             return None
-        await write_tombstones(envoy, self.topic, key, places, deadline)
-        return _newest(scans, key, partition_for_key(key, len(leaders)))
+        had = _newest(scans, key, partition_for_key(key, len(leaders)))
+        if transactional_id is None:
+            transactional_id = self._id_in(sink, had) or ID_PREFIX + sink
+        try:
+            await Tombstones(envoy, self.topic, key, places, transactional_id).write(deadline)
+        except NotPermitted as error:
+            raise LedgerUnusable(f"{error}: forgetting a sink needs WRITE on its transactional id and on topic {self.topic!r}") from None
+        return had
+
+    def _named(self, sink: str, stored: Stored) -> str:
+        """The transactional id that a value names, for a message."""
+        named = self._id_in(sink, stored)
+        return "" if named is None else f" (it names transactional id {named!r})"
+
+    def _id_in(self, sink: str, stored: Stored | None) -> str | None:
+        """The transactional id that a value names, where it does."""
+        try:
+            entry = self.entry_of(sink, stored)
+        except LedgerDamaged:
+            return None
+        return None if entry is None else entry.transactional_id
 
     async def _look(self, envoy: Envoy, deadline: Deadline) -> dict[str, Found]:
         leaders = await envoy.again(lambda: find_topic(envoy, self.topic), deadline)
@@ -181,7 +239,7 @@ class Ledger:
             return {}
         self._partitions = len(leaders)
         scans = {partition: await scan_partition(envoy, self.topic, partition, deadline) for partition in sorted(leaders)}
-        keys = {key for scan in scans.values() for key in (*scan.committed, *scan.open)}
+        keys = {key for scan in scans.values() for key in (*scan.committed, *scan.open, *scan.plain)}
         return {
             key.decode(errors="replace"): Found(
                 _newest(scans, key, partition_for_key(key, len(leaders))), is_open=any(key in scan.open for scan in scans.values())
@@ -206,6 +264,8 @@ class Ledger:
 
 
 def _newest(scans: dict[int, Scan], key: bytes, home: int) -> Stored | None:
-    """Whatever its own partition has came after what the others have: the number of partitions only grows."""
-    several = {partition: scan.committed[key] for partition, scan in scans.items() if key in scan.committed}
+    """Whatever its own partition has came after what the others have: the number of partitions only grows. What does not count is taken
+    where there is nothing else."""
+    committed = {partition: scan.committed[key] for partition, scan in scans.items() if key in scan.committed}
+    several = committed or {partition: scan.plain[key] for partition, scan in scans.items() if key in scan.plain}
     return several.get(home) or max(several.values(), key=lambda stored: stored.timestamp, default=None)

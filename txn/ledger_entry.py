@@ -1,7 +1,7 @@
 """An entry of the ledger: which batch of a sink was written last, committed in the transaction of its rows. Key and value of its record.
 
-The key is the sink's name, for `write_once` with the job's behind a `#`; the value is one JSON object. Values of another format, with
-fields that are missing or too many, or with values that no writer ever gave, are refused with BadLedgerEntry.
+The key is the sink's name, for `write_once` with the job's behind a `#`; the value is one JSON object. Values of a format that is not
+known, with fields that are missing or too many, or with values that no writer ever gave, are refused with BadLedgerEntry.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from txn.ledger_errors import BadLedgerEntry
 
 __all__ = ["FORMAT", "LedgerEntry", "LedgerPartition", "ledger_key"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of the value. Whatever changes what a field means, or adds one, changes this number."""
+OLDER: Final = (1,)
+"""Format 1 did not say whose transaction it was."""
 
-_VALUE: Final = Format(FORMAT, "entry of a ledger", BadLedgerEntry)
+_VALUE: Final = Format(FORMAT, "entry of a ledger", BadLedgerEntry, older=OLDER)
+
+VALUE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of an entry. Readers bound what they open, and must never pass over one."""
 
 JOB_MARK: Final = "#"
 NAME_CHARS_MAX: Final = 1000
@@ -43,7 +48,8 @@ class LedgerPartition(Struct, frozen=True, array_like=True, forbid_unknown_field
 class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A batch that was written. `query`: the id of the streaming query (`<checkpoint>/metadata`), None for `write_once`, where `job`
     names the job and `batch` is its version. `fingerprint`: a digest of the batch's source offsets, None where it could not be read.
-    `at_ms`: when it was written, milliseconds since 1970 by the writer's clock. `library`: the version of fencepost that wrote it."""
+    `at_ms`: when it was written, milliseconds since 1970 by the writer's clock. `library`: the version of fencepost that wrote it.
+    `transactional_id`: of the transaction that it is written in, None where a version of before did not say."""
 
     sink: Text
     query: str | None
@@ -54,6 +60,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     job: Text | None = None
     at_ms: Moment
     library: str = VERSION
+    transactional_id: Text | None = None
 
     @property
     def key(self) -> str:
@@ -66,6 +73,10 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             value = _VALUE.dumps(self)
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise BadLedgerEntry(f"no entry of a ledger: {error}") from None
+        if len(value) > VALUE_BYTES_MAX:
+            raise BadLedgerEntry(
+                f"an entry of {len(value)} bytes, for {len(self.partitions)} partitions: at most {VALUE_BYTES_MAX} are read"
+            )
         self.loads(value)
         return value
 

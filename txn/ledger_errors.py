@@ -19,6 +19,7 @@ __all__ = [
     "CheckpointReplaced",
     "CheckpointRolledBack",
     "FingerprintMissing",
+    "LedgerBehind",
     "LedgerBusy",
     "LedgerDamaged",
     "LedgerError",
@@ -48,7 +49,8 @@ class LedgerUnusable(LedgerError):
 
 
 class LedgerDamaged(LedgerError):
-    """What the ledger has cannot be read here: damaged bytes, or the format of another version of fencepost."""
+    """What the ledger has cannot be read here, or is not fencepost's: damaged bytes, the format of another version, a batch larger than any
+    entry, or nothing but a record that is of no transaction."""
 
 
 class BadLedgerEntry(Misuse, ValueError):
@@ -85,6 +87,11 @@ class CheckpointRolledBack(LedgerRefusal):
 
 class LedgerMissing(LedgerRefusal):
     """The query has written batches before, and the ledger knows of none."""
+
+
+class LedgerBehind(LedgerRefusal):
+    """Batches between the sink's newest one and this read something, as the checkpoint shows, and the ledger knows nothing of them: it lost
+    its end, or is a mirror that lags."""
 
 
 class FingerprintMissing(LedgerRefusal):

@@ -7,6 +7,7 @@ the rows of a checkpoint that was replaced or restored, and writing would double
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
@@ -19,6 +20,7 @@ from txn.ledger_errors import (
     CheckpointReplaced,
     CheckpointRolledBack,
     FingerprintMissing,
+    LedgerBehind,
     LedgerMissing,
     LedgerRefusal,
     OlderVersion,
@@ -28,7 +30,7 @@ __all__ = ["POLICIES", "Decision", "Seen", "decide", "decide_once", "see", "see_
 
 log = logging.getLogger("fencepost.ledger")
 
-POLICIES: Final = {"on_new_checkpoint": ("error", "reset"), "on_missing_ledger": ("error", "start")}
+POLICIES: Final = {"on_new_checkpoint": ("error", "reset"), "on_missing_ledger": ("error", "start"), "on_gap": ("error", "write")}
 """The settings with which a user accepts what is refused otherwise, and their values, the default first."""
 
 
@@ -51,6 +53,7 @@ class Seen(Enum):
     OTHER_CONTENT = "a batch with the newest one's number and another fingerprint"
     NEXT = "the batch after the newest"
     GAP = "a batch further on"
+    GAP_WITH_ROWS = "a batch further on, where one between has read something"
     ONCE_FIRST = "a job without an entry"
     ONCE_OLDER = "a version before the newest"
     ONCE_SAME = "the newest version"
@@ -112,6 +115,15 @@ TABLE: Final = {
         Decision.GO,
         words="the batches between were empty, or written elsewhere; they are not in this ledger",
     ),
+    Seen.GAP_WITH_ROWS: Row(
+        None,
+        LedgerBehind,
+        "batches between have read something, as the checkpoint's offsets show, and are not in this ledger, so that it lost its end (an"
+        " unclean election, a restored backup) or is a mirror that lags, and nobody can tell whether the sink has this batch; or the query"
+        " leaves batches out itself. Ways out: the ledger of before; or, once it is known that the sink does not have this batch, or where"
+        ' the query does leave some out, on_gap="write"',
+        ("on_gap", "write"),
+    ),
     Seen.ONCE_FIRST: Row(Decision.GO),
     Seen.ONCE_OLDER: Row(
         None,
@@ -124,6 +136,11 @@ TABLE: Final = {
 assert TABLE.keys() == set(Seen)
 
 
+def nothing_known(batch: int) -> bool:
+    """Where no checkpoint can be read."""
+    return False
+
+
 def decide(
     entry: LedgerEntry | None,
     sink: str,
@@ -133,12 +150,18 @@ def decide(
     fingerprint: str | None,
     on_new_checkpoint: str = "error",
     on_missing_ledger: str = "error",
+    on_gap: str = "error",
+    read_since: Callable[[int], bool] = nothing_known,
 ) -> Decision:
-    """Whether this batch of a streaming query is written or skipped, or a LedgerRefusal. `entry`: what the ledger has of the sink."""
+    """Whether this batch of a streaming query is written or skipped, or a LedgerRefusal. `entry`: what the ledger has of the sink.
+    `read_since`: whether the checkpoint proves that a batch after that number, and before this one, has read something."""
     key = ledger_key(sink)
-    policies = _checked(on_new_checkpoint=on_new_checkpoint, on_missing_ledger=on_missing_ledger)
+    policies = _checked(on_new_checkpoint=on_new_checkpoint, on_missing_ledger=on_missing_ledger, on_gap=on_gap)
     _same_key(entry, key)
-    return _apply(see(entry, query, batch, fingerprint), entry, key, query, batch, fingerprint, policies)
+    seen = see(entry, query, batch, fingerprint)
+    if seen is Seen.GAP and entry is not None and read_since(entry.batch):
+        seen = Seen.GAP_WITH_ROWS
+    return _apply(seen, entry, key, query, batch, fingerprint, policies)
 
 
 def decide_once(entry: LedgerEntry | None, sink: str, *, job: str, version: int) -> Decision:

@@ -55,10 +55,17 @@ from txn.verdict import Row, Step, judge, refusal
 log = logging.getLogger("fencepost.txn")
 
 FEATURE: Final = "transaction.version"
-UNBEGUN: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+UNBEGUN: Final = (
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
 """What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
-while the one before was being completed. InitProducerId then tells a producer that was fenced from one that may go on. Once anything of the
-transaction was acknowledged, only the first of them can mean that."""
+while the one before was being completed, or because the id had expired before it. InitProducerId then tells a producer that was fenced from
+one that may go on. Once anything of the transaction was acknowledged, only the first of them can mean that."""
+NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""What a commit may be answered of which nobody wrote anything, with transaction version 2, as the coordinator never heard of it."""
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
@@ -136,6 +143,11 @@ class Manager:
         self._contents.wrote = True
         self._lending.wrote((topic, partition))
 
+    def unanswered(self) -> None:
+        # Its sequence keeps it from being written once more. But a leader that asks the coordinator about it first, as the transaction is
+        # over, wants that sequence next from then on, and refuses the next transaction's first batch (OUT_OF_ORDER_SEQUENCE_NUMBER).
+        self._contents.broken = True
+
     def takes_over(self, topic: str, partition: int) -> int | None:
         return None
 
@@ -211,6 +223,7 @@ class Manager:
     def lost(self, request: Request, now_ms: float) -> None:
         self.trouble = "the connection to the coordinator was lost"
         self._doubtful = self._doubtful or request.api is Api.END_TXN
+        self._registration.lost(request.api)
         self._contents.lost(request)
         (self._contents.commits.line_of(request) or self._line).lost(now_ms)
 
@@ -441,13 +454,14 @@ class Manager:
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
-        if committed and answer.error_code == UNBEGUN[0] and self._lending.nothing_came and not self._contents.begun:
+        if committed and answer.error_code in NOTHING_CAME and self._lending.nothing_came and not self._contents.begun:
             # Version 2: nobody wrote anything, so there is nothing to commit. The epoch is given up with it all the same.
             self._over(committed=True, event=Event.ENDED_WORN)
             return []
-        if not committed and answer.error_code in (UNBEGUN if not self._contents.begun else UNBEGUN[:1]):
-            # Of a prepared transaction the coordinator had said that it is open, so somebody else has committed it.
-            elsewhere = self.preparation.token is not None
+        # Of a prepared transaction the coordinator had said that it is open, whoever wrote it.
+        elsewhere = self.preparation.token is not None
+        if not committed and answer.error_code in (UNBEGUN[:1] if self._contents.begun or elsewhere else UNBEGUN):
+            # So somebody else has committed it, if it was prepared.
             late = TransactionCommitted("the prepared transaction has been committed by somebody with its token") if elsewhere else None
             self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
             return []
@@ -477,7 +491,7 @@ class Manager:
                 self._spoil(MustAbort(refusal(api, code, row), code=code))
                 return []
             case Step.FATAL | Step.SPOIL:
-                return [Die(row.kind(refusal(api, code, row) + self._registration.two_phase.hint(code)))]
+                return [Die(row.kind(refusal(api, code, row) + self._registration.hint(api, code)))]
         self.trouble = refusal(api, code, row)
         line.again(row.step, now_ms)
         return []

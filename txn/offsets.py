@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from producer.front import PARTITION_MAX, check_topic
+from producer.core.rows import PARTITION_MAX
+from producer.front import check_topic
 from producer.wire.messages.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

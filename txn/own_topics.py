@@ -18,6 +18,7 @@ KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share
 
 TOPIC: Final = 2
 POLICY: Final = "cleanup.policy"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 def check_own_topic(setting: str, name: str) -> None:
@@ -30,13 +31,22 @@ def check_own_topic(setting: str, name: str) -> None:
         raise ConfigError(f"{setting}={name!r}: one of Kafka's internal topics, to which nobody else may write: another name")
 
 
-async def policy_of(envoy: Envoy, topic: str) -> tuple[str, frozenset[str]]:
-    """The topic's cleanup.policy, as it is said and in its parts. Raises NotPermitted where nobody may tell."""
-    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[POLICY])
+async def configs_of(envoy: Envoy, topic: str, *names: str) -> dict[str, str]:
+    """The topic's values of these configs, as they are said. Raises NotPermitted where nobody may tell."""
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=list(names))
     answer: DescribeConfigsResponse = await envoy.ask_any(DescribeConfigsRequest(resources=[resource]))
     said = answer.results[0]
     if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Unanswered(f"topic {topic!r} is not known to every broker yet")
     refuse(Api.DESCRIBE_CONFIGS, said.error_code, f"topic {topic!r}")
-    policy = next((config.value or "" for config in said.configs if config.name == POLICY), "")
+    return {config.name: config.value or "" for config in said.configs if config.name in names}
+
+
+async def policy_of(envoy: Envoy, topic: str) -> tuple[str, frozenset[str]]:
+    """The topic's cleanup.policy, as it is said and in its parts. Raises NotPermitted where nobody may tell."""
+    return parts_of((await configs_of(envoy, topic, POLICY)).get(POLICY, ""))
+
+
+def parts_of(policy: str) -> tuple[str, frozenset[str]]:
+    """A cleanup.policy, and its parts."""
     return policy, frozenset(each.strip() for each in policy.split(","))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from producer.core.nodes import Node
-from producer.wire.codes import Api, ErrorCode
+from producer.wire.codes import Api, ErrorCode, api_name
 from producer.wire.message import Message
 from producer.wire.messages import InitProducerIdResponse
 from producer.wire.messages.describe_transactions import TransactionState
@@ -21,6 +21,9 @@ from txn.preparation import state_question
 from txn.requests import init_request, init_versions
 from txn.verdict import Row, Step, refusal
 
+FENCES: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+OPENING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
+
 
 class Registration:
     """See the module. `guard`: asked before the first one. `two_phase`: what else is wanted beside an identity."""
@@ -31,6 +34,7 @@ class Registration:
         self._timeout_ms: Final = timeout_ms
         self._guard: Final = guard or Guard(transactional_id)
         self._passed = False
+        self._lost: dict[Api, None] = {}
 
     def question(self, renewed: Identity | None) -> Question:
         """What the coordinator is to be asked. `renewed`: the identity that is to be raised, None for the first one."""
@@ -52,9 +56,24 @@ class Registration:
     def heard(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
         """Why the identity is of no use, if a transaction was kept open under it."""
         self._passed = False
+        for api in OPENING:
+            self._lost.pop(api, None)
         if answer.ongoing_txn_producer_id < 0:
             return None
         return kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id)
+
+    def lost(self, api: Api) -> None:
+        """A request has no answer. An InitProducerId is a newer producer's to Kafka, whenever it comes; what adds to a transaction opens
+        one where it comes after the end and before the next identity, for which that transaction is then aborted."""
+        if api in OPENING or api is Api.INIT_PRODUCER_ID:
+            self._lost[api] = None
+
+    def hint(self, api: Api, code: int) -> str:
+        """What else a refusal may be about."""
+        own = [each for each in self._lost if api is Api.INIT_PRODUCER_ID or each not in OPENING] if code in FENCES else []
+        if not own:
+            return self.two_phase.hint(code)
+        return f"; or nobody did, and this producer's own {' or '.join(map(api_name, own))}, which was lost before, has come late"
 
     def _ask_identity(self, renewed: Identity | None, node: Node) -> tuple[Message, range]:
         two_phase, keep = self.two_phase.flags(node)

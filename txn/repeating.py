@@ -13,6 +13,7 @@ WORTH_ANOTHER: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.UNKNOWN_PRODUCER_ID,
         ErrorCode.TRANSACTION_ABORTABLE,

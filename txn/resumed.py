@@ -7,14 +7,14 @@ them. What `resume` returns works in any thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from producer.config import read_settings
 from producer.core.cluster import Address
-from producer.core.errors import Misuse
-from producer.core.settings import Settings
+from producer.core.errors import ConfigError, Misuse
+from producer.core.settings import SecurityProtocol, Settings
 from txn.errors import CommitOutcomeUnknown
 from txn.outcome import PreparedStatus
 from txn.resumption import run
@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any) -> Resumed:
     """Take up a prepared transaction. `settings` are those of `Producer` that connections need, in either spelling; where
-    `bootstrap_servers` is left out, the coordinator of its time is tried. Nothing is asked of anybody before the first call.
+    `bootstrap_servers` is left out, the coordinator of its time is tried, unless that needs more than an open door: the token names it, and
+    nobody's word is enough to log in there (ConfigError). Nothing is asked of anybody before the first call.
 
     Raises BadToken for a text that is no token.
     """
@@ -123,14 +124,26 @@ def _seconds(settings: Settings, timeout: float | None) -> float:
     return settings.max_block_ms / 1000.0 if timeout is None else timeout
 
 
+def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None, given: Mapping[str, Any]) -> Settings:
+    """How its cluster is reached. Raises ConfigError where that would show a stranger who this client is: the coordinator that a token
+    names is a text like the rest of it, and whoever made the token up has put it there."""
+    if servers is not None:
+        return read_settings({"bootstrap_servers": servers, **given})
+    if token.coordinator is None:
+        raise BadToken("the token names no coordinator to ask: give bootstrap_servers")
+    hint = Address(token.coordinator.host, token.coordinator.port)
+    settings = read_settings({"bootstrap_servers": str(hint), **given})
+    if settings.security_protocol is not SecurityProtocol.PLAINTEXT:
+        raise ConfigError(
+            f"bootstrap_servers (--bootstrap) is missing, and security_protocol is {settings.security_protocol.value}: {hint}, which the "
+            "token names as its coordinator, is a hint that anybody may have written, and nobody logs in there; give brokers that you trust"
+        )
+    return settings
+
+
 def _read(
-    token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, settings: dict[str, Any]
+    token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, given: dict[str, Any]
 ) -> tuple[PreparedTransaction, Settings]:
     """The token, and how its cluster is reached."""
     found = read_token(token)
-    servers = servers or settings.pop("bootstrap.servers", None)
-    if servers is None:
-        if found.coordinator is None:
-            raise BadToken("the token names no coordinator to ask: give bootstrap_servers")
-        servers = str(Address(found.coordinator.host, found.coordinator.port))
-    return found, read_settings({"bootstrap_servers": servers, **settings})
+    return found, settings_for(found, servers or given.pop("bootstrap.servers", None), given)

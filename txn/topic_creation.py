@@ -1,4 +1,5 @@
-"""Creating a topic of our own, with the cluster's default replication. A topic that is there already is left as it is."""
+"""Creating a topic of our own, on three brokers where there are three, whatever the cluster's default is: what is lost with one disk cannot
+carry a promise. A topic that is there already is left as it is."""
 
 from __future__ import annotations
 
@@ -9,23 +10,27 @@ from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from txn.envoy import Envoy, Unanswered, refuse
 from txn.errors import NotPermitted
+from txn.own_topics import MIN_IN_SYNC
 
-CREATE_VERSIONS: Final = range(4, 8)
-"""Those with the cluster's default replication."""
+CREATE_VERSIONS: Final = range(8)
+REPLICAS: Final = 3
+IN_SYNC_MIN: Final = 2
 CREATE_TIMEOUT_MS: Final = 15_000
 
 
 async def create_topic(envoy: Envoy, topic: str, partitions: int, configs: Mapping[str, str]) -> bool:
     """Ask once for the topic. Returns whether it was created now; not every broker may know of it yet. Raises Unanswered where it may be
     created another time, NotPermitted, with what the broker says, where it may not."""
+    metadata = await envoy.metadata()
+    replicas = min(REPLICAS, len(metadata.brokers))
+    configs = {**configs, MIN_IN_SYNC: str(IN_SYNC_MIN)} if replicas == REPLICAS else configs
     new = CreatableTopic(
         name=topic,
         num_partitions=partitions,
-        replication_factor=-1,
+        replication_factor=replicas,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )
     request = CreateTopicsRequest(topics=[new], timeout_ms=CREATE_TIMEOUT_MS)
-    metadata = await envoy.metadata()
     if metadata.controller_id in envoy.brokers:
         answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
     else:
@@ -33,6 +38,8 @@ async def create_topic(envoy: Envoy, topic: str, partitions: int, configs: Mappi
     said = answer.topics[0]
     if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
         return False
+    if said.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        raise Unanswered(f"topic {topic!r}: there were {replicas} brokers a moment ago, and there are fewer now ({said.error_message})")
     if said.error_code == ErrorCode.NOT_CONTROLLER:
         raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
     try:

@@ -40,6 +40,7 @@ class Row(Struct, frozen=True):
     kind: type[Fatal] = Fatal
 
 
+_EXPIRED: Final = "the transactional id expired, or belongs to another producer id"
 _STALE: Final = "abort, poll, and take the group's metadata anew"
 
 _SHARED: Final[dict[ErrorCode, Row]] = {
@@ -57,7 +58,7 @@ _SHARED: Final[dict[ErrorCode, Row]] = {
     ),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Row(Step.FATAL, "grant this client WRITE on the transactional id", NotPermitted),
     ErrorCode.UNSUPPORTED_VERSION: Row(Step.FATAL, "the broker does not speak the version that was sent", NotPermitted),
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Row(Step.FATAL, "the transactional id expired, or belongs to another producer id", IdentityLost),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Row(Step.FATAL, _EXPIRED, IdentityLost),
 }
 
 _SPOILING: Final[dict[ErrorCode, Row]] = {
@@ -65,7 +66,11 @@ _SPOILING: Final[dict[ErrorCode, Row]] = {
     ErrorCode.TRANSACTION_ABORTABLE: Row(Step.SPOIL, "the coordinator says that the transaction must be aborted"),
 }
 
+# Registering anew after the abort, with the identity so far, tells which it is, and puts nobody out who has registered since.
+_FORGOTTEN: Final[dict[ErrorCode, Row]] = {ErrorCode.INVALID_PRODUCER_ID_MAPPING: Row(Step.SPOIL, _EXPIRED)}
+
 _UNFIT: Final[dict[ErrorCode, Row]] = {
+    **_FORGOTTEN,
     ErrorCode.INVALID_TXN_STATE: Row(Step.FATAL, "the transaction is in a state that the request does not fit"),
 }
 
@@ -99,6 +104,7 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
     Api.TXN_OFFSET_COMMIT: {
         **_SHARED,
         **_SPOILING,
+        **_FORGOTTEN,
         ErrorCode.REQUEST_TIMED_OUT: Row(Step.LOOKUP, "the group's coordinator could not write the offsets in time"),
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Row(Step.RETRY, "the partition does not exist, or not yet"),
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),

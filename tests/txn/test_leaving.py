@@ -4,6 +4,7 @@ patience where something could be done."""
 from __future__ import annotations
 
 import gc
+import threading
 
 import pytest
 
@@ -12,6 +13,7 @@ from producer.wire import Api
 from tests.producer.scripts import run
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
+from txn.errors import TransactionTimeout
 from txn.producer import TransactionalProducer
 
 
@@ -53,6 +55,25 @@ def test_close_waits_for_a_commit_that_is_under_way() -> None:
         held.remove()
         producer.close(LIMIT_S)
         assert set(ends(stub)) == {True}
+        assert committed(stub, "t") == [b"row"]
+
+
+def test_close_waits_for_a_commit_whose_records_are_on_their_way() -> None:
+    """The same before the coordinator was asked: the commit's caller gave up waiting, `close` did not, and the records are committed."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
+        tx = producer.begin(LIMIT_S)
+        held = stub.faults.on(Api.PRODUCE).after_append().hold()
+        tx.send("t", b"row")
+        held.wait(1, LIMIT_S)
+        with pytest.raises(TransactionTimeout, match="records are still on their way"):
+            tx.commit(0.01)
+        closing = threading.Thread(target=producer.close, args=(LIMIT_S,))
+        closing.start()
+        until(lambda: len(producer._manager._waiting.deadlines_ms()) > 0, "the close waits for the commit", timeout_s=LIMIT_S)
+        held.release()
+        closing.join(LIMIT_S)
+        assert ends(stub) == [True]
         assert committed(stub, "t") == [b"row"]
 
 

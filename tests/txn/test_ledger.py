@@ -8,18 +8,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from broker_stub import BrokerStub
 from producer import Producer
 from producer.config import read_settings
+from producer.core.errors import FencepostError
 from producer.wire import Api, ErrorCode
-from txn.ledger import TOPIC, Ledger
+from txn.ledger import TOPIC, Ledger, Opened, Standing
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
 from txn.ledger_rules import Decision, decide
 from txn.producer import TransactionalProducer
 
 WAIT_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stubs give their topics the same ids, and a process is warned once."""
+    monkeypatch.setattr("txn.ledger_topic.WARNED", set())
 
 
 @pytest.fixture
@@ -69,7 +77,7 @@ def write(stub: BrokerStub, ledger: Ledger, *entries: LedgerEntry, commit: bool 
 
 
 def test_made_when_it_is_first_needed(stub: BrokerStub) -> None:
-    """Reading makes the topic: compacted, with 8 partitions, bounded segments and the cluster's replication; then nothing is made again."""
+    """Reading makes the topic: compacted, with 8 partitions and bounded segments; then nothing is made again."""
     ledger = ledger_of(stub)
     assert ledger.list(WAIT_S) == []
     assert stub.journal.requests(Api.CREATE_TOPICS) == []
@@ -83,6 +91,30 @@ def test_made_when_it_is_first_needed(stub: BrokerStub) -> None:
         "segment.ms": "14400000",
         "segment.bytes": "52428800",
     }
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, 1, None), (2, 2, None), (3, 3, "2"), (4, 3, "2")])
+def test_on_how_many_brokers(brokers: int, replicas: int, in_sync: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """On three where there are three, with two in sync, though the cluster's default is one; the log warns below, once."""
+    with BrokerStub(brokers=brokers) as stub, caplog.at_level(logging.WARNING, "fencepost.ledger"):
+        for _ in range(2):
+            ledger_of(stub).ensure(WAIT_S)
+        topic = stub.cluster.topics.named(TOPIC)
+        assert topic is not None
+        assert {len(each.replicas) for each in topic.partitions} == {replicas}
+        assert topic.config.get("min.insync.replicas") == in_sync or in_sync is None
+    expected = [] if replicas == 3 else [f"topic '{TOPIC}' has a partition on {replicas} broker"]
+    assert [said[: len(expected[0])] for said in caplog.messages] == expected
+
+
+def test_too_few_in_sync(caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that is there is not changed, and the log says what to set."""
+    with BrokerStub(brokers=3) as stub, caplog.at_level(logging.WARNING, "fencepost.ledger"):
+        stub.create_topic(TOPIC, partitions=2, replication_factor=3, config={"cleanup.policy": "compact", "min.insync.replicas": "1"})
+        assert ledger_of(stub).ensure(WAIT_S) == 2
+    (said,) = caplog.messages
+    assert said.startswith(f"topic '{TOPIC}' has min.insync.replicas=1: ")
+    assert said.endswith("Set min.insync.replicas=2 for it")
 
 
 def test_the_newest_committed(stub: BrokerStub) -> None:
@@ -170,7 +202,7 @@ def test_more_partitions(stub: BrokerStub) -> None:
     ("value", "words"),
     [
         (b"{", "no entry of a ledger: the text is not JSON"),
-        (b'{"format":2}', "an entry of a ledger of format 2; this version of fencepost"),
+        (b'{"format":3}', "an entry of a ledger of format 3; this version of fencepost"),
         (entry_of("b", 1).dumps(), "its value is of 'b'"),
     ],
 )
@@ -186,6 +218,113 @@ def test_an_entry_that_cannot_be_read(stub: BrokerStub, value: bytes, words: str
     with pytest.raises(LedgerDamaged, match=re.escape(f"sink 'a' at offset {offset} of {TOPIC}-{place} cannot be used: {words}")):
         ledger.read("a", WAIT_S)
     assert ledger.read("b", WAIT_S) == entry_of("b", 2)
+
+
+def fetched(stub: BrokerStub) -> list[int]:
+    """From which offsets the ledger was read since the last call."""
+    requests: list[Any] = [exchange.request for exchange in stub.journal.requests(Api.FETCH)]
+    stub.journal.clear()
+    return [each.fetch_offset for request in requests for topic in request.topics for each in topic.partitions]
+
+
+def test_what_was_read_is_not_read_again(stub: BrokerStub) -> None:
+    """Another reading of the same sink, by whichever object of the process, goes on where the last one stopped, and finds what was open
+    then committed; other keys are read for themselves."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, *(entry_of("a", batch) for batch in range(3)))
+    end = stub.end_offset(TOPIC, ledger.partition_of("a"))
+    assert ledger.read("a", WAIT_S) == entry_of("a", 2)
+    with producer_of(stub, "other") as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(TOPIC, entry_of("a", 3).dumps(), key=b"a", partition=ledger.partition_of("a")).result(WAIT_S)
+        fetched(stub)
+        assert ledger_of(stub).standing("a", WAIT_S) == Standing(
+            entry_of("a", 2), (Opened(entry_of("a", 3), ledger.partition_of("a"), end),)
+        )
+        assert fetched(stub) == [end - 1]
+        tx.commit(WAIT_S)
+    take_over(stub, "other")
+    assert ledger_of(stub).read("a", WAIT_S) == entry_of("a", 3)
+    assert fetched(stub) == [end]
+    assert ledger_of(stub).read("a", WAIT_S) == entry_of("a", 3)
+    assert fetched(stub) == [end + 1]
+    mine, other = neighbours(ledger)
+    for sink in (mine, other, mine):
+        assert ledger.read(sink, WAIT_S) is None
+
+
+@pytest.mark.parametrize("event", ["leader", "anew", "another cluster"])
+def test_another_log_is_read_from_its_beginning(stub: BrokerStub, event: str) -> None:
+    """After an election something may have been cut off and written anew; a topic that was made anew, and one of the same name and id in
+    another cluster, are not what was read before."""
+    stub.create_topic("small", partitions=1, replication_factor=2, config={"cleanup.policy": "compact"})
+    ledger = ledger_of(stub, "small")
+    write(stub, ledger, entry_of("a", 1), entry_of("a", 2))
+    assert ledger.read("a", WAIT_S) == entry_of("a", 2)
+    if event == "leader":
+        stub.move_leader("small", 0)
+    elif event == "anew":
+        stub.delete_topic("small")
+        stub.create_topic("small", partitions=1, config={"cleanup.policy": "compact"})
+        write(stub, ledger, *(entry_of("a", batch) for batch in (7, 8, 9)))
+    else:
+        with BrokerStub(brokers=2) as other:
+            other.create_topic("small", partitions=1, replication_factor=2, config={"cleanup.policy": "compact"})
+            assert ledger_of(other, "small").read("a", WAIT_S) is None
+            write(other, ledger_of(other, "small"), entry_of("a", 4), entry_of("a", 5))
+            assert ledger_of(other, "small").read("a", WAIT_S) == entry_of("a", 5)
+    fetched(stub)
+    assert ledger.read("a", WAIT_S) == entry_of("a", 9 if event == "anew" else 2)
+    assert 0 in fetched(stub)
+
+
+def plain(stub: BrokerStub, ledger: Ledger, key: str, value: bytes | None) -> int:
+    """A record outside of any transaction, as anybody may write it who may write into the topic. Returns its offset."""
+    with Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+        return producer.send(ledger.topic, value, key=key.encode(), partition=ledger.partition_of(key)).result(WAIT_S).offset
+
+
+@pytest.mark.parametrize("value", [entry_of("a", 9).dumps(), b"rubbish", None], ids=["entry", "rubbish", "tombstone"])
+def test_a_record_of_no_transaction(stub: BrokerStub, value: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    """It makes nobody skip work, and nobody forget what was written: the newest committed entry counts, and the log warns. Where it is all
+    that there is, an entry may have been compacted away for it, so that it is neither an entry nor taken for none."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, entry_of("a", 4))
+    offset = plain(stub, ledger, "a", value)
+    with caplog.at_level(logging.WARNING, "fencepost.ledger"):
+        assert ledger.read("a", WAIT_S) == entry_of("a", 4)
+    (said,) = (each for each in caplog.messages if "has a partition on" not in each)
+    assert f"sink 'a' at offset {offset} of {TOPIC}-{ledger.partition_of('a')} that is of no transaction" in said
+    write(stub, ledger, entry_of("a", 5))
+    assert ledger.read("a", WAIT_S) == entry_of("a", 5)
+    lone = plain(stub, ledger, "c", value)
+    words = rf"all that the ledger has of sink 'c', at offset {lone} of .* outside of any transaction.* `fencepost ledger reset c --yes`"
+    for look in (ledger.read, ledger.standing):
+        with pytest.raises(LedgerDamaged, match=words):
+            look("c", WAIT_S)
+    assert ledger.reset("c", WAIT_S) is not None
+    assert ledger.read("c", WAIT_S) is None
+
+
+def test_forgotten_under_the_sinks_own_id(stub: BrokerStub) -> None:
+    """The tombstone is committed by a transaction of the id that the entry names, or that one is told: whoever had it cannot write behind
+    it, and a lost answer to any step of it leaves one tombstone."""
+    ledger = ledger_of(stub, request_timeout_ms=500)
+    named = structs.replace(entry_of("a", 4), transactional_id="mine.a")
+    write(stub, ledger, named)
+    write(stub, ledger, entry_of("b", 1))
+    with producer_of(stub, "mine.a") as producer, producer_of(stub, "other.b") as other:
+        producer.init(WAIT_S)
+        other.init(WAIT_S)
+        for api in (Api.INIT_PRODUCER_ID, Api.PRODUCE, Api.END_TXN):
+            stub.faults.on(api).after_append().drop_reply().times(1)
+        assert ledger.reset("a", WAIT_S) is not None
+        assert ledger.reset("b", WAIT_S, transactional_id="other.b") is not None
+        for stale in (producer, other):
+            with pytest.raises(FencepostError), stale.transaction(WAIT_S) as tx:
+                tx.send(TOPIC, b"late", key=b"a", partition=ledger.partition_of("a")).result(WAIT_S)
+    assert (ledger.read("a", WAIT_S), ledger.read("b", WAIT_S)) == (None, None)
+    assert [record.value for record in stub.records(TOPIC, ledger.partition_of("a")) if record.key == b"a"].count(None) == 1
 
 
 def test_leaders_that_move_and_answers_that_are_lost(stub: BrokerStub) -> None:
@@ -220,7 +359,7 @@ def test_what_may_not_be_looked_at(guarded: BrokerStub, caplog: pytest.LogCaptur
     guarded.allow("ANONYMOUS", "READ", topic=TOPIC)
     with caplog.at_level(logging.WARNING, "fencepost.ledger"):
         assert ledger_of(guarded).read("a", WAIT_S) is None
-    (said,) = caplog.messages
+    (said,) = (each for each in caplog.messages if "has a partition on 1 broker" not in each)
     assert "TOPIC_AUTHORIZATION_FAILED" in said
     assert "it must have cleanup.policy=compact" in said
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producer.version import VERSION
-from txn.ledger_entry import FORMAT, LedgerEntry, LedgerPartition, ledger_key
+from txn.ledger_entry import FORMAT, VALUE_BYTES_MAX, LedgerEntry, LedgerPartition, ledger_key
 from txn.ledger_errors import BadLedgerEntry
+from txn.ledger_scan import OPENED_BYTES_MAX
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=20)
 counts = st.integers(min_value=0, max_value=(1 << 63) - 1)
@@ -29,6 +30,7 @@ FIELDS: dict[str, Any] = {
     "job": None,
     "at_ms": 1_700_000_000_000,
     "library": VERSION,
+    "transactional_id": "fencepost.s",
 }
 
 
@@ -43,6 +45,7 @@ FIELDS: dict[str, Any] = {
         partitions=st.lists(partitions, max_size=3).map(tuple),
         job=st.none() | names,
         at_ms=st.integers(min_value=0, max_value=253_402_300_799_999),
+        transactional_id=st.none() | names,
     )
 )
 def test_written_and_read(entry: LedgerEntry) -> None:
@@ -54,9 +57,33 @@ def test_written_and_read(entry: LedgerEntry) -> None:
 def test_its_text() -> None:
     """The format that other programs may read, field by field."""
     entry = LedgerEntry(
-        sink="s", query="q", batch=7, fingerprint="f", rows=2, partitions=(LedgerPartition("t", 0, 2, 41),), at_ms=1_700_000_000_000
+        sink="s",
+        query="q",
+        batch=7,
+        fingerprint="f",
+        rows=2,
+        partitions=(LedgerPartition("t", 0, 2, 41),),
+        at_ms=1_700_000_000_000,
+        transactional_id="fencepost.s",
     )
     assert msgspec.json.decode(entry.dumps()) == FIELDS
+
+
+def test_the_format_of_before() -> None:
+    """An entry that does not say whose transaction it was is read, and says None."""
+    older = {name: value for name, value in FIELDS.items() if name != "transactional_id"}
+    entry = LedgerEntry.loads(msgspec.json.encode({**older, "format": 1}))
+    assert (entry.batch, entry.transactional_id) == (7, None)
+    assert LedgerEntry.loads(entry.dumps()) == entry
+
+
+def test_an_entry_that_readers_would_pass_over_is_not_written() -> None:
+    """What a batch of the ledger may take is bounded, and so is an entry."""
+    partitions = tuple(LedgerPartition("t" * 200, number, 1, 1 << 60) for number in range(20_000))
+    entry = LedgerEntry(sink="s", query="q", batch=0, fingerprint=None, rows=0, partitions=partitions, at_ms=0)
+    with pytest.raises(BadLedgerEntry, match=f"for 20000 partitions: at most {VALUE_BYTES_MAX} are read"):
+        entry.dumps()
+    assert VALUE_BYTES_MAX * 2 < OPENED_BYTES_MAX
 
 
 @pytest.mark.parametrize(
@@ -65,7 +92,10 @@ def test_its_text() -> None:
         (b"\xff", "not JSON"),
         (b"[]", 'is a JSON object with a field "format"'),
         (b"{}", 'is a JSON object with a field "format"'),
-        (msgspec.json.encode({**FIELDS, "format": 2}), "an entry of a ledger of format 2; this version of fencepost"),
+        (
+            msgspec.json.encode({**FIELDS, "format": 3}),
+            r"an entry of a ledger of format 3; this version of fencepost \(.*\) reads format 1 and 2",
+        ),
         (msgspec.json.encode({**FIELDS, "format": True}), "of format True"),
         (msgspec.json.encode({**FIELDS, "batch": -1}), r"damaged entry of a ledger: Expected `int` >= 0 - at `\$.batch`"),
         (msgspec.json.encode({**FIELDS, "more": 1}), "damaged entry of a ledger: Object contains unknown field `more`"),

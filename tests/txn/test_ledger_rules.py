@@ -17,6 +17,7 @@ from txn.ledger_errors import (
     CheckpointReplaced,
     CheckpointRolledBack,
     FingerprintMissing,
+    LedgerBehind,
     LedgerMissing,
     LedgerRefusal,
     OlderVersion,
@@ -84,6 +85,26 @@ def test_every_combination(
         assert (refusal.sink, refusal.query, refusal.batch, refusal.entry) == (SINK, query, batch, entry)
 
 
+def test_a_gap() -> None:
+    """Where a batch between has read something the batch is refused, with a way out that the user can take; where nothing is known, or the
+    batch comes next, or is of another query, nobody is asked."""
+    asked: list[int] = []
+
+    def read_since(batch: int) -> bool:
+        asked.append(batch)
+        return True
+
+    entry = entry_of("q1", 3, "f1")
+    with pytest.raises(LedgerBehind, match=r"batch 5 .* the ledger has batch 3 .* have read something.*on_gap=\"write\"") as caught:
+        decide(entry, SINK, query="q1", batch=5, fingerprint="f2", read_since=read_since)
+    assert caught.value.entry == entry
+    assert decide(entry, SINK, query="q1", batch=5, fingerprint="f2", read_since=read_since, on_gap="write") is Decision.GO
+    assert asked == [3, 3]
+    assert decide(entry, SINK, query="q1", batch=4, fingerprint="f2", read_since=read_since) is Decision.GO
+    assert decide(entry, SINK, query="q1", batch=5, fingerprint="f2") is Decision.GO
+    assert asked == [3, 3]
+
+
 @given(entry=st.none() | st.builds(entry_of, st.none(), batches, st.none(), st.just("daily")), version=batches)
 def test_versions_of_a_job(entry: LedgerEntry | None, version: int) -> None:
     """The same version is a no-op, a newer one goes, and an older one is refused (rule of `write_once`)."""
@@ -96,19 +117,19 @@ def test_versions_of_a_job(entry: LedgerEntry | None, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "policies", "words"),
+    ("batch", "on_new_checkpoint", "words"),
     [
-        (9, {}, "the batches between were empty, or written elsewhere"),
-        (3, {"on_new_checkpoint": "reset"}, "is written because of on_new_checkpoint='reset'"),
+        (9, "error", "the batches between were empty, or written elsewhere"),
+        (3, "reset", "is written because of on_new_checkpoint='reset'"),
     ],
 )
-def test_what_is_warned_of(batch: int, policies: dict[str, str], words: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_warned_of(batch: int, on_new_checkpoint: str, words: str, caplog: pytest.LogCaptureFixture) -> None:
     """A gap is written and a reset is obeyed, and the log says so with what the ledger has; the next batch says nothing."""
     entry = entry_of("q1", 3, "f1")
     with caplog.at_level(logging.WARNING, "fencepost.ledger"):
         assert decide(entry, SINK, query="q1", batch=4, fingerprint="f2") is Decision.GO
         assert caplog.messages == []
-        assert decide(entry, SINK, query="q1", batch=batch, fingerprint="f9", **policies) is Decision.GO
+        assert decide(entry, SINK, query="q1", batch=batch, fingerprint="f9", on_new_checkpoint=on_new_checkpoint) is Decision.GO
     (said,) = caplog.messages
     assert words in said
     assert describe(entry) in said

@@ -1,17 +1,21 @@
-"""What counts of a ledger's log: against a model that knows how each transaction ended, whatever compaction took away."""
+"""What counts of a ledger's log: against a model that knows how each transaction ended, whatever compaction took away; and what a batch
+may take of the reader's memory."""
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from producer.wire.batch_header import TRANSACTIONAL, pack_batch
+from producer.wire.compression import Codec, compress
 from producer.wire.markers import ControlType, encode_marker
 from producer.wire.record_batch import Record, encode_batch
 from txn.ledger_errors import LedgerDamaged
-from txn.ledger_scan import Scan
+from txn.ledger_scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 
 KEYS = (b"a", b"b", b"c")
 
@@ -46,10 +50,10 @@ def bytes_of(offset: int, entry: Entry, *, tombstone: bool = False) -> bytes:
 
 
 def outcome(history: list[Entry], offset: int) -> ControlType | None:
-    """How the transaction ended that the record at `offset` is of: by the next marker of its producer."""
+    """How the transaction ended that the record at `offset` is of: by the next marker of its producer. What is of none was never ended."""
     producer_id = history[offset].producer_id
     if producer_id < 0:
-        return ControlType.COMMIT
+        return None
     return next((entry.end for entry in history[offset:] if entry.producer_id == producer_id and entry.end is not None), None)
 
 
@@ -85,33 +89,134 @@ def test_the_newest_committed_of_each_key(history: list[Entry], data: st.DataObj
         assert scan.feed(b"".join(batches[:many]) + (batches[many][:30] if many < len(batches) else b""))
         del batches[:many]
     assert {key: stored.offset for key, stored in scan.committed.items()} == newest
-    assert set(scan.open) == {
-        entry.key for offset, entry in enumerate(history) if entry.key is not None and outcome(history, offset) is None
-    }
+    unsure = [entry for offset, entry in enumerate(history) if entry.key is not None and outcome(history, offset) is None]
+    assert set(scan.open) == {entry.key for entry in unsure if entry.producer_id >= 0}
+    assert set(scan.plain) == {entry.key for entry in unsure if entry.producer_id < 0}
+
+
+def committed(scan: Scan) -> dict[bytes, int]:
+    return {key: stored.offset for key, stored in scan.committed.items()}
+
+
+def test_commits_that_come_in_another_order_than_their_records() -> None:
+    """Two transactions wrote the same key, and the one that wrote first is committed last: the record that stands later counts, as it is
+    the one that compaction keeps."""
+    scan = Scan("ledger", 0, start=0, end=4)
+    scan.feed(bytes_of(0, Entry(1, b"a")) + bytes_of(1, Entry(2, b"a")) + bytes_of(2, Entry(2, end=ControlType.COMMIT)))
+    assert committed(scan) == {b"a": 1}
+    scan.feed(bytes_of(3, Entry(1, end=ControlType.COMMIT)))
+    assert committed(scan) == {b"a": 1}
+    other = Scan("ledger", 0, start=0, end=4)
+    other.feed(bytes_of(0, Entry(1, b"a")) + bytes_of(1, Entry(2, b"a")) + bytes_of(2, Entry(1, end=ControlType.COMMIT)))
+    assert committed(other) == {b"a": 0}
+    other.feed(bytes_of(3, Entry(2, end=ControlType.COMMIT)))
+    assert committed(other) == {b"a": 1}
 
 
 def test_a_tombstone_deletes() -> None:
     """It counts like a value, and so hides what was before it."""
-    scan = Scan("ledger", 0, start=0, end=2)
-    assert scan.feed(bytes_of(0, Entry(-1, b"a")) + bytes_of(1, Entry(-1, b"a"), tombstone=True))
+    scan = Scan("ledger", 0, start=0, end=3)
+    tombstone = bytes_of(1, Entry(1, b"a"), tombstone=True)
+    assert scan.feed(bytes_of(0, Entry(1, b"a")) + tombstone + bytes_of(2, Entry(1, end=ControlType.COMMIT)))
     assert scan.done
     assert scan.committed[b"a"].value is None
+
+
+@pytest.mark.parametrize("tombstone", [False, True])
+def test_what_is_of_no_transaction_does_not_count(*, tombstone: bool) -> None:
+    """Neither a value nor a tombstone, before the entry or behind it; it is kept aside, for whoever has to be told."""
+    scan = Scan("ledger", 0, start=0, end=5)
+    plain = [bytes_of(offset, Entry(-1, b"a"), tombstone=tombstone) for offset in (0, 3)]
+    idempotent = encode_batch([Record(4, 4, b"b", b"x")], base_offset=4, producer_id=9, producer_epoch=0, base_sequence=0)
+    entry = bytes_of(1, Entry(1, b"a")) + bytes_of(2, Entry(1, end=ControlType.COMMIT))
+    assert scan.feed(plain[0] + entry + plain[1] + idempotent)
+    assert committed(scan) == {b"a": 1}
+    assert {key: stored.offset for key, stored in scan.plain.items()} == {b"a": 3, b"b": 4}
+
+
+def crowded(codec: Codec, payload: bytes, count: int, *, transactional: bool) -> bytes:
+    """A batch at offset 0 that says it has so many records in this payload."""
+    return pack_batch(
+        compress(codec, payload),
+        attributes=codec | (TRANSACTIONAL if transactional else 0),
+        last_offset_delta=count - 1,
+        base_timestamp=0,
+        max_timestamp=0,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        records_count=count,
+    )
+
+
+MANY = 2_000_000
+EMPTY_RECORD = b"\x0c\0\0\0\x01\x01\0"
+"""Seven bytes: no key, no value, no headers."""
+HEADERS = 4_000_000
+
+
+def headers_only() -> bytes:
+    """One record of millions of headers, which have neither names nor values."""
+
+    def varint(number: int) -> bytes:
+        number <<= 1
+        out = bytearray()
+        while number > 0x7F:
+            out.append(number & 0x7F | 0x80)
+            number >>= 7
+        return bytes([*out, number])
+
+    body = b"\0\0\0\x01\x01" + varint(HEADERS) + b"\0\x01" * HEADERS
+    return varint(len(body)) + body
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(
+    ("payload", "count", "refused"),
+    [
+        (EMPTY_RECORD * MANY, MANY, f"{MANY} records, where at most {RECORDS_MAX} are taken"),
+        (bytes(OPENED_BYTES_MAX + 1), 1, f"more than {OPENED_BYTES_MAX} bytes of records"),
+        (headers_only(), 1, None),
+    ],
+    ids=["records", "bytes", "headers"],
+)
+def test_what_a_batch_may_take_of_memory(codec: Codec, payload: bytes, count: int, refused: str | None) -> None:
+    """A few kilobytes that claim to be millions of records, or of bytes, or of headers, are not opened further than an entry could be, with
+    every codec: an error that names the place where they are of a transaction, and passed over where they cannot count."""
+    inside, outside = (crowded(codec, payload, count, transactional=each) for each in (True, False))
+    tracemalloc.start()
+    try:
+        scan = Scan("ledger", 3, start=0, end=count)
+        if refused is None:
+            assert scan.feed(inside)
+        else:
+            with pytest.raises(LedgerDamaged, match=rf"ledger-3 has a batch at offset 0 .* cannot be read: .*{refused}"):
+                scan.feed(inside)
+        again = Scan("ledger", 3, start=0, end=count)
+        assert again.feed(outside)
+        assert again.done
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * OPENED_BYTES_MAX
 
 
 def test_only_what_is_wanted_is_kept() -> None:
     """Other sinks' values take no memory, and their open transactions none either."""
     scan = Scan("ledger", 0, start=0, end=3, wanted={b"a"})
     scan.feed(bytes_of(0, Entry(-1, b"b")) + bytes_of(1, Entry(1, b"c")) + bytes_of(2, Entry(2, b"a")))
-    assert (list(scan.committed), list(scan.open)) == ([], [b"a"])
+    assert (list(scan.committed), list(scan.open), list(scan.plain)) == ([], [b"a"], [])
 
 
 def test_from_its_start_to_its_end() -> None:
     """Records before the start, in a batch that still comes whole, and batches from the end on do not count."""
-    batch = encode_batch([(0, b"a", b"deleted"), (0, b"b", b"there")], base_offset=4)
-    scan = Scan("ledger", 0, start=5, end=6)
-    assert scan.feed(batch + bytes_of(6, Entry(-1, b"c")))
+    batch = encode_batch(
+        [(0, b"a", b"deleted"), (0, b"b", b"there")], base_offset=4, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    scan = Scan("ledger", 0, start=5, end=7)
+    assert scan.feed(batch + bytes_of(6, Entry(1, end=ControlType.COMMIT)) + bytes_of(7, Entry(-1, b"c")))
     assert scan.done
-    assert list(scan.committed) == [b"b"]
+    assert (list(scan.committed), list(scan.plain)) == ([b"b"], [])
     assert not Scan("ledger", 0, start=5, end=9).feed(b"")
 
 

@@ -193,6 +193,40 @@ def test_a_commit_of_nothing() -> None:
     assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
 
 
+def test_a_refused_commit_is_none_where_its_owner_wrote() -> None:
+    """Borrowers wrote nothing, and the owner did: a coordinator that has no such transaction any more has not committed the owner's
+    records, so the commit must not be told as one."""
+    counter = opened(2)
+    lend(counter, 0)
+    counter.send(b"own", partition=1)
+    counter.ack(counter.produces()[0])
+    assert give_back(counter, account(0, 0, offset=-1)) is None
+    commit = end(counter, code=ErrorCode.INVALID_TXN_STATE)
+    assert isinstance(commit.outcome.exception(0), MustAbort)
+    assert counter.state is State.SPOILED
+
+
+@BOTH
+def test_a_trespass_is_over_with_its_transaction(version: int) -> None:
+    """The owner wrote where it had lent, and aborted: the next transaction can be lent, returned and committed as any."""
+    counter = opened(version)
+    lend(counter, 0)
+    counter.send(b"trespass", partition=0)
+    assert counter.state is State.SPOILED
+    end(counter, Event.ABORT)
+    if version == 1:
+        counter.identify(epoch=1)
+    counter.begin()
+    lend(counter, 0)
+    counter.send(b"own", partition=1)
+    if version == 1:
+        counter.add()
+    counter.ack(counter.produces()[0])
+    assert give_back(counter, account(0, 7)) is None
+    commit = end(counter)
+    assert commit.outcome.exception(0) is None
+
+
 @BOTH
 def test_a_commit_before_everything_came_back(version: int) -> None:
     """It is refused with how much of which loan is missing, and nothing has happened: the rest can be returned, the transaction committed.

@@ -165,7 +165,70 @@ def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
     counter.lose(1)
     counter.advance(200)
     counter.identify(code=ErrorCode.PRODUCER_FENCED)
-    assert isinstance(begin.outcome.exception(0), Fenced)
+    fenced = begin.outcome.exception(0)
+    assert isinstance(fenced, Fenced)
+    assert "this producer's own INIT_PRODUCER_ID, which was lost before, has come late" in str(fenced)
+
+
+def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
+    """It may come after the end, and would open a transaction under the same epoch. Where it does so before the epoch is renewed, the
+    coordinator aborts that and calls the producer fenced: the error names what was lost."""
+    counter = Counter(version=1).begin()
+    counter.send(b"row")
+    counter.lose(1)
+    counter.advance(200)
+    counter.add()
+    counter.ack(counter.produces()[0])
+    commit = counter.call(Event.COMMIT)
+    counter.end()
+    assert commit.outcome.result(0) == 0
+    assert counter.state is State.RENEWING
+    counter.identify(code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    counter.advance(30)
+    begin = counter.call(Event.BEGIN)
+    counter.identify(code=ErrorCode.PRODUCER_FENCED)
+    fenced = begin.outcome.exception(0)
+    assert isinstance(fenced, Fenced)
+    assert "this producer's own ADD_PARTITIONS_TO_TXN, which was lost before, has come late" in str(fenced)
+
+
+def test_version_1_is_renewed_after_a_produce_that_was_lost() -> None:
+    """Its sequence keeps it from being written twice, but a leader that meets it after the end refuses the next transaction's first batch.
+    Where nothing was lost, the epoch stays."""
+    for lost, state in ((True, State.RENEWING), (False, State.READY)):
+        counter = Counter(version=1).begin()
+        counter.send(b"row")
+        counter.add()
+        if lost:
+            counter.lose(1)
+            counter.advance(200)
+        counter.ack(counter.produces()[0])
+        counter.call(Event.COMMIT)
+        counter.end()
+        assert counter.state is state
+
+
+@BOTH
+def test_the_doubt_about_an_end_is_over_with_its_transaction(version: int) -> None:
+    """An EndTxn was lost, and its retry answered. The next transaction ends without a loss: with version 1 its epoch stays, and a refusal
+    of its only EndTxn says that it is not committed, and not that nobody knows."""
+    counter = wrote(version)
+    counter.call(Event.COMMIT)
+    counter.lose(1)
+    counter.advance(200)
+    counter.end()
+    if version < 2:
+        counter.identify(epoch=1)
+    for code in (0, ErrorCode.PRODUCER_FENCED):
+        counter.begin()
+        counter.send(b"next")
+        if version < 2:
+            counter.add()
+        counter.ack(counter.produces()[0])
+        commit = counter.call(Event.COMMIT)
+        counter.end(code)
+        assert counter.state is (State.DEAD if code else State.READY)
+    assert isinstance(commit.outcome.exception(0), Fenced)
 
 
 def test_a_version_1_commit_that_was_sent_twice_cannot_end_the_next_transaction() -> None:

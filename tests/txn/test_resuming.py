@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import socket
 import subprocess
 import sys
 import warnings
@@ -17,21 +18,24 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from broker_stub import BrokerStub, VirtualClock
-from producer.core.errors import Fenced
+from producer.core.errors import ConfigError, Fenced
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
+from txn.borrower import Borrower
 from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
 from txn.machine import IllegalCall
 from txn.outcome import Outcome
 from txn.producer import TransactionalProducer
-from txn.resumed import Resumed, resume
-from txn.token import BadToken, PreparedTransaction
+from txn.resumed import Resumed, resume, resume_async
+from txn.token import BadToken, CoordinatorHint, PreparedTransaction
 
 WAIT_S = 30.0
 TOPIC = "t"
 DAY_MS = 86_400_000
+PASSWORD = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "secret"}
 
 
 class Site:
@@ -212,6 +216,27 @@ def test_the_same_refusals_in_the_producers_own_process(site: Site) -> None:
                 producer.begin(WAIT_S)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_lent_transaction_that_a_newer_producer_has_aborted(site: Site, told: bool) -> None:
+    """Only a borrower wrote, and the transaction was prepared, whether or not its owner was told what was written. Then a newer producer
+    aborts it by registering: its owner's abort says that it is aborted, or that nobody can tell, and never that it was committed."""
+    with site.producer() as producer, Borrower(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as borrower:
+        tx = producer.begin(WAIT_S)
+        borrower.begin(tx.lend([(TOPIC, 0)], WAIT_S), WAIT_S)
+        borrower.send(TOPIC, b"lent", partition=0)
+        written = borrower.finish(WAIT_S)
+        if told:
+            tx.returned(written)
+        tx.prepare(WAIT_S)
+        with site.producer(on_open_transaction="abort") as newer:
+            newer.init(WAIT_S)
+        if told or site.version >= 2:
+            tx.abort(WAIT_S)
+        else:
+            with pytest.raises(CommitOutcomeUnknown):
+                tx.abort(0.5)
+
+
 def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -> None:
     """Nobody registered meanwhile, so nobody is fenced: its own end says what became of the transaction, and the next one begins."""
     with site.producer() as producer:
@@ -356,6 +381,26 @@ def test_another_cluster(site: Site) -> None:
     token = site.prepare(b"one")
     with BrokerStub(cluster_id="another") as other, pytest.raises(BadToken, match="bootstrap_servers lead to cluster 'another'"):
         resume(token, other.bootstrap).commit(WAIT_S)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"security_protocol": "SASL_PLAINTEXT", **PASSWORD}, {"security.protocol": "SASL_SSL", **PASSWORD}, {"security_protocol": "SSL"}],
+)
+def test_a_forged_token_learns_nothing(site: Site, given: dict[str, str]) -> None:
+    """Whoever writes a token writes who its coordinator is. Nobody logs in there, or so much as connects: where a client has to show who it
+    is, or whom it trusts, the cluster's addresses have to be given, and only these are asked."""
+    token = site.prepare(b"one")
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        thief.setblocking(False)
+        forged = replace(token, coordinator=CoordinatorHint(1, *thief.getsockname()))
+        with pytest.raises(ConfigError, match=r"bootstrap_servers .* is missing, and security_protocol is"):
+            resume(str(forged), **given)
+        with pytest.raises(ConfigError, match="a hint that anybody may have written"):
+            resume_async(forged, **given)
+        assert resume(forged, site.stub.bootstrap).commit(WAIT_S).outcome is Outcome.COMMITTED
+        with pytest.raises(BlockingIOError):
+            thief.accept()
 
 
 def test_an_empty_transaction(site: Site) -> None:
