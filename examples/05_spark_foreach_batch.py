@@ -2,7 +2,7 @@
 driver dies between Kafka's commit and Spark's own note of it; the query starts again, is given that batch once more, and every order is
 there once.
 
-It starts a broker of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
+It starts three brokers of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
 """
 
 import json
@@ -105,7 +105,7 @@ def committed(bootstrap: str, partitions: list[int]) -> list[int]:
     return found
 
 
-own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(default_partitions=4)
+own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(brokers=3, default_partitions=4)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine are this Python
 with own or nullcontext(), tempfile.TemporaryDirectory() as directory:
     where = own.bootstrap if own is not None else os.environ["FENCEPOST_BOOTSTRAP"]

@@ -1,7 +1,7 @@
 """06: a Spark batch job into Kafka, once for each version. It is run again after it has succeeded, as schedulers do, and writes nothing; a
 new version is written; an old one that comes late is refused.
 
-It starts a broker of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
+It starts three brokers of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
 """
 
 import os
@@ -51,7 +51,7 @@ def committed(bootstrap: str, partitions: list[int]) -> int:
     return count
 
 
-own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(default_partitions=4)
+own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(brokers=3, default_partitions=4)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine are this Python
 with own or nullcontext():
     where = own.bootstrap if own is not None else os.environ["FENCEPOST_BOOTSTRAP"]

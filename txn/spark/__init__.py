@@ -59,7 +59,10 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    try:
+        found = globals()[name] = getattr(import_module(home), name)
+    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        raise ImportError(f"{home}: {error}") from error
     return found
 
 

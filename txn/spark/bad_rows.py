@@ -21,6 +21,8 @@ OPTIONS: Final = ("onBadRow", "badRowLimit")
 NAMED: Final = 3
 MARGIN: Final = 4096
 """Bytes left for the headers of a record that had to be cut."""
+KEPT_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of keys and values of bad rows that a Spark task brings to the driver, which holds those of all tasks."""
 
 
 def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
@@ -55,7 +57,7 @@ def bury(bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower
             "fencepost.topic": row.topic,
             "fencepost.partition": row.partition,
             "fencepost.bytes": row.size,
-            "fencepost.cut": (key, value) != (row.key, row.value),
+            "fencepost.cut": row.cut or (key, value) != (row.key, row.value),
             "fencepost.sink": sink,
             "fencepost.batch": batch,
         }

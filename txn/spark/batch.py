@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -24,11 +25,12 @@ from txn.ledger_rules import Decision
 from txn.spark.choosing import context_of
 from txn.spark.errors import BatchFailed, DriverUnreachable, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
-from txn.spark.for_good import executors_words
+from txn.spark.for_good import cause_of, executors_words
 from txn.spark.hold import Hold
 from txn.spark.looking import look_first
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
+from txn.spark.session import described
 from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
@@ -60,7 +62,7 @@ class Identity(Protocol):
     def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
         """Whether it is to be written, given what the ledger has. Raises a LedgerRefusal."""
 
-    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int) -> LedgerEntry:
+    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
         """What the ledger is to have of it."""
 
 
@@ -85,6 +87,7 @@ class Batch:
         self._transaction: Transaction | None = None
         self._alone = threading.Lock()
         self._timeouts = 0
+        self._expired = False
         self._over = False
 
     def write(self, df: DataFrame, topic: str | None = None) -> None:
@@ -97,7 +100,7 @@ class Batch:
             if self._over:
                 raise Misuse(f"{self.identity.name} is over: write inside its block")
             if self.skipped:
-                with interrupts():
+                with interrupts(), self._described(df):
                     df.write.format("noop").mode("overwrite").save()
                 return
             self._writes.append(Write(df, topic))
@@ -108,11 +111,17 @@ class Batch:
     # -- its life ------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        with self.metrics.phase("begin"):
-            if not self._hold.held:
-                look_first(self._hold, self.identity, self._writer.settings)
-                self._hold.take_over()
-            self.skipped = self._decide() is Decision.SKIP
+        self._writer.claim(self._hold, self.identity)
+        try:
+            with self.metrics.phase("begin"):
+                if not self._hold.held:
+                    look_first(self._hold, self.identity, self._writer.settings)
+                    self._writer.retire_others(self._hold)
+                    self._hold.take_over()
+                self.skipped = self._decide() is Decision.SKIP
+        except BaseException:
+            self._hold.at_work = None
+            raise
         if self.skipped:
             self.metrics.ledger = "skipped"
             log.info("sink %s: %s is in the ledger: nothing is written", self._hold.key, self.identity.full_name)
@@ -127,6 +136,7 @@ class Batch:
                 self._until_certain(self._commit)
         finally:
             self._over = True
+            self._hold.at_work = None
             self._writes.clear()
 
     def _decide(self) -> Decision:
@@ -166,6 +176,8 @@ class Batch:
                 raise error
             case Course.FIND_OUT:
                 return self._find_out(error)
+            case Course.LOST:
+                return self._lost(error)
             case _ if self._hold.outlived:
                 return self._outlived(error)
             case Course.FENCED:
@@ -175,10 +187,9 @@ class Batch:
         try:
             self._abort(best_effort=False)
         except FencepostError as second:
-            if course_of(second) is Course.FENCED:
+            if course_of(second) in (Course.FENCED, Course.LOST):
                 return self._settled(second)
-            log.warning("sink %s: the abort failed (%s): the sink is taken over anew", self._hold.key, second)
-            return self._taken_over_again()
+            return self._taken_over_anew(second)
         # Another driver may have committed the batch since.
         self._hold.read()
         return self._skips_now()
@@ -198,6 +209,26 @@ class Batch:
             return self._settled(other)
         self._committed()
         return True
+
+    def _lost(self, error: BaseException) -> bool:
+        """The coordinator knows another producer id for the transactional id, or none: the id expired in the meantime
+        (transactional.id.expiration.ms), and perhaps another driver has registered it since."""
+        if self._expired:
+            self._hold.close()
+            raise SinkTakenOver(self._takeover_text(error)) from error
+        self._expired = True
+        return self._taken_over_anew(error)
+
+    def _taken_over_anew(self, error: BaseException) -> bool:
+        """Take over once more, unless the ledger shows that another driver has the sink by now."""
+        standing = self._hold.ledger.standing(self._hold.key, self._hold.timeout_s)
+        opened = standing.open
+        others = opened is not None and (opened.query, opened.batch) != (self.identity.query, self.identity.batch)
+        if others or standing.committed != self._hold.entry:
+            self._hold.close()
+            raise SinkTakenOver(self._takeover_text(error)) from error
+        log.warning("sink %s: the ledger is as it was, and the sink is taken over anew: %s", self._hold.key, error)
+        return self._taken_over_again()
 
     def _outlived(self, error: BaseException) -> bool:
         """The transaction was open for too long."""
@@ -235,10 +266,10 @@ class Batch:
         if self.metrics.reruns > most:
             self._abort(best_effort=True)
             raise BatchFailed(
-                f"{self.identity.name} of sink {self._hold.key!r} was aborted {most + 1} times (max_reruns={most}),"
-                f" the last time because: {error}"
+                f"{cause_of(error)} (the last cause of {most + 1} for which {self.identity.name} of sink {self._hold.key!r} was aborted;"
+                f" max_reruns={most}; nothing of it is visible)"
             ) from error
-        log.warning("sink %s: %s is aborted and written again: %s", self._hold.key, self.identity.name, error)
+        log.warning("sink %s: %s is aborted and written again: %s", self._hold.key, self.identity.name, cause_of(error))
 
     def _takeover_text(self, error: BaseException) -> str:
         return (
@@ -252,10 +283,13 @@ class Batch:
     def _execute(self, write: Write) -> None:
         if self._transaction is None:
             with self.metrics.phase("begin"):
-                self._transaction = self._hold.begin()
-        with executors_words(context_of(write.df.sparkSession)):
+                self._transaction = self._hold.begin(self._entry())
+        with executors_words(context_of(write.df.sparkSession)), self._described(write.df):
             outcome = self._writer.execute(write.df, write.topic, self._hold, self._transaction, self.metrics, staged=self._staged)
         self._outcome = self._outcome.and_then(outcome)
+
+    def _described(self, df: DataFrame) -> AbstractContextManager[None]:
+        return described(context_of(df.sparkSession), f"fencepost {self._hold.key} {self.identity.name}")
 
     @property
     def _staged(self) -> bool:
@@ -265,13 +299,12 @@ class Batch:
     def _commit(self) -> None:
         if self._transaction is None:
             with self.metrics.phase("begin"):
-                self._transaction = self._hold.begin()
+                self._transaction = self._hold.begin(self._entry())
         self._hold.opening()
         self._writer.dispose_of(self._outcome.bad, self._hold, self._transaction, self.metrics)
         entry = self._entry()
         with self.metrics.phase("ledger"):
-            key, value = self._hold.ledger.record(entry)
-            self._transaction.send(self._hold.ledger.topic, value, key=key, partition=self._hold.ledger.partition_of(entry.key))
+            self._hold.record(entry)
         for write in self._writes[:1]:
             refuse_stopped(write.df.sparkSession)
         with self.metrics.phase("commit"):
@@ -291,7 +324,8 @@ class Batch:
 
     def _entry(self) -> LedgerEntry:
         written = tuple(each for each in self._outcome.partitions if each.records)
-        return self.identity.entry(self._writer.settings.sink_id, self._outcome.rows, written, int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        return self.identity.entry(self._writer.settings.sink_id, self._outcome.rows, written, now_ms, self._hold.transactional_id)
 
     def _abort(self, *, best_effort: bool) -> None:
         transaction, self._transaction = self._transaction, None

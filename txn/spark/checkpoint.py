@@ -31,6 +31,19 @@ class Metadata(msgspec.Struct, frozen=True):
     id: str
 
 
+class OffsetsIn(msgspec.Struct, frozen=True):
+    """The offsets of a checkpoint's batches, read when they are asked for, wherever that is."""
+
+    checkpoint: str
+
+    def __call__(self, batch: int) -> str | None:
+        try:
+            system, root = open_location(self.checkpoint)
+            return _text(system, f"{root}/offsets/{batch}")
+        except (OSError, ValueError, pa.ArrowException):
+            return None
+
+
 def newest_batch(checkpoint: str) -> BatchIdentity:
     """The batch whose offsets were written last. Raises BatchUnknown."""
     try:
@@ -50,7 +63,7 @@ def newest_batch(checkpoint: str) -> BatchIdentity:
             f" cannot be told from other rows. {_advice(checkpoint)}, or write with ExactlyOnceKafkaWriter and foreachBatch, which reads it"
             " as Spark does"
         ) from None
-    return BatchIdentity(query=query, run=query, batch=batch, fingerprint=fingerprint_of(offsets, found))
+    return BatchIdentity(query=query, run=query, batch=batch, fingerprint=fingerprint_of(offsets, found), offsets_of=OffsetsIn(checkpoint))
 
 
 def open_location(location: str) -> tuple[Any, str]:

@@ -1,7 +1,7 @@
 """Which guard a batch is written under, and why: a table that is gone through from above, and the reasons for the log.
 
-`driver` needs no tasks: for small batches. `turns` moves no rows, but executors have to reach the driver. `barrier` leaves the proof to
-Spark, but all tasks have to run at once.
+`driver` needs no tasks: for small batches. `turns` moves no rows and keeps Spark's tasks, but executors have to reach the driver. `barrier`
+leaves the proof to Spark, but all tasks have to run at once.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pyspark.errors import PySparkAttributeError, PySparkException
 
 GUARDS: Final = ("auto", "barrier", "status", "claims", "turns", "kafka-claims", "driver", "off")
 
-SMALL_BYTES: Final = 64 * 1024 * 1024
-"""A batch is taken for small under `auto` where the one before was not larger, keys and values."""
+ROW_BYTES: Final = 24
+"""About what Arrow takes for a row beside its keys, values and headers."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):
     """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `numbered`: rows say which partition they go
     to; where they do not, the write stage's tasks are put together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of
-    the batch before, None for the first. `starved`: a barrier stage of this batch did not get its slots. `vouched`: the user says how many
-    tasks there are to be. `unreachable`: executors did not reach the driver."""
+    the batch before as it would be collected, None for the first; `collect_bytes_max`: how many may be. `starved`: a barrier stage of this
+    batch did not get its slots. `vouched`: the user says how many tasks there are to be. `unreachable`: executors did not reach the
+    driver."""
 
     classic: bool
     tasks: int
@@ -32,6 +33,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     speculation: bool
     numbered: bool
     last_bytes: int | None = None
+    collect_bytes_max: int
     starved: bool = False
     vouched: bool = False
     unreachable: bool = False
@@ -48,13 +50,13 @@ class Row(Struct, frozen=True):
 TABLE: Final = (
     Row(
         "driver",
-        lambda now: now.last_bytes is not None and now.last_bytes <= SMALL_BYTES,
-        f"the batch before had at most {SMALL_BYTES >> 20} MiB",
+        lambda now: now.last_bytes is not None and now.last_bytes <= now.collect_bytes_max,
+        "the batch before had at most collect_bytes_max bytes",
     ),
     Row(
         "turns",
-        lambda now: now.classic and now.numbered and not (now.speculation or now.unreachable),
-        "its rows say where they go, and need not be moved where tasks take turns",
+        lambda now: now.classic and not (now.speculation or now.unreachable),
+        "rows need not be moved, nor tasks be fewer than Spark makes of them, where these take turns",
     ),
     Row(
         "barrier",
@@ -108,6 +110,7 @@ def situation(
     tasks: int,
     numbered: bool,
     last_bytes: int | None,
+    collect_bytes_max: int,
     starved: bool = False,
     vouched: bool = False,
     unreachable: bool = False,
@@ -124,6 +127,7 @@ def situation(
         numbered=numbered,
         unreachable=unreachable,
         last_bytes=last_bytes,
+        collect_bytes_max=collect_bytes_max,
         starved=starved,
         vouched=vouched,
     )
@@ -150,6 +154,12 @@ def slots_of(context: Any) -> int:
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
     except Exception:  # noqa: BLE001  # not a public method: py4j raises errors of several kinds where it is another
         return int(context.defaultParallelism)
+
+
+def slots_that_may_come(spark: Any) -> int | None:
+    """Tasks that will ever run at once; None where executors come and go as there is work, and under Connect, where nobody tells."""
+    context = context_of(spark)
+    return None if context is None or _settled(context)[0] else slots_of(context)
 
 
 def _is_true(context: Any, name: str) -> bool:

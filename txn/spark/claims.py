@@ -5,7 +5,6 @@ One line of JSON each way over TCP; whoever does not know the batch's secret is 
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import socket
 import threading
@@ -39,7 +38,9 @@ class ClaimServer:
         self._lock = threading.Lock()
         self._run = 0
         self._winners = Winners()
-        self._server = LineServer(bind, self._talk, name="fencepost-claims", silence_s=TIMEOUT_S)
+        self._server = LineServer(
+            bind, self._talk, secret=self._secret, refusal="no claim of this driver's", name="fencepost-claims", silence_s=TIMEOUT_S
+        )
 
     def begin(self) -> ClaimDesk:
         """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are refused."""
@@ -64,8 +65,6 @@ class ClaimServer:
 
     def answer(self, claim: Claim) -> str:
         """What the claimant is told; empty: it may write."""
-        if not hmac.compare_digest(claim.secret, self._secret):
-            return "no claim of this driver's"
         with self._lock:
             if claim.run != self._run:
                 return "its attempt to write the batch is over"

@@ -40,6 +40,8 @@ PRODUCE_VERSIONS: Final = range(3, 13)
 PRODUCE_TIMEOUT_MS: Final = 10_000
 ALL: Final = -1
 BYTES: Final = 1024 * 1024
+CLAIM_BYTES_MAX: Final = 4096
+"""What a claim's batch opens to. One has some 50."""
 
 T = TypeVar("T")
 Identity = tuple[int, int]
@@ -137,11 +139,19 @@ class ClaimsTopic:
                 if header.base_offset >= end:
                     return found
                 if header.producer_id in producers and not header.is_control and header.last_offset >= position:
-                    found += [msgspec.json.decode(each.value or b"", type=KafkaClaim) for each in read_records(batch)]
+                    found.append(self._read(partition, header, batch))
                 position = max(position, header.last_offset + 1)
         return found
 
     # -- small print -----------------------------------------------------------------------------------------------------------
+
+    def _read(self, partition: int, header: BatchHeader, batch: memoryview) -> KafkaClaim:
+        """The one claim of a batch. Who else writes under the identity of claims is none of ours."""
+        try:
+            (record,) = read_records(batch, limit=CLAIM_BYTES_MAX, records_max=1, with_headers=False)
+            return msgspec.json.decode(record.value or b"", type=KafkaClaim)
+        except (CorruptBatch, msgspec.DecodeError, ValueError) as error:
+            raise Tainted(f"{self._topic}-{partition} has something else than a claim at offset {header.base_offset}: {error}") from None
 
     async def _check_policy(self) -> None:
         try:

@@ -26,7 +26,15 @@ PARTITION: Final = "partition"
 TIMESTAMP: Final = "timestamp"
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
-MILLISECONDS: Final = {"timestamp": "unix_micros({0}) div 1000", "double": "unix_micros(cast({0} as timestamp)) div 1000"}
+NO_TIME: Final = 1 - (1 << 63)
+"""What becomes of a number that is no time, so that its row is found."""
+SECONDS_MAX: Final = 9.2e12
+"""Beyond that Spark's microseconds end; with spark.sql.ansi.enabled a cast of such a number fails the whole query."""
+MILLISECONDS: Final = {
+    "timestamp": "unix_micros({0}) div 1000",
+    "double": f"case when isnan({{0}}) or abs({{0}}) = double('Infinity') then null when abs({{0}}) > {SECONDS_MAX} then {NO_TIME}"
+    " else unix_micros(cast({0} as timestamp)) div 1000 end",
+}
 """What Spark's sink does with a time: its microseconds, cut off after the milliseconds. By the column's type."""
 
 CONVERTED: Final = frozenset({HEADERS, TIMESTAMP})

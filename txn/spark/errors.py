@@ -14,6 +14,7 @@ __all__ = [
     "SinkTakenOver",
     "Starved",
     "Tainted",
+    "TooMuch",
     "TransactionTooLong",
 ]
 
@@ -56,6 +57,10 @@ class QueryStopped(FencepostError):
 
 class Starved(FencepostError):
     """The tasks of a barrier stage could not all run at once, for as long as was waited. Nothing was written."""
+
+
+class TooMuch(FencepostError):
+    """The batch has more rows than this process may collect. Nothing of them was written."""
 
 
 class Tainted(FencepostError):

@@ -5,22 +5,24 @@ It ends nothing. Whether the job's rows mean what they say is for the guard; tha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from producer.core.sequence import SEQUENCE_RING, advance, distance
 from txn.loan import TP, Loan, Written, name
-from txn.spark.choosing import context_of
+from txn.spark.choosing import context_of, slots_that_may_come
 from txn.spark.errors import GuardUnavailable, Starved, Tainted
 from txn.spark.failures import is_refused_barrier
 from txn.spark.guards import Guard, more_attempts
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan, ledger_partition
-from txn.spark.routing import routed
+from txn.spark.routing import routed, scattered
+from txn.spark.session import settle_python
 from txn.spark.starving import patience
 from txn.spark.summary import BAD, DONE, SCHEMA, WRITTEN, Summary, account_of, from_rows, joined
 from txn.spark.task import WriteTask
@@ -28,38 +30,45 @@ from txn.transaction import Transaction
 
 ROWS_PER_BATCH: Final = 100_000
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BLOCKS: Final = "spark.fencepost.largeBatches"
+"""How many blocks of `large_batches` there are in a session, which may have several objects here: so it is kept where the setting is."""
+_CONF: Final = threading.Lock()
 
 
 def write_on_executors(
     plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
 ) -> Outcome:
     """Have the executors write. `opening` is called before that. Raises Tainted where exactly one attempt may not be what wrote."""
-    moves = plan.numbered and not guard.shares
-    frame = routed(plan.frame, plan.routes, plan.tasks) if moves else plan.frame.coalesce(plan.tasks)
+    settle_python(context_of(plan.frame.sparkSession))
+    frame = _brought(plan)
+    # What the user keeps is not taken out of there again.
+    keeps = plan.staged and not (frame.storageLevel.useDisk or frame.storageLevel.useMemory)
     if plan.staged:
         with metrics.phase("stage"):
-            frame = frame.persist(StorageLevel.DISK_ONLY)
+            frame = frame.persist(StorageLevel.DISK_ONLY) if keeps else frame
             frame.write.format("noop").mode("overwrite").save()
+    tasks = plan.tasks or _at_once(plan)
     try:
         opening()
         with metrics.phase("lend"):
-            loan = transaction.lend([plan.routes.partition(number) for number in range(plan.routes.total)])
+            loan = transaction.lend(plan.routes.every)
         task = WriteTask(
             loan=loan,
             routes=plan.routes,
-            tasks=plan.tasks,
-            guard=guard.begin(plan.tasks, loan),
-            numbers=plan.numbered and not moves,
+            tasks=tasks,
+            guard=guard.begin(tasks, loan),
+            numbers=plan.numbered and not plan.moves,
             kafka=plan.kafka,
             topic=plan.columns.topic,
             keep_bad=plan.keep_bad,
             bad_row_limit=plan.bad_row_limit,
+            limits=plan.limits,
             timeout_s=plan.timeout_s,
         )
         with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
     finally:
-        if plan.staged:
+        if keeps:
             frame.unpersist()
     with metrics.phase("verify"):
         summaries = from_rows(rows)
@@ -76,6 +85,20 @@ def write_on_executors(
         bytes=sum(each.size for each in done),
         bad=[each for each in summaries if each.kind == BAD],
     )
+
+
+def _brought(plan: WritePlan) -> DataFrame:
+    """The rows in the tasks that write them."""
+    if plan.tasks is None:
+        return plan.frame
+    if not plan.moves:
+        return plan.frame.coalesce(plan.tasks)
+    return (routed if plan.numbered else scattered)(plan.frame, plan.routes, plan.tasks)
+
+
+def _at_once(plan: WritePlan) -> int:
+    """About how many tasks write at once, where Spark has as many as it likes."""
+    return max(1, min(plan.routes.total, slots_that_may_come(plan.frame.sparkSession) or plan.routes.total))
 
 
 def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary]:
@@ -126,17 +149,32 @@ def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[No
 
 @contextmanager
 def large_batches(frame: DataFrame) -> Iterator[None]:
-    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block; what the user has set comes back after it."""
+    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has said how many rows they may have. Blocks of one
+    session may overlap: the last of them takes it back."""
     conf = frame.sparkSession.conf
-    before = conf.get(ARROW_ROWS, None)
-    conf.set(ARROW_ROWS, str(ROWS_PER_BATCH))
+    with _CONF:
+        inside = int(conf.get(BLOCKS, "0") or 0)
+        ours = inside > 0 or conf.get(ARROW_ROWS, None) is None
+        if ours:
+            conf.set(BLOCKS, str(inside + 1))
+        if ours and not inside:
+            conf.set(ARROW_ROWS, str(ROWS_PER_BATCH))
     try:
         yield
     finally:
-        if before is None:
+        if ours:
+            _leave(conf)
+
+
+def _leave(conf: Any) -> None:
+    with _CONF:
+        inside = int(conf.get(BLOCKS, "1") or 1) - 1
+        if inside:
+            conf.set(BLOCKS, str(inside))
+            return
+        conf.unset(BLOCKS)
+        if conf.get(ARROW_ROWS, None) == str(ROWS_PER_BATCH):
             conf.unset(ARROW_ROWS)
-        else:
-            conf.set(ARROW_ROWS, before)
 
 
 def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:

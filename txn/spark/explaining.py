@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from txn.spark.writer import ExactlyOnceKafkaWriter
 
 WIDTH: Final = 13
+AS_THEY_ARE: Final = "as many as Spark makes of the DataFrame"
 STAGING: Final = {
     "auto": "after a transaction that took too long, rows are prepared before anything of them is written",
     "always": "rows are prepared before anything of them is written",
@@ -87,12 +88,11 @@ def _tasks(writer: ExactlyOnceKafkaWriter, df: DataFrame, columns: SinkColumns, 
     if not known:
         return {"tasks": "settled with each batch", "guard": f"{writer.settings.guard}: settled with each batch"}
     routes = Routes.of(known)
-    tasks = writer.tasks_for(df, routes, columns)
     try:
-        name, why = writer.choose_guard(df, columns, tasks, BatchMetrics(sink=writer.settings.sink_id, query=None, batch=0))
+        name, why = writer.choose_guard(df, columns, routes, BatchMetrics(sink=writer.settings.sink_id, query=None, batch=0))
     except GuardUnavailable as error:
-        return {"tasks": str(tasks), "guard": f"unavailable: {error}"}
-    return {"tasks": str(writer.tasks_for(df, routes, columns, name)), "guard": f"{name}: {why}"}
+        return {"tasks": str(writer.tasks_for(df, routes, columns, writer.settings.guard) or AS_THEY_ARE), "guard": f"unavailable: {error}"}
+    return {"tasks": str(writer.tasks_for(df, routes, columns, name) or AS_THEY_ARE), "guard": f"{name}: {why}"}
 
 
 def _ledger(settings: Settings, topic: str, sink: str, timeout_s: float) -> str:

@@ -16,7 +16,7 @@ from txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, NotPermitt
 from txn.ledger_errors import LedgerError
 from txn.spark.choosing import context_of
 from txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
-from txn.spark.for_good import DENIED
+from txn.spark.for_good import DENIED, NEVER
 
 INTERRUPTED: Final = (
     "java.lang.InterruptedException",
@@ -44,13 +44,15 @@ class Course(enum.Enum):
     GIVE_UP = "it would fail again: abort, and say why"
     FIND_OUT = "it may be committed: find out"
     FENCED = "the identity is refused: the own transaction's time was up, or another driver came"
+    LOST = "the coordinator does not know the identity: the id expired, or another driver came after that"
     AGAIN = "abort, and write the batch again"
 
 
 _COURSES: Final[tuple[tuple[tuple[type[BaseException], ...], Course], ...]] = (
     ((KeyboardInterrupt, SystemExit, GeneratorExit), Course.STOP),
     ((CommitOutcomeUnknown,), Course.FIND_OUT),
-    ((Fenced, IdentityLost), Course.FENCED),
+    ((Fenced,), Course.FENCED),
+    ((IdentityLost,), Course.LOST),
     (
         (
             BadRows,
@@ -77,8 +79,8 @@ def course_of(error: BaseException) -> Course:
     if is_stop(error):
         return Course.STOP
     course = next((course for kinds, course in _COURSES if isinstance(error, kinds)), Course.AGAIN)
-    denied = isinstance(error, MustAbort | DeliveryError) and error.code in DENIED
-    return Course.GIVE_UP if denied and course is Course.AGAIN else course
+    refused = isinstance(error, MustAbort | DeliveryError) and error.code in (*DENIED, *NEVER)
+    return Course.GIVE_UP if refused and course is Course.AGAIN else course
 
 
 def is_stop(error: BaseException) -> bool:

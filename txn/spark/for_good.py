@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import dropwhile
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -30,10 +31,11 @@ from producer.core.errors import (
 )
 from producer.wire.codes import ErrorCode
 from txn.errors import NotPermitted
-from txn.spark.errors import DriverUnreachable, Tainted
+from txn.spark.errors import BadRows, DriverUnreachable, Tainted
+from txn.spark.session import ANY_PYTHON, PYTHON
 
 KINDS: Final[dict[str, type[FencepostError]]] = {
-    kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse, DriverUnreachable)
+    kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse, BadRows, DriverUnreachable)
 }
 """What is marked. Subclasses go by the name of the first one here that they belong to."""
 PASSING: Final = (ProducerClosed, ProducerForked)
@@ -44,20 +46,35 @@ DENIED: Final = (
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
 """A delivery that failed with one of these goes as NotPermitted."""
+NEVER: Final = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_RECORD,
+)
+"""And one that failed with one of these as BadRows: the same rows would be refused again."""
 
 _BEGIN: Final = "[fencepost: no attempt would go better: "
 _END: Final = " :fencepost]"
-_MARKED: Final = re.compile(re.escape(_BEGIN) + r"(\w+)\] (.*?)(?:" + re.escape(_END) + "|$)", re.DOTALL)
+_MARKS: Final = re.compile(re.escape(_BEGIN) + r"(\w+)\] (.*?)(?:" + re.escape(_END) + "|$)", re.DOTALL)
 _ABSENT: Final = re.compile(
     r"(?:ModuleNotFoundError|ImportError): (?:No module named|cannot import name .* from(?: partially initialized module)?)"
     r" '(?:txn|producer|fencepost|msgspec|librt|mypy_extensions|tenacity|cramjam|crc32c|lz4|pyarrow)(?:\.[\w.]+)?'.*"
     r"|AttributeError: Can't get attribute '\w+' on <module '(?:txn|producer)\b.*"
+    r"|\[(?:PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\].*"
+    r'|Cannot run program "[^"\n]*[Pp]ython[^"\n]*".*'
 )
-"""What a Python worker says that has no fencepost, none that is whole, or one that is much older: then none of our words can be marked."""
+"""What a Python worker says that has no fencepost, none that is whole, or one that is much older, or that is another Python, or none: then
+none of our words can be marked."""
 STORE_WAIT_S: Final = 1.0
 """How long the status store may be behind."""
 STORE_STEP_S: Final = 0.02
 STORE_TASKS: Final = 1000
+TRACEBACK: Final = "Traceback (most recent call last)"
+PY4J: Final = "An error occurred while calling "
+"""How it begins what the JVM says."""
+CAUSE_CHARS: Final = 1000
+"""Of a cause that is told in one line."""
 
 
 class _LastWords(FencepostError):
@@ -73,9 +90,31 @@ def last_words() -> Iterator[None]:
         kind = _kind_of(error)
         if kind is None:
             raise
-        host = socket.gethostname()
-        words = str(error) if host in str(error) else f"{error} (executor {host})"
-        raise _LastWords(f"{_BEGIN}{kind}] {words}{_END}") from error
+        raise _marked(kind, never(error) if kind == BadRows.__name__ else str(error)) from error
+
+
+@contextmanager
+def of_rows() -> Iterator[None]:
+    """Nothing but our own code runs in the block, on rows that are there: what is wrong with them the next attempt would meet, too."""
+    try:
+        yield
+    except FencepostError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise Misuse(f"rows that cannot be written: {type(error).__name__}: {error}") from error
+
+
+def never(refusal: FencepostError) -> str:
+    """What is said of rows that the brokers refuse, and would again."""
+    return (
+        f"{refusal}. Nothing of the batch is visible, and it would be refused again. Such rows are found beforehand, and can go to"
+        " on_bad_row, where this client may read the topic's configs (DESCRIBE_CONFIGS)"
+    )
+
+
+def _marked(kind: str, words: str) -> _LastWords:
+    host = socket.gethostname()
+    return _LastWords(f"{_BEGIN}{kind}] {words if host in words else f'{words} (executor {host})'}{_END}")
 
 
 @contextmanager
@@ -91,7 +130,10 @@ def executors_words(context: Any) -> Iterator[None]:
         said = heard(str(error))
         if said is None and Tainted.__name__ in str(error):
             # Spark started the task again, and the guard refused that: what was wrong the first time is told elsewhere.
-            said = next(filter(None, map(heard, _failures(context, tag))), None)
+            before = _failures(context, tag)
+            said = next(filter(None, map(heard, before)), None)
+            if said is None and before:
+                said = Tainted(f"{cause_of(Tainted(before[0]))} (in a task that was then started again, which its guard refuses)")
         if said is None:
             raise
         raise said from error
@@ -102,22 +144,34 @@ def executors_words(context: Any) -> Iterator[None]:
 
 def heard(text: str) -> FencepostError | None:
     """The executor's error, where Spark's text has a marked one, or says that there is no fencepost."""
-    marked = _MARKED.search(text)
+    marked = _MARKS.search(text)
     if marked is not None:
         return KINDS.get(marked[1], Misuse)(marked[2])
     absent = _ABSENT.search(text)
     if absent is not None:
         return Misuse(
             f"an executor cannot load fencepost ({absent[0].strip()}): install fencepost[spark] for the Python of every executor, in the"
-            " driver's version. A wheel that is sent with --py-files has to be named .zip, and what it depends on installed there:"
-            ' docs/spark.md, "Where Spark runs"'
+            f" driver's version. That Python is the one that {PYTHON} or spark.pyspark.python names when the driver starts, and otherwise"
+            f" the first {ANY_PYTHON} on the executor's path. A wheel that is sent with --py-files has to be named .zip, and what it"
+            ' depends on installed there: docs/spark.md, "Where Spark runs"'
         )
     return None
 
 
+def cause_of(error: BaseException) -> str:
+    """What is wrong, in one line: of what Spark raises, the error of the Python function or of the JVM that failed, without its stack."""
+    lines = [line.rstrip() for line in str(error).splitlines()]
+    begins = [place for place, line in enumerate(lines) if TRACEBACK in line]
+    if begins:
+        # What comes after the frames of the last one.
+        lines = list(dropwhile(lambda line: not line or line.startswith(" "), lines[begins[-1] + 1 :]))
+    said = next((line.strip(": ") for line in lines if line.strip(": ") and not line.startswith(PY4J)), "") or type(error).__name__
+    return said if len(said) <= CAUSE_CHARS else f"{said[:CAUSE_CHARS]}..."
+
+
 def _kind_of(error: FencepostError) -> str | None:
     if isinstance(error, DeliveryError):
-        return NotPermitted.__name__ if error.code in DENIED else None
+        return NotPermitted.__name__ if error.code in DENIED else BadRows.__name__ if error.code in NEVER else None
     if isinstance(error, PASSING):
         return None
     return next((name for name, kind in KINDS.items() if isinstance(error, kind)), None)

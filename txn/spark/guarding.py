@@ -45,6 +45,7 @@ class Guards:
                 tasks=tasks,
                 numbered=columns.placed,
                 last_bytes=last_bytes,
+                collect_bytes_max=self._settings.collect_bytes_max,
                 starved=metrics.starved > 0,
                 vouched=self._settings.tasks is not None,
                 unreachable=self._unreachable,

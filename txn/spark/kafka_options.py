@@ -74,7 +74,7 @@ EXACTLY_ONCE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 TUNES_JAVA: Final = frozenset(
     {
-        "auto.include.jmx.reporter", "client.dns.lookup", "client.rack", "enable.metrics.push", "metadata.max.idle.ms", "metric.reporters",
+        "auto.include.jmx.reporter", "client.dns.lookup", "client.rack", "enable.metrics.push", "metric.reporters",
         "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms", "receive.buffer.bytes", "send.buffer.bytes", "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.service.name", "sasl.kerberos.ticket.renew.jitter",

@@ -23,7 +23,7 @@ from txn.spark.writer_settings import WriterSettings
 
 log = logging.getLogger("fencepost.spark")
 
-STREAMING: Final = ("checkpoint", "query", "on_new_checkpoint", "on_missing_ledger")
+STREAMING: Final = ("checkpoint", "query", "on_new_checkpoint", "on_missing_ledger", "on_gap")
 """Settings that mean nothing without a query."""
 
 
@@ -46,10 +46,18 @@ class JobVersion(Struct, frozen=True, kw_only=True):
         """`txn.ledger_rules.decide_once`."""
         return decide_once(entry, settings.sink_id, job=self.job, version=self.batch)
 
-    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int) -> LedgerEntry:
+    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
         """What the ledger is to have of it."""
         return LedgerEntry(
-            sink=sink, query=None, batch=self.batch, fingerprint=None, rows=rows, partitions=partitions, job=self.job, at_ms=at_ms
+            sink=sink,
+            query=None,
+            batch=self.batch,
+            fingerprint=None,
+            rows=rows,
+            partitions=partitions,
+            job=self.job,
+            at_ms=at_ms,
+            transactional_id=transactional_id,
         )
 
 

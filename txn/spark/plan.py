@@ -14,21 +14,27 @@ from txn.spark.columns import SinkColumns
 from txn.spark.routing import Routes
 from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import Summary
+from txn.spark.topic_limits import TopicLimits
 
 
 class WritePlan(Struct, frozen=True, kw_only=True):
-    """`frame`: with exactly the sink's columns. `numbered`: whether the rows say which partition they go to. `staged`: whether they are
-    brought where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up
-    to `bad_row_limit` of a task."""
+    """`frame`: with exactly the sink's columns. `numbered`: whether the rows say which partition they go to. `tasks`: how many Spark tasks
+    write, None for those that there are; `moves`: whether rows are brought to those that have their partitions. `staged`: whether they are
+    where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up
+    to `bad_row_limit` of a task. `limits`: those of the topics. `collect_bytes_max`: of what is collected, where the driver
+    writes."""
 
     frame: DataFrame
     columns: SinkColumns
     routes: Routes
-    tasks: int
+    tasks: int | None
+    moves: bool
     staged: bool
     kafka: KafkaSettings
     keep_bad: bool
     bad_row_limit: int
+    limits: TopicLimits
+    collect_bytes_max: int
     timeout_s: float
     barrier_wait_s: float
 

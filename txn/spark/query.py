@@ -48,12 +48,13 @@ class FileEntry(Struct, frozen=True, rename="camel"):
 
 class BatchIdentity(Struct, frozen=True, kw_only=True):
     """`query`: the id in the checkpoint's metadata, the same after a restart. `run`: another with each start. `fingerprint`: of the source
-    offsets that the checkpoint holds for the batch."""
+    offsets that the checkpoint holds for the batch. `offsets_of`: the text of those of an earlier batch, None where that is gone."""
 
     query: str
     run: str
     batch: int
     fingerprint: str
+    offsets_of: Callable[[int], str | None]
 
     @property
     def name(self) -> str:
@@ -73,12 +74,34 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
             fingerprint=self.fingerprint,
             on_new_checkpoint=settings.on_new_checkpoint,
             on_missing_ledger=settings.on_missing_ledger,
+            on_gap=settings.on_gap,
+            read_since=self.read_since,
         )
 
-    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int) -> LedgerEntry:
+    def read_since(self, batch: int) -> bool:
+        """Whether a batch after that one, and before this, has read something: its sources' offsets are others than the batch's before it.
+        Spark keeps those of the newest hundred batches."""
+        later = self.offsets_of(self.batch - 1)
+        for number in range(self.batch - 2, batch - 1, -1):
+            earlier = self.offsets_of(number)
+            if earlier is None or later is None:
+                return False
+            if fingerprint_of(earlier) != fingerprint_of(later):
+                return True
+            later = earlier
+        return False
+
+    def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
         """What the ledger is to have of it."""
         return LedgerEntry(
-            sink=sink, query=self.query, batch=self.batch, fingerprint=self.fingerprint, rows=rows, partitions=partitions, at_ms=at_ms
+            sink=sink,
+            query=self.query,
+            batch=self.batch,
+            fingerprint=self.fingerprint,
+            rows=rows,
+            partitions=partitions,
+            at_ms=at_ms,
+            transactional_id=transactional_id,
         )
 
 
@@ -111,7 +134,13 @@ def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint:
             " rows cannot be told from a replay: give the writer checkpoint=, the query's checkpointLocation"
         )
     files = files_of(offsets, read, f"{root}/sources")
-    return BatchIdentity(query=query, run=here.get(RUN_ID) or query, batch=batch, fingerprint=fingerprint_of(offsets, files))
+    return BatchIdentity(
+        query=query,
+        run=here.get(RUN_ID) or query,
+        batch=batch,
+        fingerprint=fingerprint_of(offsets, files),
+        offsets_of=lambda number: read(f"{root}/offsets/{number}"),
+    )
 
 
 def fingerprint_of(offsets: str, files: Sequence[str] = ()) -> str:

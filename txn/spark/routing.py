@@ -71,6 +71,11 @@ class Routes(Struct, frozen=True):
     def total(self) -> int:
         return sum(self.counts)
 
+    @property
+    def every(self) -> list[tuple[str, int]]:
+        """The partitions in the order of their routes."""
+        return self.of_task(0, 1)
+
     def number(self, topic: str, partition: int) -> int:
         """The route of a partition that is among these."""
         place = self.topics.index(topic)
@@ -210,6 +215,15 @@ def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
     if tasks < 1:
         raise ValueError(f"tasks={tasks}: at least one")
     return spread(numbered(df, routes, names), tasks)
+
+
+def scattered(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
+    """Rows with neither key nor partition spread over all partitions of their topic, with the column ROUTE, so that all of a partition are
+    in one of `tasks` tasks. Who computes them keeps as many tasks as there are."""
+    if TOPIC in df.columns:
+        return spread(numbered(df, routes, (TOPIC,)), tasks)
+    number = F.pmod(F.monotonically_increasing_id() + F.lit(routes.turn), F.lit(routes.total)).cast(IntegerType())
+    return spread(df.withColumn(ROUTE, number), tasks)
 
 
 def numbered(df: DataFrame, routes: Routes, names: tuple[str, ...]) -> DataFrame:

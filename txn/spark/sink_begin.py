@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from producer.config import read_settings
 from txn.ledger_rules import Decision
 from txn.loan import Loan
 from txn.outstanding import OUTSTANDING
@@ -24,18 +25,21 @@ from txn.spark.once import JobVersion, job_version
 from txn.spark.query import BatchIdentity
 from txn.spark.routing import Routes
 from txn.spark.sink_options import SinkOptions
+from txn.spark.topic_limits import TopicLimits, ask_limits
 from txn.spark.writer import TURNS
 from txn.token import PreparedTransaction
 
 
 class Lent(Struct, frozen=True, kw_only=True):
-    """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `places`: where claims begin."""
+    """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `limits`: those of the
+    topics. `places`: where claims begin."""
 
     token: PreparedTransaction
     loan: Loan
     routes: Routes
     record: tuple[str, int]
     desk: KafkaDesk
+    limits: TopicLimits
     places: Mapping[int, Place]
 
 
@@ -79,13 +83,14 @@ def _lend(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion
     desk = claims.begin(routes.total)
     ledger = hold.ledger
     record = (ledger.topic, ledger.partition_of(hold.key))
+    limits = ask_limits(read_settings(options.kafka.resolve()), [*counts], hold.timeout_s)
     transaction = hold.begin()
     loan = transaction.lend([(topic, partition) for topic, count in counts.items() for partition in range(count)], hold.timeout_s)
-    value = None
-    if not (isinstance(identity, JobVersion) and options.job is None):
-        value = ledger.record(identity.entry(options.settings.sink_id, 0, (), int(time.time() * 1000)))[1]
-    transaction.send(ledger.topic, value, key=hold.key.encode(), partition=record[1])
+    if isinstance(identity, JobVersion) and options.job is None:
+        transaction.send(ledger.topic, None, key=hold.key.encode(), partition=record[1])
+    else:
+        hold.record(identity.entry(options.settings.sink_id, 0, (), int(time.time() * 1000), hold.transactional_id))
     token = transaction.prepare(hold.timeout_s)
     # Whoever begins the next write in this process takes over all the same.
     OUTSTANDING.discard(token)
-    return Lent(token=token, loan=loan, routes=routes, record=record, desk=desk, places=claims.places)
+    return Lent(token=token, loan=loan, routes=routes, record=record, desk=desk, limits=limits, places=claims.places)

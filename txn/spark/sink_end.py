@@ -116,7 +116,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
         # The begin has written one record there.
         borrower.begin(replace(lent.loan, sequences=((topic, partition, 1), *letters)))
         if bad and options.settings.dead_letters is not None:
-            largest = borrower.record_limit[0]
+            largest = min(borrower.record_limit[0], lent.limits.bytes_max(options.settings.dead_letters))
             bury(
                 bad,
                 options.settings.dead_letters,
@@ -128,7 +128,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
         if lasting:
             partitions = tuple(map(ledger_partition, written))
             rows = sum(each.records for each in written)
-            entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000))
+            entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000), lent.token.transactional_id)
             borrower.send(topic, entry.dumps(), key=entry.key.encode(), partition=partition)
         borrower.finish(options.settings.timeout_s)
     except FencepostError:

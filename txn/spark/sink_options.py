@@ -65,6 +65,7 @@ OWN: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "badRowLimit": ("bad_row_limit", _number),
     "onNewCheckpoint": ("on_new_checkpoint", _text),
     "onMissingLedger": ("on_missing_ledger", _text),
+    "onGap": ("on_gap", _text),
     "transactionTimeoutMs": ("transaction_timeout_ms", _number),
     "timeoutMs": ("timeout_ms", _number),
     "ledgerTopic": ("ledger_topic", _text),
@@ -72,7 +73,7 @@ OWN: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "transactionalIdPrefix": ("transactional_id_prefix", _text),
 }
 """The settings that are options, how they are called in Python, and how their text is read."""
-STREAM_ONLY: Final = ("onNewCheckpoint", "onMissingLedger")
+STREAM_ONLY: Final = ("onNewCheckpoint", "onMissingLedger", "onGap")
 JOB: Final = "jobId"
 VERSION: Final = "version"
 

@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +21,10 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from txn.spark.columns import KEY, PARTITION, TIMESTAMP, TOPIC, SinkColumns
+from txn.spark.bad_rows import KEPT_BYTES
+from txn.spark.columns import KEY, NO_TIME, PARTITION, SECONDS_MAX, TIMESTAMP, TOPIC, SinkColumns
 from txn.spark.delivering import send
-from txn.spark.errors import BatchUnknown
+from txn.spark.errors import BadRows, BatchUnknown
 from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.query import BATCH_ID, QUERY_ID, BatchIdentity
@@ -119,7 +121,8 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
         borrower.begin(lent.loan.part(every))
         largest, limited_by = borrower.record_limit
         retried = borrower.stats().record_retry_total
-        placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by)
+        kept_bytes = KEPT_BYTES if options.settings.dead_letters is not None else 0
+        placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by, limits=lent.limits, kept_bytes=kept_bytes)
         while batch is not None:
             rows = sink_rows(batch, columns)
             if numbered:
@@ -127,7 +130,7 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
                 claims.need(rows.column(ROUTE))
             elif new := _topics_of(rows, routes) - {topic for topic, _ in own}:
                 own = [*own, *(routes.partition(claims.any(topic)) for topic in sorted(new))]
-                placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by)
+                placer.own(own)
             portions, bad = placer.place(rows)
             note_bad(work.told, bad, options)
             for portion in portions:
@@ -145,8 +148,8 @@ def note_bad(told: list[Summary], bad: list[Summary], options: SinkOptions) -> N
     limit = options.settings.bad_row_limit if keep else BAD_ROWS_REPORTED
     room = max(0, limit - len(told))
     if keep and len(bad) > room:
-        raise ValueError(f"more than {limit} rows of one task cannot be written (badRowLimit); the last: {bad[-1].reason}")
-    told += [each if keep else replace(each, key=None, value=None) for each in bad[:room]]
+        raise BadRows(f"more than {limit} rows of one task cannot be written (badRowLimit); the last: {bad[-1].reason}")
+    told += bad[:room]
 
 
 def _unnamed(bad: Summary, options: SinkOptions) -> Summary:
@@ -167,7 +170,9 @@ def _milliseconds(times: Any) -> Any:
         return times
     if pa.types.is_floating(times.type):
         times = pc.if_else(pc.is_finite(times), times, pa.scalar(None, times.type))
-        times = pc.cast(pc.multiply(times, 1_000_000.0), pa.int64(), safe=False)
+        is_none = pc.greater(pc.abs(times), SECONDS_MAX)
+        times = pc.cast(pc.multiply(pc.if_else(is_none, 0.0, times), 1_000_000.0), pa.int64(), safe=False)
+        return pc.if_else(is_none, pa.scalar(NO_TIME, pa.int64()), pc.divide(times, 1000))
     return pc.divide(times.cast(pa.int64()), 1000)
 
 
@@ -175,7 +180,8 @@ def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:
     """Those of the routes that rows go to."""
     if TOPIC not in rows.schema.names:
         return {*routes.topics}
-    return {*routes.topics} & {*pc.unique(rows.column(TOPIC)).to_pylist()}
+    there = pc.is_in(pa.array(routes.topics, pa.string()), value_set=pc.unique(rows.column(TOPIC)))
+    return {*compress(routes.topics, there.to_pylist())}
 
 
 def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, routes: Routes, task: int) -> pa.RecordBatch:

@@ -21,15 +21,15 @@ DONE: Final = "done"
 SCHEMA: Final = (
     "kind string, topic string, partition int, records long, first_offset long, last_offset long, next_sequence int,"
     " stage int, task int, attempt int, attempt_id long, worker string, size long, retries int, ms double,"
-    " reason string, key binary, value binary"
+    " reason string, key binary, value binary, cut boolean"
 )
 """As `mapInArrow` wants it."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """One row. `kind`: WRITTEN for a Kafka partition that the task wrote, BAD for a row that cannot be written (`reason`, `key`, `value`),
-    DONE for the task. `attempt_id`: unique in the application. `worker`: host and process. `size`: bytes of keys, values and
-    headers. `retries`: records that were sent again, counted each time."""
+    """One row. `kind`: WRITTEN for a Kafka partition that the task wrote, BAD for a row that cannot be written (`reason`, `key`, `value`,
+    and whether these are `cut`), DONE for the task. `attempt_id`: unique in the application. `worker`: host and process. `size`: bytes of
+    keys, values and headers. `retries`: records that were sent again, counted each time."""
 
     kind: str
     topic: str | None = None
@@ -49,6 +49,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     key: bytes | None = None
     value: bytes | None = None
+    cut: bool = False
 
 
 _KINDS: Final = {
@@ -57,6 +58,7 @@ _KINDS: Final = {
     "long": pa.int64(),
     "double": pa.float64(),
     "binary": pa.binary(),
+    "boolean": pa.bool_(),
 }
 ARROW: Final = pa.schema([(name, _KINDS[kind]) for name, kind in (column.split() for column in SCHEMA.split(","))])
 

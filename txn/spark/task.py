@@ -22,14 +22,16 @@ from producer.core.errors import Misuse
 from producer.version import VERSION
 from txn.borrower import Borrower
 from txn.loan import Loan
+from txn.spark.bad_rows import KEPT_BYTES
 from txn.spark.delivering import ByTurns, Delivery, OwnPartitions
-from txn.spark.for_good import last_words
+from txn.spark.for_good import last_words, of_rows
 from txn.spark.guards import TaskGuard
 from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.routing import Routes, with_routes
 from txn.spark.secrets import KafkaSettings
 from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow, told_of
+from txn.spark.topic_limits import TopicLimits
 from txn.spark.turn_server import Turn
 
 BAD_ROWS_REPORTED: Final = 10
@@ -48,8 +50,9 @@ class WriteTask:
     """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
 
     `loan`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share them, task t
-    having every partition whose number is t modulo `tasks`. `numbers`: whether it has to find out itself where rows go. `bad_row_limit`:
-    how many rows that cannot be written are reported, with key and value where `keep_bad`.
+    having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it has to find out
+    itself where rows go. `bad_row_limit`: how many rows that cannot be written are reported, with key and value where `keep_bad`. `limits`:
+    those of the topics.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class WriteTask:
         topic: str | None,
         keep_bad: bool,
         bad_row_limit: int,
+        limits: TopicLimits,
         timeout_s: float,
     ) -> None:
         self._loan = loan
@@ -75,6 +79,7 @@ class WriteTask:
         self._topic = topic
         self._keep_bad = keep_bad
         self._bad_row_limit = bad_row_limit
+        self._limits = limits
         self._timeout_s = timeout_s
         self._version = VERSION
 
@@ -115,7 +120,8 @@ class WriteTask:
             if turn is not None:
                 turn.give([], done=True)
             return work
-        own = self._routes.of_task(task, self._tasks)
+        # By turns any partition can be written to, and each task begins with another one.
+        own = self._routes.of_task(task, self._tasks) if turn is None else self._routes.every
         with borrowed(self._kafka.key, lambda: make_borrower(self._kafka)) as borrower:
             delivery: Delivery
             if turn is not None:
@@ -124,14 +130,24 @@ class WriteTask:
                 delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s, tasks=self._tasks)
             largest, limited_by = borrower.record_limit
             retried = borrower.stats().record_retry_total
-            placer = Placer(self._routes, own, topic=self._topic, largest=largest, limited_by=limited_by, task=task)
+            placer = Placer(
+                self._routes,
+                own,
+                topic=self._topic,
+                largest=largest,
+                limited_by=limited_by,
+                limits=self._limits,
+                kept_bytes=KEPT_BYTES if self._keep_bad else 0,
+                task=task + self._routes.turn,
+            )
             batch: pa.RecordBatch | None = first
             while batch is not None:
-                portions, more = placer.place(with_routes(batch, self._routes, task) if self._numbers else batch)
-                self._note(work.told, more)
-                for portion in portions:
-                    delivery.add(portion)
-                    work.size += portion.bytes
+                with of_rows():
+                    portions, more = placer.place(with_routes(batch, self._routes, task) if self._numbers else batch)
+                    self._note(work.told, more)
+                    for portion in portions:
+                        delivery.add(portion)
+                        work.size += portion.bytes
                 batch = next(batches, None)
             work.told += map(told_of, delivery.finish())
             work.retries = borrower.stats().record_retry_total - retried
@@ -140,7 +156,7 @@ class WriteTask:
     def _note(self, bad: list[Summary], more: list[Summary]) -> None:
         # One more than the limit says that there are more.
         room = (self._bad_row_limit + 1 if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
-        bad += [each if self._keep_bad else replace(each, key=None, value=None) for each in more[: max(0, room)]]
+        bad += more[: max(0, room)]
 
 
 def unpacked(drivers: str, packed: bytes) -> WriteTask:

@@ -5,7 +5,6 @@ A task keeps its connection for as long as it writes, one line of JSON each way;
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import socket
 import threading
@@ -55,7 +54,9 @@ class TurnServer:
         self._changed = threading.Condition()
         self._run = 0
         self._turns: Turns | None = None
-        self._server = LineServer(bind, self._talk, name="fencepost-turns", silence_s=None)
+        self._server = LineServer(
+            bind, self._talk, secret=self._secret, refusal=Answer("no task of this driver's"), name="fencepost-turns", silence_s=None
+        )
 
     def begin(self, loan: Loan) -> TurnDesk:
         """A new attempt to write a batch: all of the loan is free, and whoever is at work on an earlier one is refused."""
@@ -84,8 +85,6 @@ class TurnServer:
 
     def _talk(self, lines: Iterator[bytes], say: Callable[[Any], None]) -> None:
         hello = msgspec.json.decode(next(lines, b"null"), type=Claim)
-        if not hmac.compare_digest(hello.secret, self._secret):
-            return say(Answer("no task of this driver's"))
         with self._changed:
             turns = self._turns
             refused = "its attempt to write the batch is over"
@@ -94,7 +93,7 @@ class TurnServer:
                 self._changed.notify_all()
         say(Answer(refused))
         if refused or turns is None:
-            return None
+            return
         try:
             for line in lines:
                 say(self._answer(turns, hello.task, msgspec.json.decode(line, type=Want | Back)))
@@ -102,7 +101,6 @@ class TurnServer:
             with self._changed:
                 turns.leave(hello.task)
                 self._changed.notify_all()
-        return None
 
     def _answer(self, turns: Turns, task: int, asked: Want | Back) -> Answer:
         with self._changed:

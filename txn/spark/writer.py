@@ -11,23 +11,27 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from producer.config import read_settings
+from producer.front import check_topic
+from txn.ledger_errors import LedgerBusy
 from txn.spark.at_driver import write_at_driver
 from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.batch import Batch, Identity
-from txn.spark.choosing import context_of, slots_of
+from txn.spark.choosing import ROW_BYTES, slots_that_may_come
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
-from txn.spark.errors import BadRows
+from txn.spark.errors import BadRows, GuardUnavailable, TooMuch
 from txn.spark.executing import write_on_executors
 from txn.spark.explaining import explain
 from txn.spark.failures import interrupts
 from txn.spark.guarding import Guards
-from txn.spark.guards import TurnsGuard
+from txn.spark.guards import BarrierGuard, KafkaClaimsGuard, TurnsGuard
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome, WritePlan
@@ -35,6 +39,7 @@ from txn.spark.query import identify
 from txn.spark.routing import Routes
 from txn.spark.secrets import KafkaSettings, Provider
 from txn.spark.summary import Summary
+from txn.spark.topic_limits import TopicLimits, ask_limits
 from txn.spark.writer_settings import NAMES, WriterSettings
 from txn.transaction import Transaction
 
@@ -42,8 +47,9 @@ log = logging.getLogger("fencepost.spark")
 
 TURNS: Final = 1 << 20
 """Keyless rows begin elsewhere in each batch, around and around."""
-SHARED_TASKS: Final = 1 << 16
-"""Where partitions are shared, slots are the limit, and this where nobody knows of slots."""
+LIMITS_S: Final = 60.0
+"""For how long it is believed what topics take."""
+NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
 HISTORY: Final = 100
 """Batches whose metrics are kept."""
 
@@ -92,6 +98,30 @@ class ExactlyOnceKafkaWriter:
             self._metrics = [*self._metrics[1 - HISTORY :], batch.metrics]
         return batch
 
+    def claim(self, hold: Hold, identity: Identity) -> None:
+        """A batch is about to be written under the hold. Raises LedgerBusy where this writer is at work for another query, which the ledger
+        may know nothing of yet: that one goes on."""
+        with self._lock:
+            for other in self._holds.values():
+                if other is hold or other.at_work is None or other.at_work.query == identity.query:
+                    continue
+                if self.settings.on_new_checkpoint != "reset":
+                    raise LedgerBusy(
+                        f"sink {hold.key!r}: to be written is {identity.full_name}, and this writer is writing {other.at_work.full_name}: a"
+                        " writer is for one query, which goes on. Give the other one a writer and a sink id of its own"
+                    )
+            hold.at_work = identity
+
+    def retire_others(self, hold: Hold) -> None:
+        """The hold is about to take the sink over. Those of earlier runs are ended: a callback that outlives `stop()` must not touch the
+        new run's."""
+        with self._lock:
+            earlier = {run: each for run, each in self._holds.items() if each is not hold}
+            for run in earlier:
+                del self._holds[run]
+        for each in earlier.values():
+            each.retire()
+
     @property
     def metrics(self) -> dict[str, Any]:
         """Of the newest batch; empty before the first."""
@@ -133,9 +163,17 @@ class ExactlyOnceKafkaWriter:
     # -- what a batch asks for -------------------------------------------------------------------------------------------------
 
     def execute(
-        self, df: DataFrame, topic: str | None, hold: Hold, transaction: Transaction, metrics: BatchMetrics, *, staged: bool
+        self,
+        df: DataFrame,
+        topic: str | None,
+        hold: Hold,
+        transaction: Transaction,
+        metrics: BatchMetrics,
+        *,
+        staged: bool,
+        collects: bool = True,
     ) -> Outcome:
-        """Write a DataFrame into the transaction."""
+        """Write a DataFrame into the transaction. `collects`: whether that may be tried from the driver."""
         columns = read_columns(df.schema, topic if topic is not None else self.settings.topic)
         frame = select_columns(df, columns)
         with metrics.phase("plan"):
@@ -143,26 +181,38 @@ class ExactlyOnceKafkaWriter:
             if not counts:
                 return Outcome()
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
-            tasks = self.tasks_for(df, routes, columns)
-            guard, reason = self.choose_guard(df, columns, tasks, metrics)
-            if guard == TurnsGuard.name:
-                tasks = self.tasks_for(df, routes, columns, guard)
+            limits = self._limits_of(routes.topics)
+            guard, reason = self.choose_guard(df, columns, routes, metrics, collects=collects)
         plan = WritePlan(
             frame=frame,
             columns=columns,
             routes=routes,
-            tasks=tasks,
+            tasks=self.tasks_for(df, routes, columns, guard),
+            moves=self._moves(df, routes, columns, guard),
             staged=staged,
             kafka=self.kafka,
             keep_bad=self.settings.dead_letters is not None,
             bad_row_limit=self.settings.bad_row_limit,
+            limits=limits,
+            collect_bytes_max=self.settings.collect_bytes_max,
             timeout_s=self.settings.timeout_s,
             barrier_wait_s=self.settings.barrier_wait_ms / 1000.0,
         )
-        metrics.guard, metrics.guard_reason, metrics.staged = guard, reason, staged
+        before, metrics.guard = metrics.guard, guard
+        metrics.guard_reason, metrics.staged = reason, staged
         log.debug("sink %s: batch %d: guard %s: %s", hold.key, metrics.batch, guard, reason)
         if guard == "driver":
-            outcome = write_at_driver(plan, transaction, metrics, hold.opening, hold.producer.record_limit)
+            try:
+                outcome = write_at_driver(plan, transaction, metrics, hold.opening, hold.producer.record_limit)
+            except TooMuch as error:
+                if self.settings.guard == "driver":
+                    raise GuardUnavailable(f"guard='driver': {error}: raise that, or take guard='auto'") from error
+                if before:
+                    # An earlier write of this batch has partitions, which nobody else can write to in its transaction: all writes anew.
+                    raise
+                log.info("sink %s: %s: tasks write it", hold.key, error)
+                metrics.guard = ""
+                return self.execute(df, topic, hold, transaction, metrics, staged=staged, collects=False)
         else:
             outcome = write_on_executors(plan, self._guards.get(guard, df), transaction, metrics, hold.opening)
         if is_too_much(outcome.bad, self.settings):
@@ -174,20 +224,37 @@ class ExactlyOnceKafkaWriter:
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:
-            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=hold.producer.record_limit[0])
+            largest = min(hold.producer.record_limit[0], self._limits_of([topic]).bytes_max(topic))
+            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
 
-    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str = "") -> int:
-        """How many Spark tasks write."""
+    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
+        """How many Spark tasks write; None: as many as Spark makes of the DataFrame."""
+        if guard == TurnsGuard.name:
+            return self.settings.tasks
         # A task needs a partition of its own, in each topic where rows are not brought to it, unless it writes to all of them by turns.
-        most = SHARED_TASKS if guard == TurnsGuard.name and columns.placed else routes.total if columns.placed else min(routes.counts)
+        moves = self._moves(df, routes, columns, guard)
+        most = routes.total if moves else min(routes.counts)
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
-        context = context_of(df.sparkSession)
-        return most if context is None else max(1, min(most, slots_of(context)))
+        slots = slots_that_may_come(df.sparkSession)
+        return most if slots is None or not (moves or guard == BarrierGuard.name) else max(1, min(most, slots))
 
-    def choose_guard(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics) -> tuple[str, str]:
+    def _moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
+        """Whether rows are brought to tasks that have their partitions: where they say which these are, and where tasks would otherwise
+        have to be fewer than could run at once, as each needs a partition of its own."""
+        if guard == TurnsGuard.name or columns.placed:
+            return guard != TurnsGuard.name
+        slots = slots_that_may_come(df.sparkSession)
+        return guard == KafkaClaimsGuard.name and self.settings.tasks is None and (slots is None or slots > min(routes.counts))
+
+    def choose_guard(
+        self, df: DataFrame, columns: SinkColumns, routes: Routes, metrics: BatchMetrics, *, collects: bool = True
+    ) -> tuple[str, str]:
         """The guard, and why it is that one. Raises GuardUnavailable."""
-        before = next((each.bytes for each in reversed(self._metrics) if each.ledger == "committed" and each is not metrics), None)
+        earlier = [each for each in self._metrics if each.ledger == "committed" and each is not metrics]
+        before = earlier[-1].bytes + ROW_BYTES * earlier[-1].rows if earlier and collects else None
+        tasks = self.tasks_for(df, routes, columns, BarrierGuard.name)
+        assert tasks is not None
         return self._guards.choose(df, columns, tasks, metrics, before)
 
     # -- small print -----------------------------------------------------------------------------------------------------------
@@ -195,20 +262,26 @@ class ExactlyOnceKafkaWriter:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._holds: dict[str, Hold] = {}
+        self._limits: tuple[frozenset[str], TopicLimits, float] = NOT_ASKED
         self._guards = Guards(self.settings, self.kafka)
         atexit.register(_close, weakref.ref(self))
 
+    def _limits_of(self, topics: Sequence[str]) -> TopicLimits:
+        """What topics take. It is asked again every now and then, as it may be changed while a query runs."""
+        asked, limits, at = self._limits
+        if not asked.issuperset(topics) or time.monotonic() - at >= LIMITS_S:
+            asked = asked.union(topics)
+            limits = ask_limits(read_settings(self.kafka.resolve()), sorted(asked), self.settings.timeout_s)
+            self._limits = asked, limits, time.monotonic()
+        return limits
+
     def _hold(self, run: str) -> Hold:
-        """That of a query's run. One of an earlier run is ended: a callback that outlives `stop()` must not touch the new run's."""
+        """That of a query's run."""
         with self._lock:
-            hold = self._holds.get(run)
-            if hold is not None:
-                return hold
-            earlier, self._holds = self._holds, {}
-            hold = self._holds[run] = Hold(self.settings, self.kafka)
-        for each in earlier.values():
-            each.retire()
-        return hold
+            if run not in self._holds:
+                self._holds[run] = Hold(self.settings, self.kafka)
+                self._limits = NOT_ASKED
+            return self._holds[run]
 
     def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
         """The partitions of the topics that the batch may go to; nothing where the batch has no rows."""
@@ -217,12 +290,22 @@ class ExactlyOnceKafkaWriter:
         elif self.settings.topics is not None:
             topics = self.settings.topics
         else:
-            topics = [row[0] for row in frame.select(TOPIC).distinct().collect() if row[0] is not None]
-            if not topics and frame.isEmpty():
+            found = [row[0] for row in frame.select(TOPIC).distinct().collect()]
+            if not found:
                 return {}
+            # A row with what no topic can be called is a bad row.
+            topics = [name for name in found if name is not None and _is_name(name)]
         if not topics:
             raise BadRows(f"sink {hold.key!r}: no row has a topic: set the option topic")
         return {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
+
+
+def _is_name(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except ValueError:
+        return False
+    return True
 
 
 def _close(writer: weakref.ref[ExactlyOnceKafkaWriter]) -> None:

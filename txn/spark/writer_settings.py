@@ -37,6 +37,9 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """What becomes of a batch of another query than the ledger's: "error", or "reset" to write it all the same."""
     on_missing_ledger: str = "error"
     """What becomes of a later batch where the ledger has nothing: "error", or "start"."""
+    on_gap: str = "error"
+    """What becomes of a batch where the ledger has none of those before it, and the checkpoint shows that these have read something:
+    "error", or "write"."""
     stage: str = "auto"
     """Whether rows are prepared and kept before anything of them is written: "always", "never", or "auto" after a transaction that took
     too long, for the rest of the query's run."""
@@ -47,8 +50,10 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
     """How long one call to the brokers may take."""
     tasks: int | None = None
-    """How many Spark tasks write; None: as many as there are slots, at most one for each Kafka partition unless they take
-    turns."""
+    """How many Spark tasks write; None: as many as Spark makes of the DataFrame where they take turns, otherwise at most one for each Kafka
+    partition."""
+    collect_bytes_max: int = 16 * 1024 * 1024
+    """How many bytes of rows the driver may collect to write them itself. Under guard="auto" a batch that has more is written by tasks."""
     barrier_wait_ms: int = 30_000
     """How long a barrier stage may wait for slots that others have, or that were lost with an executor. After that guard="auto" takes
     another guard, and "barrier" fails."""
@@ -74,6 +79,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             ("max_reruns", 0),
             ("transaction_timeout_ms", 1),
             ("timeout_ms", 1),
+            ("collect_bytes_max", 1),
             ("barrier_wait_ms", 1),
             ("tasks", 1),
         ):

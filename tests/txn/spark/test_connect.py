@@ -177,7 +177,7 @@ def test_a_query_is_exact_when_it_replays(remote: Any, stub: BrokerStub, tmp_pat
     assert writer.metrics == {}
     assert [json.loads(line) for line in told.read_text().splitlines()] == [
         [0, "committed", "kafka-claims", CANNOT_ASK],
-        [1, "committed", "driver", "the batch before had at most 64 MiB"],
+        [1, "committed", "driver", "the batch before had at most collect_bytes_max bytes"],
         [1, "skipped", "", ""],
     ]
 

@@ -31,8 +31,8 @@ def test_what_it_says(site: Site) -> None:
     assert lines["routing"] == (
         "by key (murmur2): rows stay where they are under guard turns; else one shuffle brings those of each partition into one task"
     )
-    assert lines["tasks"] == "2"
-    assert lines["guard"] == "turns: its rows say where they go, and need not be moved where tasks take turns"
+    assert lines["tasks"] == "as many as Spark makes of the DataFrame"
+    assert lines["guard"] == "turns: rows need not be moved, nor tasks be fewer than Spark makes of them, where these take turns"
     assert lines["staging"].startswith("auto: after a transaction that took too long")
     assert lines["transaction"] == "id 'fencepost.sink', open for at most 300000 ms"
     assert lines["bad rows"] == "fail the batch"

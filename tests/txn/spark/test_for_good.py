@@ -25,7 +25,8 @@ from producer.wire.codes import Api, ErrorCode
 from tests.txn.spark.site import TOPIC, Site
 from txn.borrowed import NotLent
 from txn.errors import LoanOver, MustAbort, NotPermitted
-from txn.spark.for_good import heard, last_words
+from txn.spark.errors import BadRows
+from txn.spark.for_good import cause_of, heard, last_words
 
 SASL = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
 KEYED = {"key": "value"}
@@ -108,7 +109,8 @@ def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPa
         (NotLent("t-1 is not part of the loan"), Misuse),
         (AuthenticationFailed("b:9092: refused\nwith a second line"), AuthenticationFailed),
         (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED), NotPermitted),
-        (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_RECORD), None),
+        (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_RECORD), BadRows),
+        (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_TXN_STATE), None),
         (DeliveryTimeout("late", topic="t", partition=1, persisted=Persisted.MAYBE), None),
         (LoanOver("over", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_PRODUCER_EPOCH), None),
         (ProducerClosed("the borrower's sender has ended"), None),
@@ -139,6 +141,10 @@ def test_what_is_told_of_an_error(error: Exception, kind: type[FencepostError] |
         ("ImportError: cannot import name 'Encoder' from 'msgspec' (unknown location)", True),
         ("AttributeError: Can't get attribute 'unpacked' on <module 'txn.spark.task' from '/x/task.py'>", True),
         ("AttributeError: Can't get attribute 'f' on <module '__main__' from 'app.py'>", False),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11.", True),
+        ("[PACKAGE_NOT_INSTALLED] PyArrow >= 15.0.0 must be installed; however, it was not found.", True),
+        ('java.io.IOException: Cannot run program "python3": error=2, No such file or directory', True),
+        ('java.io.IOException: Cannot run program "convert": error=2, No such file or directory', False),
         ("ModuleNotFoundError: No module named 'txnlike'", False),
         ("ModuleNotFoundError: No module named 'my_udfs'", False),
     ],
@@ -148,5 +154,44 @@ def test_executors_without_fencepost(text: str, *, absent: bool) -> None:
     told = heard(f"Job aborted due to stage failure:\nTraceback\n{text}\n\tat java")
     assert (told is not None) is absent
     if told is not None:
-        assert text in str(told)
+        assert text.split("IOException: ")[-1] in str(told)
+        assert "PYSPARK_PYTHON or spark.pyspark.python names" in str(told)
         assert "install fencepost[spark] for the Python of every executor" in str(told)
+
+
+PYTHON = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "f.py", line 1, in f
+KeyError: 'x'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "g.py", line 2, in g
+    raise ValueError(
+ValueError: rows are odd
+and a second line
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (PYTHON, "ValueError: rows are odd"),
+        (
+            "An error occurred while calling o1.collectToPython.\n: org.apache.X: of a barrier\norg.apache.PythonException:" + PYTHON[80:],
+            "ValueError: rows are odd",
+        ),
+        ("An error occurred while calling o1.collectToPython.\n: org.apache.X: no slots\n\tat java", "org.apache.X: no slots"),
+        ("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==\n1/0\n\tat org.apache", "[DIVIDE_BY_ZERO] Division by zero."),
+        ("task 0 left before it was done", "task 0 left before it was done"),
+        ("", "FencepostError"),
+        ("x" * 5000, "x" * 1000 + "..."),
+    ],
+)
+def test_a_cause_in_one_line(text: str, cause: str) -> None:
+    """What failed, and not where in Spark's or Python's stack."""
+    assert cause_of(FencepostError(text)) == cause

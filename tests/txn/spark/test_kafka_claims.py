@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from broker_stub import BrokerStub
+from producer.config import read_settings
 from producer.wire import Api, ErrorCode
+from producer.wire.compression import Codec
+from producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from producer.wire.record_batch import encode_batch
+from txn.envoy import Envoy
+from txn.resumed import ask_now
+from txn.spark.claims_topic import CLAIM_BYTES_MAX
 from txn.spark.errors import GuardUnavailable, Tainted
 from txn.spark.guards import agree
 from txn.spark.kafka_claims import KafkaClaims
@@ -77,6 +84,56 @@ def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
     stub.faults.on(Api.LIST_OFFSETS).forever().error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with pytest.raises(Tainted, match="whose the tasks are cannot be read from topic 'claims'"):
         claims.winners()
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -> None:
+    """Anybody who may write into the topic can guess the identity of claims. A batch under it with more than a claim taints the batch, and
+    is not opened, whatever it claims to open to."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    ((producer_id, epoch),) = desk.identities
+    many = 20_000
+    produce(stub, encode_batch([(0, None, None)] * many, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec))
+    with pytest.raises(Tainted, match=f"{TOPIC}-0 has something else than a claim at offset 0: {many} records, where at most 1"):
+        claims.winners()
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
+    """The same for one record of many bytes."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    ((producer_id, epoch),) = desk.identities
+    batch = encode_batch([(0, None, bytes(500_000))], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec)
+    produce(stub, batch)
+    with pytest.raises(Tainted, match=f"at offset 0: .*more than {CLAIM_BYTES_MAX} bytes"):
+        claims.winners()
+
+
+def test_what_is_no_claim(stub: BrokerStub) -> None:
+    """Is said to be none, and decides nothing."""
+    claims = claims_of(stub)
+    desk = claims.begin(1)
+    ((producer_id, epoch),) = desk.identities
+    produce(stub, encode_batch([(0, None, b"rubbish")], producer_id=producer_id, producer_epoch=epoch, base_sequence=0))
+    with pytest.raises(Tainted, match="something else than a claim at offset 0"):
+        claims.winners()
+    with pytest.raises(Tainted, match="something else than a claim at offset 0"):
+        desk.claim(0, 7)
+
+
+def produce(stub: BrokerStub, batch: bytes) -> None:
+    """Write these bytes into the first partition of the claims."""
+
+    async def run() -> None:
+        async with Envoy(read_settings({"bootstrap_servers": stub.bootstrap})) as envoy:
+            await envoy.metadata([TOPIC])
+            data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])
+            answer = await envoy.ask(stub.leader(TOPIC, 0), ProduceRequest(acks=-1, timeout_ms=9000, topic_data=[data]), range(3, 13))
+            assert answer.responses[0].partition_responses[0].error_code == 0
+
+    ask_now(run)
 
 
 @pytest.mark.parametrize("winners", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -100,6 +101,21 @@ def test_claims_in_kafka_guard_a_write(stub: BrokerStub, topic: str, spark: Spar
     done = write(stub, rows(spark, 0, 200, key=key), "claiming", topic=topic, guard="kafka-claims", tasks=2)
     assert (done["guard"], done["rows"], done["tasks"], done["reruns"]) == ("kafka-claims", 200, 2, 0)
     assert found(stub, topic) == [*range(200)]
+
+
+def test_claims_of_rows_that_more_tasks_compute_than_there_are_partitions(stub: BrokerStub, spark: SparkSession) -> None:
+    """They are brought to as many tasks as can have a partition, by as many as Spark makes of the DataFrame."""
+    stub.create_topic("narrow", partitions=1)
+    seen = spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen.add(1)
+        yield from batches
+
+    computed = spark.range(0, 200, 1, 5).mapInArrow(count, "id long").selectExpr("cast(id as string) as value")
+    done = write(stub, computed, "scattered", topic="narrow", guard="kafka-claims")
+    assert (done["tasks"], seen.value) == (1, 5)
+    assert sorted(int(value) for value in read_values(stub.bootstrap, "narrow", [0])) == [*range(200)]
 
 
 @pytest.mark.parametrize(

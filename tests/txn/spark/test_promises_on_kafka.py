@@ -194,3 +194,24 @@ def test_rivals_of_a_data_source(cluster: KafkaCluster, tmp_path: Path) -> None:
         second.begin()
     until(lambda: is_open() == [0, 0], "the batch is committed", timeout_s=WAIT_S)
     assert [read_values(cluster.bootstrap, topic, range(2)) for topic in topics] == [[b"a"], [b"b"]]
+
+
+def test_what_a_topic_takes_and_not_a_byte_more(cluster: KafkaCluster, place: AnySite) -> None:
+    """Rows of which Kafka would refuse the batch are found beforehand, to the byte, packed as they are sent, and for their times and keys;
+    all others are written, in one attempt."""
+    admin = Admin(place.bootstrap)
+    admin.create("dead", partitions=1)
+    sizes, values = range(1900, 1950), ["ahead", "keyless"]
+    columns = {"key": "if(value = 'keyless', null, 'k')", "timestamp": "if(value = 'ahead', 4e9D, cast(null as double))"}
+    for batch, (codec, most) in enumerate((("none", 2000), ("gzip", 110))):
+        topic = f"{place.topic}-{codec}"
+        admin.create(topic, partitions=PARTITIONS, config={"max.message.bytes": str(most), "cleanup.policy": "compact"})
+        writer = place.by_hand(topic=topic, guard="turns", on_bad_row="dead", compression_type=codec)
+        writer(place.rows(*values, *("x" * size for size in sizes), **columns), place.offsets(batch))
+        written = [len(each) for each in place.committed(topic)]
+        assert writer.metrics["reruns"] == 0
+        assert writer.metrics["bad_rows"] == len(sizes) + len(values) - len(written)
+        assert codec == "gzip" or written == [*range(min(sizes), max(written) + 1)]
+    reasons = [dict(message.headers())["fencepost.reason"].decode() for message in place.messages("dead", 1)]
+    assert [each for each in reasons if each.startswith("a record of 2001 bytes exceeds max.message.bytes=2000")]
+    assert len([each for each in reasons if "further ahead" in each]) == len([each for each in reasons if "without a key" in each]) == 2

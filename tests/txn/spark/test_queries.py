@@ -37,9 +37,15 @@ def test_a_query_that_is_stopped_in_the_middle(site: Site, guard: str) -> None:
     assert site.committed() == [*"abc"]
 
 
-def test_a_sink_id_that_is_taken(site: Site) -> None:
-    """A second query with the sink id of one that lives is refused by the ledger, and the one that lives goes on."""
-    first, second = site.writer(), site.writer()
+WRITERS = pytest.mark.parametrize("one_writer", [False, True], ids=["two writers", "one writer"])
+
+
+@WRITERS
+def test_a_sink_id_that_is_taken(site: Site, *, one_writer: bool) -> None:
+    """A second query with the sink id of one that lives is refused by the ledger, and the one that lives goes on, also where both were
+    given the same writer."""
+    first = site.writer()
+    second = first if one_writer else site.writer()
     site.feed("1")
     living = site.start(first, live=True)
     until(lambda: first.metrics.get("ledger") == "committed", "the first query has written", timeout_s=60)
@@ -49,7 +55,28 @@ def test_a_sink_id_that_is_taken(site: Site) -> None:
     site.feed("2")
     until(lambda: first.metrics["batch"] == 1 and first.metrics["ledger"] == "committed", "the first query goes on", timeout_s=60)
     living.stop()
+    assert living.exception() is None
     assert site.committed() == ["1", "2"]
+
+
+@WRITERS
+def test_a_sink_id_that_is_taken_by_a_first_batch(site: Site, *, one_writer: bool) -> None:
+    """The same while the first query is at its very first batch, of which nothing is committed yet."""
+    first = site.writer()
+    second = first if one_writer else site.writer()
+    site.feed("1")
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).before().times(1).hold()
+    living = site.start(first, live=True)
+    assert held.wait(timeout=60)
+    failure = site.run(second, checkpoint=site.place / "second") or ""
+    assert "LedgerBusy" in failure
+    assert "batch 0 of query" in failure
+    held.release()
+    until(lambda: site.committed() == ["1"], "the first query has written", timeout_s=60)
+    site.feed("2")
+    until(lambda: site.committed() == ["1", "2"], "the first query goes on", timeout_s=60)
+    living.stop()
+    assert living.exception() is None
 
 
 @BOTH

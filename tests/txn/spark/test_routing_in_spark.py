@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from producer.core.partition import partition_for_key
 from txn.spark import route
 from txn.spark.columns import BadColumns, select
-from txn.spark.routing import PARTITION_OUT_OF_RANGE, ROUTE, Routes, routed
+from txn.spark.routing import PARTITION_OUT_OF_RANGE, ROUTE, Routes, routed, scattered
 
 
 def tasks_of(df: DataFrame) -> list[dict[str, Any]]:
@@ -80,6 +80,19 @@ def test_rows_without_key_and_partition_are_not_moved(spark: SparkSession) -> No
     df = routed(select(spark.range(10).selectExpr("cast(id as string) as value"), "t"), Routes.of({"t": 5}), 2)
     assert df.columns == ["value"]
     assert "Exchange" not in df._jdf.queryExecution().toString()
+
+
+def test_rows_without_a_key_that_have_to_be_moved(spark: SparkSession) -> None:
+    """They go to all partitions evenly, and those of each partition are in the task that has it; with one topic, and with several."""
+    routes = Routes.of({"t": 5}, turn=3)
+    rows = tasks_of(scattered(select(spark.range(0, 1000, 1, 3).selectExpr("cast(id as string) as value"), "t"), routes, 2))
+    assert {row["task"] for row in rows if row[ROUTE] % 2} == {1}
+    counts = Counter(row[ROUTE] for row in rows)
+    assert sorted(counts) == [*range(5)]
+    assert max(counts.values()) - min(counts.values()) <= 3
+    routes = Routes.of({"a": 1, "b": 3})
+    df = select(spark.sql("select if(id % 2 = 0, 'a', 'b') as topic, cast(id as string) as value from range(100)"))
+    assert {(row["topic"], row[ROUTE], row["task"]) for row in tasks_of(scattered(df, routes, 4))} >= {("a", 0, 0), ("b", 1, 1)}
 
 
 def test_rows_without_a_key_are_moved_where_a_task_has_no_partition_of_their_topic(spark: SparkSession) -> None:

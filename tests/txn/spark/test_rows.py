@@ -50,6 +50,14 @@ def test_keys_go_where_kafkas_clients_put_them(site: Site, guard: str) -> None:
     assert writer.metrics["rows"] == len(places) == 8
 
 
+CONFIGS: dict[str, dict[str, str | int | float | bool]] = {"small": {"max.message.bytes": 2000}, "compacted": {"cleanup.policy": "compact"}}
+NULL_HEADER = "a header that is null, or whose key is"
+
+
+def _headers(one: str) -> str:
+    return f"array({one})"
+
+
 BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "null topic": ({"topic": None, "topics": [TOPIC]}, {"topic": f"if(value = 'bad', null, '{TOPIC}')"}, NULL_TOPIC),
     "another topic": (
@@ -60,6 +68,30 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "partition out of range": ({}, {"partition": "if(value = 'bad', 3, 0)"}, r"3 is not in the range \[0...3\) of topic 'out'"),
     "partition below zero": ({}, {"partition": "if(value = 'bad', -1, 0)"}, r"-1 is not in the range \[0...3\)"),
     "record too large": ({"max_request_size": 2000}, {"key": "if(value = 'bad', repeat('x', 3000), 'k')"}, "exceeds max_request_size=2000"),
+    "record too large for the topic": (
+        {"topic": "small"},
+        {"key": "if(value = 'bad', repeat('x', 3000), 'k')"},
+        "bytes exceeds max.message.bytes=2000 of topic 'small'",
+    ),
+    "header that is null": (
+        {},
+        {"headers": _headers("if(value = 'bad', null, named_struct('key', 'h', 'value', cast('x' as binary)))")},
+        NULL_HEADER,
+    ),
+    "header without a key": (
+        {},
+        {"headers": _headers("named_struct('key', if(value = 'bad', cast(null as string), 'h'), 'value', cast('x' as binary))")},
+        NULL_HEADER,
+    ),
+    "timestamp before 1970": ({}, {"timestamp": "if(value = 'bad', -1.5D, 1.5D)"}, "timestamp -1500 ms is before 1970"),
+    "timestamp that is no time": ({}, {"timestamp": "if(value = 'bad', 1e300D, cast(null as double))"}, "a timestamp that is no time"),
+    "timestamp far ahead": ({}, {"timestamp": "if(value = 'bad', 4e9D, 1.5D)"}, "further ahead than topic 'out' takes"),
+    "no key on a compacted topic": ({"topic": "compacted"}, {"key": "if(value = 'bad', null, 'k')"}, "takes no record without a key"),
+    "topic with no name": (
+        {"topic": None},
+        {"topic": f"if(value = 'bad', 'no such/name', '{TOPIC}')"},
+        "topic 'no such/name' is none of those of this batch",
+    ),
 }
 
 
@@ -68,6 +100,9 @@ EACH = [
     ("another topic", "status"),
     ("partition out of range", "barrier"),
     ("record too large", "barrier"),
+    ("record too large for the topic", "turns"),
+    ("header without a key", "turns"),
+    ("timestamp before 1970", "turns"),
 ]
 
 
@@ -75,15 +110,19 @@ EACH = [
 def test_rows_that_can_never_be_written_fail_the_batch(site: Site, guard: str, kind: str) -> None:
     """The error names the row's place and size and says the way out, nothing of the batch is visible, and a batch without it goes on."""
     settings, columns, said = BAD[kind]
+    topic = settings.get("topic") or TOPIC
+    if topic != TOPIC:
+        site.stub.create_topic(topic, partitions=PARTITIONS, config=CONFIGS[topic])
     writer = site.by_hand(guard=guard, **settings)
     site.offsets(0)
     with pytest.raises(BadRows, match=said) as caught:
         writer(site.rows("good", "bad", **columns), 0)
     assert "bytes of key, value and headers" in str(caught.value)
     assert 'on_bad_row="<topic>"' in str(caught.value)
-    assert site.committed() == []
+    assert writer.metrics["reruns"] == 0
+    assert site.committed(topic) == []
     writer(site.rows("good", **columns), 0)
-    assert site.committed() == ["good"]
+    assert site.committed(topic) == ["good"]
 
 
 @BOTH
@@ -112,6 +151,45 @@ def test_rows_that_can_never_be_written_can_go_elsewhere(site: Site, guard: str)
     with pytest.raises(MustAbort, match="dead-0: refused by the broker: no WRITE permission"):
         stuck(site.rows("good too", "bad", partition="if(value = 'bad', 9, 0)"), site.offsets(1))
     assert site.committed() == ["good"]
+
+
+@pytest.mark.parametrize("guard", ["driver", "turns"])
+def test_many_kinds_of_bad_rows_go_elsewhere(site: Site, guard: str) -> None:
+    """Those that break a rule of the topic among them, in one transaction with the good ones; where the topic of bad rows takes less, they
+    are cut to that."""
+    site.stub.create_topic("small", partitions=PARTITIONS, config=CONFIGS["small"])
+    site.stub.create_topic("dead", config={"max.message.bytes": 6000})
+    writer = site.by_hand(guard=guard, topic="small", on_bad_row="dead")
+    rows = site.rows(
+        *"abcd",
+        key="if(value = 'a', repeat('x', 9000), 'k')",
+        timestamp="if(value = 'b', -1D, 1D)",
+        headers=_headers("if(value = 'c', null, named_struct('key', 'h', 'value', cast('x' as binary)))"),
+    )
+    writer(rows, site.offsets(0))
+    assert site.committed("small") == ["d"]
+    found = {dict(message.headers())["fencepost.reason"].decode(): message for message in site.messages("dead", 1)}
+    reasons = sorted(found)
+    assert reasons[:2] == [NULL_HEADER, "a record of 9077 bytes exceeds max.message.bytes=2000 of topic 'small'"]
+    assert reasons[2:] == ["timestamp -1000 ms is before 1970"]
+    cut = found[reasons[1]]
+    assert dict(cut.headers())["fencepost.cut"] == b"True"
+    assert 1000 < len(cut.key()) < 6000
+    assert (writer.metrics["bad_rows"], writer.metrics["reruns"]) == (3, 0)
+
+
+@pytest.mark.parametrize("guard", ["driver", "turns"])
+def test_what_brokers_refuse_is_not_written_again(site: Site, guard: str) -> None:
+    """A row that only the brokers find, because this client may not read the topic's configs: BadRows at once, with their words, and what
+    would find it beforehand."""
+    site.stub.create_topic("small", partitions=PARTITIONS, config=CONFIGS["small"])
+    denied = site.stub.faults.on(Api.DESCRIBE_CONFIGS).forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    writer = site.by_hand(guard=guard, topic="small")
+    with pytest.raises(BadRows, match=r"max\.message\.bytes.*would be refused again.*DESCRIBE_CONFIGS"):
+        writer(site.rows("a", "x" * 3000), site.offsets(0))
+    assert writer.metrics["reruns"] == 0
+    denied.remove()
+    assert site.committed("small") == []
 
 
 @BOTH

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from txn.spark.session import JavaMissing, find_java
+from tests.txn.spark.site import Site
+from txn.spark.session import JavaMissing, find_java, settle_python
 
 
 def test_no_java_says_which_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -61,3 +63,41 @@ def test_without_pyspark_the_extra_is_named() -> None:
     """Everything else can be imported without it, and `txn.spark` says what to install."""
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == "txn.spark needs pyspark: pip install 'fencepost[spark]'"
+
+
+def test_workers_on_this_host_are_the_drivers_python(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever `python3` is first on the path: the program was started by its interpreter's path, and no environment was activated."""
+    context = site.spark.sparkContext
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    site.by_hand(guard="turns")(site.rows("a", "b", key="value"), site.offsets(0))
+    assert context.pythonExec == sys.executable
+    assert site.committed() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("master", "said", "python"), [("yarn", None, "python3"), ("local[2]", "python3", "python3"), ("local", None, "py")]
+)
+def test_a_python_that_is_settled(monkeypatch: pytest.MonkeyPatch, master: str, said: str | None, python: str) -> None:
+    """What executors elsewhere have is not known here, and what the user says is left alone."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if said is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", said)
+    context = SimpleNamespace(master=master, pythonExec=python)
+    settle_python(context)
+    assert context.pythonExec == python
+
+
+@pytest.mark.parametrize("guard", ["driver", "turns"])
+def test_what_jobs_are_called(site: Site, guard: str) -> None:
+    """Spark's pages say which sink and which batch a job is of; what the program calls its own jobs stays."""
+    context = site.spark.sparkContext
+    context.setJobDescription("of the program")
+    try:
+        site.by_hand(guard=guard)(site.rows("a", key="value"), site.offsets(0))
+        assert context.getLocalProperty("spark.job.description") == "of the program"
+    finally:
+        context.setJobDescription("")
+    jobs = context._jsc.sc().statusStore().jobsList(None)
+    described = [jobs.apply(place).description() for place in range(jobs.size())]
+    assert "fencepost sink batch 0" in [each.get() for each in described if each.isDefined()]

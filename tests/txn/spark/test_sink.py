@@ -181,6 +181,17 @@ def test_rows_that_cannot_be_written(stub: BrokerStub) -> None:
     assert read_values(stub.bootstrap, "letters", range(2)) == [b"bad"]
 
 
+def test_rows_that_a_topic_does_not_take(stub: BrokerStub) -> None:
+    """Those that the brokers would refuse are found as foreachBatch finds them: too large for the topic, and times that are none."""
+    stub.create_topic("small", partitions=1, config={"max.message.bytes": 2000})
+    play = Play(stub.bootstrap, "small", onBadRow="letters", jobId="j", version=1)
+    begun = play.begin()
+    times = pa.array([1000.5, 1.0, -1.0, 1e300], pa.float64())
+    play.commit(play.task(begun, 0, value=["good", "x" * 3000, "early", "never"], timestamp=times), begun=begun)
+    assert [value.decode() for value in read_values(stub.bootstrap, "small", [0])] == ["good"]
+    assert sorted(len(value) for value in read_values(stub.bootstrap, "letters", range(2))) == [5, 5, 3000]
+
+
 def test_batches_of_a_query_go_by_its_checkpoint(stub: BrokerStub, checkpoint: Path) -> None:
     """The newest batch there is the one that is written: once, and under the rules of the ledger."""
     play = Play(stub.bootstrap, TOPIC, str(checkpoint))
@@ -199,6 +210,32 @@ def test_batches_of_a_query_go_by_its_checkpoint(stub: BrokerStub, checkpoint: P
     (checkpoint / "offsets" / "1").unlink()
     with pytest.raises(CheckpointRolledBack):
         play.begin()
+
+
+def test_the_ledger_is_not_read_twice(stub: BrokerStub, checkpoint: Path) -> None:
+    """Each batch begins with looking and with reading: of what the process has read before only the new end is asked for, and so by the
+    second look of the same batch. With the first batch there was nothing to be read yet."""
+    play = Play(stub.bootstrap, TOPIC, str(checkpoint))
+    starts: list[list[int]] = []
+    for batch in range(4):
+        plan(checkpoint, batch, f'{{"at":{batch}}}')
+        stub.journal.clear()
+        begun = play.begin()
+        requests: list[Any] = [exchange.request for exchange in stub.journal.requests(Api.FETCH)]
+        place = begun.lent.record if begun.lent is not None else None
+        starts.append(
+            [
+                each.fetch_offset
+                for request in requests
+                for topic in request.topics
+                for each in topic.partitions
+                if (topic.topic, each.partition) == place
+            ]
+        )
+        play.commit(play.task(begun, 0, value=[str(batch)]), batch=batch)
+    assert all(offsets and min(offsets) > 0 for offsets in starts[2:])
+    assert starts[1].count(0) == 1
+    assert min(starts[2]) < min(starts[3])
 
 
 def test_a_batch_without_tasks_is_in_the_ledger(stub: BrokerStub, checkpoint: Path) -> None:

@@ -194,7 +194,7 @@ def test_strangers_are_told_nothing(server: TurnServer) -> None:
     desk = server.begin(loan(0))
     with pytest.raises(Tainted, match="no task of this driver's"):
         msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
-    with pytest.raises(Tainted, match="has ended the connection"), desk.enter(0, 10) as task:
+    with pytest.raises(Tainted, match="does not say whose turn it is"), desk.enter(0, 10) as task:
         task._link.sendall(b"GET / HTTP/1.1\r\n\n")
         task.take(ANY[:1], 0.0)
     assert desk.secret not in repr(desk)
@@ -294,15 +294,39 @@ def test_rows_stay_where_they_are(site: Site) -> None:
         batch.write(rows)
         batch.write(rows, topic=TOPIC)
     writer(rows, site.offsets(1))
-    assert (writer.metrics["guard"], writer.metrics["tasks"]) == ("turns", 2)
+    assert (writer.metrics["guard"], writer.metrics["tasks"]) == ("turns", 5)
     assert Counter(site.committed("one", 1)) == dict.fromkeys(KEYS, 2)
     places = kafka_partitions(pa.array(KEYS), PARTITIONS).to_pylist()
     assert {message.key().decode(): message.partition() for message in site.messages()} == dict(zip(KEYS, places, strict=True))
 
 
+def test_rows_without_a_key_stay_where_they_are(site: Site) -> None:
+    """By as many tasks as Spark makes of the DataFrame, however few partitions and slots there are; and where the user says how many, by
+    so many."""
+    site.stub.create_topic("one", partitions=1)
+    writer = site.by_hand(guard="turns", topic="one")
+    rows = site.rows(*KEYS).repartition(5)
+    writer(rows, site.offsets(0))
+    assert writer.metrics["tasks"] == 5
+    assert sorted(site.committed("one", 1)) == sorted(KEYS)
+    asked = site.by_hand(guard="turns", tasks=3)
+    asked(rows, site.offsets(1))
+    assert asked.metrics["tasks"] == 3
+    assert {message.partition() for message in site.messages()} == {*range(PARTITIONS)}
+
+
+def test_two_topics_without_a_key(site: Site) -> None:
+    """A column says the topic of each row, and tasks write to all partitions of both of them."""
+    site.stub.create_topic("one", partitions=1)
+    writer = site.by_hand(guard="turns", topic=None)
+    writer(site.rows(*KEYS, topic=f"if(value < 'k3', 'one', '{TOPIC}')").repartition(4), site.offsets(0))
+    assert writer.metrics["tasks"] == 4
+    assert sorted(site.committed("one", 1) + site.committed()) == sorted(KEYS)
+
+
 def test_a_rerun_by_turns(site: Site) -> None:
     """A batch that had to be aborted is written again, under a new epoch, from sequence 0."""
-    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.INVALID_RECORD)
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
     writer = site.by_hand(guard="turns")
     writer(site.rows(*KEYS, key="value"), site.offsets(0))
     assert site.committed() == sorted(KEYS)

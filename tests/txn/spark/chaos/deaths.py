@@ -9,7 +9,9 @@ import os
 import signal
 from typing import Any
 
+from producer import RecordFuture
 from tests.txn.spark.chaos.plan import END_TXN, INIT, LEDGER, TASKS, Plan
+from txn.ledger_entry import LedgerEntry
 from txn.spark.hold import Hold
 from txn.transaction import Transaction
 
@@ -37,39 +39,40 @@ class Mortal:
     def wrap(self) -> None:
         """Watch every hold from now on."""
         patched: Any = Hold
-        take_over, begin = Hold.take_over, Hold.begin
+        take_over, begin, record, send = Hold.take_over, Hold.begin, Hold.record, Hold._send
         mortal = self
+        sent: list[RecordFuture] = []
 
         def watched_take_over(hold: Hold) -> None:
             take_over(hold)
             mortal.reached(INIT)
 
-        def watched_begin(hold: Hold) -> Any:
-            return Watched(begin(hold), mortal, hold.ledger.topic)
+        def watched_begin(hold: Hold, *entry: Any) -> Any:
+            return Watched(begin(hold, *entry), mortal)
 
-        patched.take_over = watched_take_over
-        patched.begin = watched_begin
+        def watched_record(hold: Hold, entry: LedgerEntry) -> None:
+            mortal.reached(TASKS)
+            record(hold, entry)
+            sent[-1].result(ACK_WITHIN_S)
+            mortal.reached(LEDGER)
+
+        def watched_send(hold: Hold, entry: LedgerEntry) -> RecordFuture:
+            sent.append(send(hold, entry))
+            return sent[-1]
+
+        patched.take_over, patched.begin = watched_take_over, watched_begin
+        patched.record, patched._send = watched_record, watched_send
 
 
 class Watched:
     """A transaction."""
 
-    def __init__(self, transaction: Transaction, mortal: Mortal, ledger_topic: str) -> None:
+    def __init__(self, transaction: Transaction, mortal: Mortal) -> None:
         self._transaction = transaction
         self._mortal = mortal
-        self._ledger_topic = ledger_topic
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transaction, name)
-
-    def send(self, topic: str, value: object, **given: Any) -> Any:
-        if topic == self._ledger_topic:
-            self._mortal.reached(TASKS)
-        future = self._transaction.send(topic, value, **given)
-        if topic == self._ledger_topic:
-            future.result(ACK_WITHIN_S)
-            self._mortal.reached(LEDGER)
-        return future
 
     def commit(self, timeout: float | None = None) -> None:
         self._transaction.commit(timeout)

@@ -1,4 +1,5 @@
-"""An executor of two that is lost between two batches: a barrier that was had before is waited for, and for how long is said."""
+"""Executors that go and come: one of two that is lost between two batches, where a barrier that was had before is waited for, and for how
+long is said; and dynamic allocation, which begins with one executor and has more as there is work."""
 
 from __future__ import annotations
 
@@ -15,22 +16,23 @@ import pytest
 from broker_stub import BrokerStub
 from fencepost.spark_demo.processes import spark_home
 from tests.reading import read_values
+from tests.txn.spark.chaos.growing import EXECUTORS, PARTITIONS, ROWS
 from tests.txn.spark.chaos.slots import TOPIC
 from tests.txn.spark.conftest import provide_java
 
 ROOT = Path(__file__).parents[4]
 # At the end of the path: what is installed comes first.
-PROGRAM = "import sys; sys.path.append(sys.argv[3]); from tests.txn.spark.chaos.slots import main; main(*sys.argv[1:3])"
+PROGRAM = "import sys; sys.path.append(sys.argv[3]); from importlib import import_module; import_module(sys.argv[4]).main(*sys.argv[1:3])"
 LIMIT_S = 300
 
 pytestmark = pytest.mark.timeout(LIMIT_S + 60)
 
 
-def run(bootstrap: str, place: Path) -> dict[str, Any]:
-    """What the application said."""
+def run(application: str, bootstrap: str, place: Path) -> dict[str, Any]:
+    """What the application, a module beside this one, said."""
     provide_java()
     home = {"SPARK_HOME": str(spark_home(place)), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    command = [sys.executable, "-c", PROGRAM, bootstrap, str(place), str(ROOT)]
+    command = [sys.executable, "-c", PROGRAM, bootstrap, str(place), str(ROOT), f"tests.txn.spark.chaos.{application}"]
     errors = place / "errors.txt"
     with (
         errors.open("w") as stream,
@@ -61,7 +63,7 @@ def test_an_executor_that_comes_back_and_one_that_is_late(tmp_path: Path) -> Non
     attempts of a task, and heard although Spark tells of the last one."""
     with BrokerStub() as stub:
         stub.create_topic(TOPIC, partitions=4)
-        told = run(stub.bootstrap, tmp_path)
+        told = run("slots", stub.bootstrap, tmp_path)
         values = sorted(value.decode() for value in read_values(stub.bootstrap, TOPIC, range(4)))
     good = {"error": None, "guard": "barrier", "tasks": 2, "reruns": 0, "ledger": "committed"}
     assert told["had"] == [good, good]
@@ -75,3 +77,19 @@ def test_an_executor_that_comes_back_and_one_that_is_late(tmp_path: Path) -> Non
     assert (kind, told["for good"]["reruns"]) == ("ConfigError", 0)
     assert "linger.mss" in text
     assert values == sorted(f"{sink} {batch} {number}" for sink in ("patient", "impatient") for batch in range(2) for number in range(8))
+
+
+def test_dynamic_allocation_grows_as_without_us(tmp_path: Path) -> None:
+    """The write asks Spark for as many tasks as a sink that does nothing gets, with keys and without, however many executors there are when
+    the batch begins; so Spark, which begins with one, has all three of them while the batch is written."""
+    with BrokerStub() as stub:
+        stub.create_topic(TOPIC, partitions=PARTITIONS)
+        told = run("growing", stub.bootstrap, tmp_path)
+        values = sorted(value.decode() for value in read_values(stub.bootstrap, TOPIC, range(PARTITIONS)))
+    assert told["slots before"] == 1
+    assert told["noop"] == {"tasks": PARTITIONS}
+    good = {"guard": "turns", "tasks": PARTITIONS, "reruns": 0, "ledger": "committed"}
+    assert told["keyed"] == good
+    assert told["keyless"] == good
+    assert told["executors"] == EXECUTORS
+    assert values == sorted(str(number) for number in range(ROWS) for _ in ("keyed", "keyless"))

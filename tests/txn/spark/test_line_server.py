@@ -1,0 +1,114 @@
+"""The driver's servers for tasks, and strangers who find their ports: they cost next to nothing, and keep no task from being heard."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from tests.waiting import until
+from txn.loan import Loan
+from txn.spark import line_server
+from txn.spark.claims import ClaimServer
+from txn.spark.errors import Tainted
+from txn.spark.turn_server import TurnServer
+
+CROWD = 300
+WAIT_S = 20.0
+LOAN = Loan(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=(("out", 0, 0),))
+
+
+class Desk:
+    """Either guard's, as a task uses it."""
+
+    def __init__(self, port: int, enter: Callable[[], None]) -> None:
+        self.port = port
+        self.enter = enter
+
+    def connect(self, said: bytes = b"") -> socket.socket:
+        link = socket.create_connection(("127.0.0.1", self.port), WAIT_S)
+        link.sendall(said)
+        return link
+
+
+@pytest.fixture(params=["claims", "turns"])
+def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+    if request.param == "claims":
+        with ClaimServer("127.0.0.1", "127.0.0.1") as claims:
+            desk = claims.begin()
+            yield Desk(desk.port, lambda: desk.claim(0, 10))
+        return
+    with TurnServer("127.0.0.1", "127.0.0.1") as turns:
+        lent = turns.begin(LOAN)
+
+        def enter() -> None:
+            with lent.enter(0, 10) as turn:
+                turn.give([], done=True)
+
+        yield Desk(lent.port, enter)
+
+
+def is_closed(link: socket.socket) -> bool:
+    link.setblocking(False)
+    try:
+        return link.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_silent_crowd(desk: Desk) -> None:
+    """Who says nothing has no thread, and of very many the first ones are closed; a task that comes last of all is let in at once."""
+    threads = threading.active_count()
+    with contextlib.ExitStack() as open_ones:
+        crowd = [open_ones.enter_context(desk.connect()) for _ in range(CROWD)]
+        desk.enter()
+        assert threading.active_count() <= threads + 1
+        until(lambda: sum(map(is_closed, crowd)), "the first ones are closed", good=lambda gone: gone >= CROWD - line_server.STRANGERS_MAX)
+
+
+@pytest.mark.parametrize("dripping", [b"", b'{"secret"', b"x" * 10_000])
+def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, dripping: bytes) -> None:
+    """A first line has to come whole, soon, and be short."""
+    monkeypatch.setattr(line_server, "HELLO_S", 0.1)
+    with desk.connect(dripping) as link:
+        until(lambda: is_closed(link), "it is closed")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"secret": "sesäme", "run": 1, "task": 0, "attempt_id": 1}'.encode(),
+        b'{"secret": "\\ud800", "run": 1, "task": 0, "attempt_id": 1}',
+        b'{"secret": "", "x": ' + b"[" * 4000,
+        b'{"secret": 7}',
+        b"\xff\xfe",
+        b"GET / HTTP/1.1",
+        b"null",
+        b"",
+    ],
+)
+def test_what_strangers_say(desk: Desk, said: bytes) -> None:
+    """Whatever it is, they are told at most that they are none of the driver's, and the next task is served."""
+    with desk.connect(said + b"\n") as link, link.makefile("rb") as answers:
+        try:
+            answer = answers.readline()
+        except ConnectionResetError:
+            answer = b""
+    assert answer == b"" or b"of this driver's" in answer
+    if b"ses" in said:
+        assert b"of this driver's" in answer
+    desk.enter()
+
+
+def test_a_secret_in_another_script() -> None:
+    """It is a wrong one like others."""
+    with TurnServer("127.0.0.1", "127.0.0.1") as turns:
+        lent = turns.begin(LOAN)
+        with pytest.raises(Tainted, match="no task of this driver's"):
+            msgspec.structs.replace(lent, secret="пароль").enter(0, 10)
