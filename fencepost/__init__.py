@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from txn import IdentityLost as IdentityLost
     from txn import IllegalCall as IllegalCall
     from txn import Ledger as Ledger
+    from txn import LedgerBehind as LedgerBehind
     from txn import LedgerBusy as LedgerBusy
     from txn import LedgerDamaged as LedgerDamaged
     from txn import LedgerEntry as LedgerEntry
@@ -205,6 +206,7 @@ _HOMES = {
         "Loan",
         "LoanOver",
         "Ledger",
+        "LedgerBehind",
         "LedgerBusy",
         "LedgerDamaged",
         "LedgerEntry",
@@ -264,7 +266,10 @@ def __getattr__(name: str) -> object:
     home = "txn.spark" if name in _SPARK else _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    try:
+        found = globals()[name] = getattr(import_module(home), name)
+    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        raise ImportError(f"{home}: {error}") from error
     return found
 
 

@@ -11,11 +11,15 @@ import sys
 
 def main() -> None:
     """What the console script calls."""
+    from fencepost.cli.shown import say, show_crash
+
+    # Before typer is loaded, which asks for it then.
+    sys.excepthook = show_crash
     match sys.argv[1:]:
         case ["--version"]:
             from fencepost._build import build_info
 
-            print(build_info())
+            say(str(build_info()))
         case ["broker", *rest]:
             from fencepost.cli import broker
 

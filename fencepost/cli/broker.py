@@ -6,9 +6,10 @@ mistakes included, it leaves to typer, whose declaration of the same options is 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
+
+from fencepost.cli.shown import warn
 
 _PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str, "--emulate": str}
 
@@ -32,51 +33,44 @@ def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
 def run(
     *,
     brokers: int = 1,
-    host: str = "127.0.0.1",
-    port: int = 9092,
+    host: str | None = None,
+    port: int | None = None,
+    advertised_host: str | None = None,
     partitions: int = 1,
     config: Sequence[str] | None = None,
+    properties: str | None = None,
     tls_cert: str | None = None,
     tls_key: str | None = None,
     tls_client_ca: str | None = None,
     sasl_user: Sequence[str] | None = None,
+    sasl_mechanism: Sequence[str] | None = None,
     control: str | None = None,
     virtual_clock: bool = False,
     emulate: str = "4.3",
 ) -> int:
     """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
     from broker_stub.command import serve
+    from fencepost.cli.passwords import users, value_of
 
     try:
         serve(
             brokers=brokers,
             host=host,
             port=port,
+            advertised_host=advertised_host,
             default_partitions=partitions,
-            config=dict(map(_pair, config or ())),
+            config=dict(value_of("--config", each) for each in config or ()),
+            properties=properties,
             tls_cert=tls_cert,
             tls_key=tls_key,
             tls_client_ca=tls_client_ca,
-            sasl_users=dict(map(_user, sasl_user or ())),
+            sasl_users=users("--sasl-user", sasl_user or ()),
+            sasl_mechanisms=sasl_mechanism or (),
             control=control,
             virtual_clock=virtual_clock,
             emulate=emulate,
         )
     except (OSError, ValueError) as error:
-        print(f"fencepost broker: {error}", file=sys.stderr)
+        warn(f"fencepost broker: {error}")
         return 1
     return 0
-
-
-def _user(text: str) -> tuple[str, str]:
-    name, colon, password = text.partition(":")
-    if not colon or not name or not password:
-        raise ValueError("--sasl-user takes NAME:PASSWORD")
-    return name, password
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"--config {text!r} is not NAME=VALUE")
-    return name, value

@@ -10,13 +10,18 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 import typer
 
+from fencepost.cli.passwords import value_of, with_environment
+from fencepost.cli.shown import warn
+
 BOOTSTRAP_VARIABLES: Final = ("FENCEPOST_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 USAGE: Final = 2
 INTERRUPTED: Final = 130
+_running: ContextVar[str] = ContextVar("running", default="")
 
 
 class Complaint(Exception):
@@ -30,6 +35,7 @@ class Complaint(Exception):
 @contextmanager
 def complaining(command: str) -> Iterator[None]:
     """A complaint in the block ends the command with one line and its exit code; so does Ctrl-C."""
+    _running.set(command)
     # What a producer logs on its way, the command tells in the end, and in its own words.
     logging.getLogger("fencepost").addHandler(logging.NullHandler())
     try:
@@ -46,6 +52,11 @@ def complaining(command: str) -> Iterator[None]:
         raise typer.Exit(0) from None
 
 
+def running_command() -> str:
+    """Which command it is, as its lines on standard error begin."""
+    return _running.get()
+
+
 def bootstrap_from(option: str | None) -> str:
     """The address given, or that of the environment."""
     found = option or next(filter(None, map(os.environ.get, BOOTSTRAP_VARIABLES)), None)
@@ -55,17 +66,23 @@ def bootstrap_from(option: str | None) -> str:
 
 
 def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """What NAME=VALUE options say, each name once."""
+    """What NAME=VALUE options say, each name once; a value may stand in a file (NAME@FILE), and a password be asked for (NAME)."""
     found: dict[str, str] = {}
     for text in given or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise Complaint(f"{option} {text!r} is not NAME=VALUE")
+        try:
+            name, value = value_of(option, text)
+        except ValueError as error:
+            raise Complaint(str(error)) from None
         if name in found:
             raise Complaint(f"{option} {name} is given twice")
         found[name] = value
     return found
 
 
+def client_settings(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """The same of settings of a client, with the passwords that the environment has for it."""
+    return with_environment(pairs(option, given))
+
+
 def _say(command: str, words: str) -> None:
-    print(f"fencepost {command}: {' '.join(words.split())}", file=sys.stderr)
+    warn(f"fencepost {command}: {' '.join(words.split())}")

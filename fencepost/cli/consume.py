@@ -6,15 +6,17 @@ It joins no group and commits nothing, so that looking at a topic changes nothin
 from __future__ import annotations
 
 import enum
-import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
+from fencepost.cli.shown import say
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -50,10 +52,14 @@ def consume(
     with complaining("consume"):
         if from_beginning and offset is not None:
             raise Complaint("--from-beginning and --offset exclude each other")
-        reader = Reader(bootstrap_from(bootstrap), pairs("--config", config), isolation)
+        servers = bootstrap_from(bootstrap)
+        reader = Reader(servers, client_settings("--config", config), isolation)
         try:
             begin = 0 if from_beginning else offset
-            reader.assign(topic, partition, begin, oldest=from_beginning)
+            with waiting(f"where topic {topic!r} at {servers} begins and ends", ASK_S):
+                reader.assign(topic, partition, begin, oldest=from_beginning)
+            ends = "until Ctrl-C" if timeout is None else f"for at most {timeout:g} s without one"
+            reader.awaited = f"records of topic {topic!r} at {servers}, {ends}"
             came = reader.run(_as_json if json else _as_text, limit=max_messages, timeout_s=timeout, exit_eof=exit_eof)
         finally:
             reader.close()
@@ -72,6 +78,7 @@ class Reader:
         reach(bootstrap, settings)
         self._left: set[int] = set()
         self._trouble = ""
+        self.awaited = ""
         fixed: dict[str, Any] = {
             "group.id": "fencepost-consume",  # librdkafka wants one; it is never joined
             "client.id": "fencepost-consume",
@@ -109,26 +116,31 @@ class Reader:
         self._consumer.assign(places)
 
     def run(self, show: Callable[[Message], str], *, limit: int | None, timeout_s: float | None, exit_eof: bool) -> int:
-        """Print until the limit, the end or Ctrl-C; returns how many."""
+        """Print until the limit, the end or Ctrl-C; returns how many. `show` makes lines of printable characters."""
         came, came_at = 0, time.monotonic()
-        out = sys.stdout
+        silence = ExitStack()
+        silence.enter_context(waiting(self.awaited))
         try:
             while limit is None or came < limit:
                 wanted = POLLED_MAX if limit is None else min(POLLED_MAX, limit - came)
                 # The ends of partitions are among what is polled.
-                for message in self._consumer.consume(wanted, timeout=POLL_S):
+                polled = self._consumer.consume(wanted, timeout=POLL_S)
+                records = [message for message in polled if message.error() is None]
+                self._left.update(message.partition() or 0 for message in records)
+                if records:
+                    silence.close()
+                    say(*map(show, records))
+                    came, came_at = came + len(records), time.monotonic()
+                for message in polled:
                     error = message.error()
                     if error is not None:
                         self._note(message, error)
-                        continue
-                    self._left.add(message.partition() or 0)
-                    out.write(show(message) + "\n")
-                    came, came_at = came + 1, time.monotonic()
-                out.flush()
                 if (exit_eof and not self._left) or (timeout_s is not None and time.monotonic() - came_at > timeout_s):
                     return came
         except KeyboardInterrupt:
-            out.flush()
+            pass
+        finally:
+            silence.close()
         return came
 
     def close(self) -> None:
@@ -161,9 +173,7 @@ def _as_text(message: Message) -> str:
 
 
 def _as_json(message: Message) -> str:
-    import msgspec
-
-    from fencepost.cli.shown import as_json
+    from fencepost.cli.shown import as_json, json_line
 
     _, timestamp_ms = message.timestamp()
     headers: Any = message.headers() or ()  # its declared type knows only a dictionary
@@ -176,4 +186,4 @@ def _as_json(message: Message) -> str:
         "value": as_json(message.value()),
         "headers": [[name, as_json(value)] for name, value in headers],
     }
-    return msgspec.json.encode(told).decode()
+    return json_line(told)

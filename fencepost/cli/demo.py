@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 from confluent_kafka import KafkaException
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.console import Screen
+from fencepost.cli.shown import say
+from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
 from producer import FencepostError
 
+OPEN_S = 30  # for the brokers to answer and to make a topic
 ROWS_MIN = 2_000  # fewer are too few batches for every trouble to hit one
 
 
@@ -31,33 +36,38 @@ def demo(
     refused, and the same without idempotence doubled.
     """
     begun = time.monotonic()
-    errors = Console(stderr=True)
+    errors = Screen(stderr=True)
     with complaining("demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
             raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
         try:
-            with Bars(errors) as bars:
+            with Bars(errors) as bars, ExitStack() as opening:
+                if bootstrap is not None:
+                    opening.enter_context(waiting(f"the brokers at {bootstrap}, for at most {OPEN_S} s"))
+                    bars.begun = opening.close
                 report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
         except (FlightsMissing, FencepostError, KafkaException, OSError, ValueError) as error:
             raise Complaint(str(error), code=1) from None
     found = problems(report)
     if json:
-        print(as_json(report))
+        say(as_json(report))
     else:
-        Console().print(as_table(report), _verdict(report, found, time.monotonic() - begun), sep="\n", highlight=False)
+        Screen().print(as_table(report), Text.from_markup(_verdict(report, found, time.monotonic() - begun)), sep="\n")
     for problem in found:
-        errors.print(f"fencepost demo: {problem}", style="red", markup=False, highlight=False)
+        errors.say(f"fencepost demo: {problem}", style="red")
     raise typer.Exit(1 if found else 0)
 
 
 class Bars:
     """One progress bar for each act."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.begun: Callable[[], None] = lambda: None
         self._progress = Progress(*columns, console=console)
 
     def act(self, title: str, total: int) -> Callable[[int], None]:
+        self.begun()
         task = self._progress.add_task(title, total=total)
         return lambda done: self._progress.update(task, completed=done)
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.complaints import complaining, pairs
+from fencepost.cli.complaints import client_settings, complaining
+from fencepost.cli.shown import say_json
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from fencepost.cli.verdicts import Finding
@@ -28,17 +30,16 @@ def doctor(
     with complaining("doctor"):
         import asyncio
 
-        from fencepost.cli.examining import examine
+        from fencepost.cli.examining import ASK_S, examine
         from fencepost.cli.reaching import settings_for
         from fencepost.cli.verdicts import Verdict
 
-        settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **pairs("--config", config)})
-        findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
+        settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **client_settings("--config", config)})
+        with waiting(f"answers of the brokers at {bootstrap}, for at most {ASK_S:g} s each"):
+            findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
         if json:
-            import msgspec
-
             for finding in findings:
-                print(msgspec.json.encode(finding).decode())
+                say_json(finding)
         else:
             _show(findings)
         raise typer.Exit(1 if any(each.verdict is Verdict.FAIL for each in findings) else 0)
@@ -46,12 +47,13 @@ def doctor(
 
 def _show(findings: list[Finding]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from fencepost.cli.console import Screen, cell
 
     colours = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
     table = Table("", "about", "finding", box=box.SIMPLE_HEAD, pad_edge=False)
     for each in findings:
-        table.add_row(Text(each.verdict.value, style=colours.get(each.verdict.value, "")), Text(each.subject), Text(each.words))
-    Console(highlight=False).print(table)
+        table.add_row(Text(each.verdict.value, style=colours.get(each.verdict.value, "")), cell(each.subject), cell(each.words))
+    Screen().print(table)

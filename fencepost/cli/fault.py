@@ -1,25 +1,54 @@
-"""`fencepost fault`: add, list, remove and release the fault rules of a running stub or proxy.
+"""`fencepost fault`: add, list, remove and release the fault rules of a running stub or proxy, and cut the links between a stub's brokers.
 
 The rules are read and refused where they act, so that what is said here, over HTTP and in Python means the same.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 import typer
 
 from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.shown import say, say_json
 
-fault = typer.Typer(help="Add, list, remove and release the faults of a running broker or proxy.", no_args_is_help=True)
+fault = typer.Typer(
+    help="Add, list, remove and release the faults of a running broker or proxy; sever and mend the links between brokers.",
+    no_args_is_help=True,
+)
 
 ControlUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="The control that the broker or proxy printed; FENCEPOST_CONTROL if left out.")
 ]
+Node = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a broker.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a rule.")]
 
 OFTEN: Final = ("times", "on_call", "forever", "probability")
 OWN: Final = ("id", "on", "at", "action", "code", "ms", *OFTEN, "seed", "hits", "holding")
+
+
+class Rule(TypedDict):
+    """What the control says of every rule, beside what the rule names itself."""
+
+    id: int
+    on: list[str]
+    at: str
+    action: str
+    hits: int
+    holding: int
+
+
+class Rules(TypedDict):
+    faults: list[Rule]
+
+
+class Released(TypedDict):
+    id: int
+    released: int
+
+
+class Severed(TypedDict):
+    severed: list[tuple[int, int]]
 
 
 @fault.command()
@@ -49,7 +78,7 @@ def add(
     with complaining("fault add"):
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
-        added = _ask(control, "POST", "/faults", {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})
+        added = _ask(control, "POST", "/faults", Rule, {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})
         _tell([added], json=json)
 
 
@@ -57,7 +86,7 @@ def add(
 def list_faults(control: ControlUrl = None, json: Json = False) -> None:
     """The rules, with how often each has fired and how many exchanges it holds up."""
     with complaining("fault list"):
-        _tell(_ask(control, "GET", "/faults")["faults"], json=json)
+        _tell(_ask(control, "GET", "/faults", Rules)["faults"], json=json)
 
 
 @fault.command()
@@ -71,7 +100,7 @@ def remove(
     with complaining("fault remove"):
         if every is (number is not None):
             raise Complaint("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
-        removed = _ask(control, "DELETE", "/faults")["faults"] if every else [_ask(control, "DELETE", f"/faults/{number}")]
+        removed = _ask(control, "DELETE", "/faults", Rules)["faults"] if every else [_ask(control, "DELETE", f"/faults/{number}", Rule)]
         _tell(removed, json=json)
 
 
@@ -81,25 +110,46 @@ def release(
 ) -> None:
     """Let go of what a rule holds up; the rule stays."""
     with complaining("fault release"):
-        released = _ask(control, "POST", f"/faults/{number}/release", {})
+        released = _ask(control, "POST", f"/faults/{number}/release", Released, {})
         if json:
-            _print_json(released)
+            say_json(released)
         else:
-            print(f"fault {released['id']}: {released['released']} released")
+            say(f"fault {released['id']}: {released['released']} released")
 
 
-def _ask(control: str | None, method: str, path: str, body: object = None) -> Any:
+@fault.command()
+def sever(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Have two brokers no longer reach each other: followers fall behind, clients reach both. It prints every link that is severed."""
+    _link("sever", one, other, control, json=json)
+
+
+@fault.command()
+def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Have two brokers reach each other again. It prints every link that is still severed."""
+    _link("mend", one, other, control, json=json)
+
+
+def _link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
+    with complaining(f"fault {what}"):
+        told = _ask(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
+        if json:
+            say_json(told)
+        else:
+            say("severed: " + (", ".join(f"{low}-{high}" for low, high in told["severed"]) or "none"))
+
+
+def _ask(control: str | None, method: str, path: str, shape: object, body: object = None) -> Any:
     from fencepost.cli.asking import ask, control_from
 
-    return ask(control_from(control), method, path, body)
+    return ask(control_from(control), method, path, shape, body)
 
 
 def _tell(faults: list[dict[str, Any]], *, json: bool) -> None:
     for each in faults:
         if json:
-            _print_json(each)
+            say_json(each)
         else:
-            print(_line(each))
+            say(_line(each))
 
 
 def _line(fault: dict[str, Any]) -> str:
@@ -110,9 +160,3 @@ def _line(fault: dict[str, Any]) -> str:
     held = f", holding {fault['holding']}" if fault["holding"] else ""
     parts = (",".join(fault["on"]) or "any API", where, f"at {fault['at']}:", what, f"({often})")
     return f"fault {fault['id']}: {' '.join(filter(None, parts))}, {fault['hits']} hit{'' if fault['hits'] == 1 else 's'}{held}"
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    print(msgspec.json.encode(value).decode())

@@ -1,7 +1,8 @@
 """Lines, JSON lines and CSV as chunks of rows for `send_many`, each row with its line number and its bytes as they were.
 
 What has come is handed on at once; nothing waits for a chunk to be full. A line that makes no record is named in its chunk and holds up no
-other. It keeps no more of its input than the chunk that it makes: a longer line than LINE_BYTES_MAX is refused.
+other. It keeps no more of its input than the chunk that it makes: a line or row beyond its limit ends the reading, and those before it are
+handed on first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import csv
 import os
 import select
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,16 @@ from producer import BulkFuture, Producer
 
 BLOCK_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+ROW_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of a record that is taken apart, a JSON line for its fields or a row of CSV: what Python makes of it takes up to 30 times its size."""
+HEADER_BYTES_MAX: Final = 1024 * 1024
+"""Of the first line of a CSV file: every record repeats its names."""
 CSV_ROWS_MAX: Final = 4_096
+CSV_BYTES_MAX: Final = 1024 * 1024
+ROW_BYTES: Final = 128
+"""What Python keeps of a row beside its bytes."""
+NAMES_MAX: Final = 20
+NAME_CHARACTERS_MAX: Final = 40
 TICK_S: Final = 0.2
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -43,16 +53,19 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class RowChunk:
-    """Rows that can be sent, and those lines that make none."""
+    """Rows that can be sent, and those lines that make none. `next`: the line behind it; `made`: bytes of values that are not in `raws`."""
 
     unit = "line"
 
-    def __init__(self, rows: list[Row], numbers: Sequence[int], raws: list[bytes], bad: list[tuple[int, bytes, str]]) -> None:
+    def __init__(
+        self, rows: list[Row], numbers: Sequence[int], raws: list[bytes], bad: list[tuple[int, bytes, str]], *, next: int, made: int = 0
+    ) -> None:
+        self.next = next
         self.rows = rows
         self.numbers = numbers
         self.raws = raws
         self.bad = bad
-        self.size = sum(map(len, raws))
+        self.size = sum(map(len, raws)) + len(raws) * ROW_BYTES + made
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -68,8 +81,7 @@ class Lines:
         self._fd = fd
         self._stop = stop
         self._tick = tick
-        self._parts: list[bytes] = []
-        self._held = 0
+        self._held = bytearray()  # of a line that has not ended
         self.ready: deque[bytes] = deque()
         self.bytes_read = 0
         self.number = 0  # of the line that was taken last
@@ -103,23 +115,19 @@ class Lines:
         self.bytes_read += len(block)
         if not block:
             self.over = True
-            if self._parts and not self._stop.signal:
-                self.ready.append(b"".join(self._parts))
+            if self._held and not self._stop.signal:
+                self.ready.append(bytes(self._held))
             return
         first, newline, rest = block.partition(b"\n")
-        self._parts.append(first)
-        self._held += len(first)
-        if self._held > LINE_BYTES_MAX:
+        self._held += first
+        if len(self._held) > LINE_BYTES_MAX:
             raise InputBroken(
                 f"line {self.number + len(self.ready) + 1} is longer than {LINE_BYTES_MAX >> 20} MiB: is this a file of lines?"
             )
         if newline:
-            lines = [b"".join(self._parts), *rest.split(b"\n")]
-            self._parts = [lines.pop()]
-            self._held = len(self._parts[0])
+            lines = [bytes(self._held), *rest.split(b"\n")]
+            self._held = bytearray(lines.pop())
             self.ready.extend(lines)
-            if not self._held:
-                self._parts = []
 
     def _read(self) -> bytes:
         while not self._stop.signal:
@@ -133,7 +141,7 @@ class Lines:
 def line_chunks(lines: Lines) -> Iterator[RowChunk]:
     """Every line is a value."""
     while batch := lines.batch():
-        yield RowChunk(list(batch), range(lines.number - len(batch) + 1, lines.number + 1), batch, [])
+        yield RowChunk(list(batch), range(lines.number - len(batch) + 1, lines.number + 1), batch, [], next=lines.number + 1)
 
 
 def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
@@ -148,10 +156,12 @@ def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
                 rows.append(convert(raw))
             except ValueError as error:  # msgspec's errors are some
                 bad.append((number, raw, str(error)))
+            except RecursionError:
+                bad.append((number, raw, "brackets are nested too deeply"))
             else:
                 numbers.append(number)
                 raws.append(raw)
-        yield RowChunk(rows, numbers, raws, bad)
+        yield RowChunk(rows, numbers, raws, bad, next=lines.number + 1)
 
 
 def json_converter(fields: Fields) -> Convert:
@@ -162,6 +172,8 @@ def json_converter(fields: Fields) -> Convert:
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def convert(raw: bytes) -> Row:
+        if len(raw) > ROW_BYTES_MAX:
+            raise ValueError(f"{len(raw):,} bytes are more than {ROW_BYTES_MAX >> 20} MiB, which is the most of which fields are taken")
         found = decoder.decode(raw)
         key = as_bytes(found, fields.key) if fields.key is not None else None
         value = as_bytes(found, fields.value) if fields.value is not None else raw.strip()
@@ -174,79 +186,125 @@ def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
     """A string's text, None for null, and of everything else the JSON as it stands there."""
     raw = found.get(name)
     if raw is None:
-        raise ValueError(f"there is no field {name!r}; the fields are {', '.join(found) or 'none'}")
+        raise ValueError(f"there is no field {name!r}; the fields are {named(found)}")
     text = bytes(raw)
     if text.startswith(b'"'):
         return msgspec.json.decode(text, type=str).encode()
     return None if text == b"null" else text
 
 
+def named(names: Iterable[str]) -> str:
+    """The first of them, each cut to what can be read in a message."""
+    every = list(names)
+    words = [name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..." for name in every[:NAMES_MAX]]
+    more = f" and {len(every) - NAMES_MAX:,} others" if len(every) > NAMES_MAX else ""
+    return f"{', '.join(words)}{more}" if every else "none"
+
+
 class CsvLines:
-    """Lines as the csv module wants them, and the bytes that it took for a row."""
+    """Lines as the csv module wants them, and the bytes that it took for a row, which may be `largest`."""
 
     def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-        self.taken: list[bytes] = []
+        self.lines = lines
+        self._taken = bytearray()
+        self.largest = HEADER_BYTES_MAX
+        self.begin = 1  # the line in which the row begins
+
+    @property
+    def taken(self) -> bytes:
+        return bytes(self._taken[:-1])
+
+    def next_row(self) -> None:
+        self._taken = bytearray()
+        self.begin = self.lines.number + 1
 
     def __iter__(self) -> CsvLines:
         return self
 
     def __next__(self) -> str:
-        raw = self._lines.take()
+        raw = self.lines.take()
         if raw is None:
             raise StopIteration
-        self.taken.append(raw)
-        if self._lines.number == 1:
+        self._taken += raw + b"\n"
+        if len(self._taken) > self.largest:
+            raise InputBroken(
+                f"line {self.begin}: the row that begins there is longer than {self.largest >> 20} MiB: is a quote in it never closed?"
+            )
+        if self.lines.number == 1:
             raw = raw.removeprefix(BYTE_ORDER_MARK)
         return raw.decode("utf-8", "surrogateescape") + "\n"
 
 
 def csv_header(source: CsvLines, fields: Fields) -> list[str]:
     """The names of the columns, which must be those that are asked for."""
-    header = next(csv.reader(source, strict=True), [])
+    csv.field_size_limit(LINE_BYTES_MAX)
+    try:
+        header = next(csv.reader(source, strict=True), [])
+    except csv.Error as error:
+        if source.lines.cut_short:
+            return []
+        raise Complaint(f"line 1: the names of the columns cannot be read: {error}") from None
+    except (InputBroken, OSError) as error:
+        raise Complaint(str(error)) from None
+    if source.lines.cut_short:
+        return []
     for option, name in [
         ("--key-field", fields.key),
         ("--value-field", fields.value),
         *(("--header-field", each) for each in fields.headers),
     ]:
         if name is not None and name not in header:
-            raise Complaint(f"{option} {name}: the first line has no such column, but {', '.join(header) or 'nothing'}")
-    doubled = next((name for name in header if header.count(name) > 1), None)
-    if doubled is not None:
-        raise Complaint(f"the first line names the column {doubled!r} twice")
+            raise Complaint(f"{option} {name}: the first line has no such column, but {named(header)}")
+    seen: set[str] = set()
+    for name in header:
+        if name in seen:
+            raise Complaint(f"the first line names the column {named([name])!r} twice")
+        seen.add(name)
     return header
 
 
 def csv_chunks(lines: Lines, source: CsvLines, header: list[str], fields: Fields) -> Iterator[RowChunk]:
     """Every row is a record; its value is one column, or the whole row as a JSON object."""
-    csv.field_size_limit(LINE_BYTES_MAX)
+    source.largest = ROW_BYTES_MAX
     reader = csv.reader(source, strict=True)
     convert = csv_converter(header, fields)
-    rows: list[Row] = []
-    numbers: list[int] = []
-    raws: list[bytes] = []
-    bad: list[tuple[int, bytes, str]] = []
-    while True:
-        source.taken = []
-        begin = lines.number + 1
-        try:
-            cells = next(reader, None)
-            if cells is None:
+    broken: InputBroken | OSError | None = None
+    over, after = False, lines.number + 1
+    while not over:
+        rows: list[Row] = []
+        numbers: list[int] = []
+        raws: list[bytes] = []
+        bad: list[tuple[int, bytes, str]] = []
+        made = held = 0
+        while len(rows) + len(bad) < CSV_ROWS_MAX and made + held < CSV_BYTES_MAX:
+            source.next_row()
+            try:
+                cells = next(reader, None)
+                row = convert(cells) if cells else None
+            except (csv.Error, ValueError) as error:
+                if lines.cut_short:
+                    continue
+                bad.append((source.begin, source.taken, str(error)))
+            except (InputBroken, OSError) as error:
+                # The rows before it are sent first.
+                broken, over = error, True
                 break
-            row = convert(cells) if cells else None
-        except (csv.Error, ValueError) as error:
-            if not lines.cut_short:
-                bad.append((begin, b"\n".join(source.taken), str(error)))
-        else:
-            if cells:
-                rows.append(row)
-                numbers.append(begin)
-                raws.append(b"\n".join(source.taken))
-        if not lines.ready or len(rows) + len(bad) >= CSV_ROWS_MAX:
-            yield RowChunk(rows, numbers, raws, bad)
-            rows, numbers, raws, bad = [], [], [], []
-    if rows or bad:
-        yield RowChunk(rows, numbers, raws, bad)
+            else:
+                if cells is None:
+                    over = True
+                    break
+                if row is not None:
+                    rows.append(row)
+                    numbers.append(source.begin)
+                    raws.append(source.taken)
+                    made += len(row[1])
+            held += len(source.taken)
+            after = lines.number + 1
+            if not lines.ready:
+                break
+        yield RowChunk(rows, numbers, raws, bad, next=after, made=made)
+    if broken is not None:
+        raise broken
 
 
 def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Row]:

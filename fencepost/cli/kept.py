@@ -10,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.sending import Failure
+from fencepost.cli.shown import json_line
 
 
 class Kept:
@@ -41,7 +40,7 @@ class Kept:
         if self._told is None:
             self._told = self._stack.enter_context(self.reasons.open("wb"))
         told = {"number": failure.number, "persisted": failure.persisted.name, "reason": failure.reason}
-        self._told.write(msgspec.json.encode(told) + b"\n")
+        self._told.write(json_line(told).encode() + b"\n")
 
     def close(self) -> None:
         self._stack.close()

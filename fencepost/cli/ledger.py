@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
+from fencepost.cli.shown import say
 from fencepost.cli.tables import show
 from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, moment
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +40,7 @@ def list_sinks(
     """The newest committed entry of every sink."""
     with complaining("ledger list"):
         kept = _ledger(bootstrap, config, topic)
-        found = _ask(lambda: kept.look(timeout))
+        found = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout))
         rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
         show(rows, json=json, columns=COLUMNS)
 
@@ -50,7 +52,7 @@ def show_sink(
     """The newest committed entry of a sink, whole. Exit code 1 where there is none."""
     with complaining("ledger show"):
         kept = _ledger(bootstrap, config, topic)
-        each = _ask(lambda: kept.look(timeout)).get(sink)
+        each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
             raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
@@ -70,22 +72,25 @@ def reset_sink(
     topic: Topic = TOPIC,
     config: Config = None,
     timeout: Timeout = ASK_S,
+    transactional_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The sink's transactional id, where its entry does not name it. [fencepost.SINK]")
+    ] = None,
 ) -> None:
     """Have the ledger forget a sink, whose query is stopped. Exit code 1 where there is no entry."""
     with complaining("ledger reset"):
         kept = _ledger(bootstrap, config, topic)
-        each = _ask(lambda: kept.look(timeout)).get(sink)
+        each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
             raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
             raise Complaint(f"sink {sink!r} has {has}; without it nobody knows what the sink has, so that --yes is needed to delete it")
-        _ask(lambda: kept.reset(sink, timeout))
+        _ask(bootstrap, topic, timeout, lambda: kept.reset(sink, timeout, transactional_id=transactional_id))
         if json:
             show([row], json=True, columns=())
         else:
-            print(f"{sink}: forgotten; it had {has}")
+            say(f"{sink}: forgotten; it had {has}")
 
 
 def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
@@ -93,13 +98,13 @@ def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
     from txn.ledger_errors import LedgerDamaged
 
     stored = found.stored
-    if stored is None or stored.value is None:
+    if stored is None or (stored.value is None and not stored.plain):
         return None
     place = {"partition": stored.partition, "offset": stored.offset, "open": found.is_open}
     try:
         entry = kept.entry_of(key, stored)
     except LedgerDamaged as error:
-        blank = dict.fromkeys(("query", "batch", "fingerprint", "rows", "job", "library"))
+        blank = dict.fromkeys(("query", "batch", "fingerprint", "rows", "job", "transactional_id", "library"))
         return {"sink": key, **blank, "written": None, "partitions": [], **place, "trouble": str(error)}
     assert entry is not None
     return {
@@ -109,6 +114,7 @@ def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
         "fingerprint": entry.fingerprint,
         "rows": entry.rows,
         "job": entry.job,
+        "transactional_id": entry.transactional_id,
         "library": entry.library,
         "written": moment(entry.at_ms),
         "partitions": [[each.topic, each.partition, each.records, each.first_offset] for each in entry.partitions],
@@ -121,13 +127,14 @@ def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledg
     from fencepost.cli.reaching import settings_for
     from txn.ledger import Ledger
 
-    return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **pairs("--config", config)}), topic)
+    return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **client_settings("--config", config)}), topic)
 
 
-def _ask(ask: Callable[[], T]) -> T:
+def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]) -> T:
     from producer.core.errors import FencepostError
 
     try:
-        return ask()
+        with waiting(f"the ledger {topic!r} at {bootstrap_from(bootstrap)}", timeout):
+            return ask()
     except FencepostError as error:
         raise Complaint(str(error)) from None

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from fencepost.cli.console import Screen
     from fencepost.cli.inputs import Fields
     from fencepost.cli.kept import Kept
     from fencepost.cli.sending import Failure, Outcome, Sending
@@ -93,8 +93,7 @@ def _run(
     failed_to: Path | None,
     quiet: bool,
 ) -> int:
-    from rich.console import Console
-
+    from fencepost.cli.console import Screen
     from fencepost.cli.inputs import Fields
     from fencepost.cli.kept import Kept
     from fencepost.cli.sending import Sending
@@ -104,23 +103,32 @@ def _run(
     kind = format or SUFFIXES.get(Path(name).suffix.lower(), Format.LINES)
     if kind is Format.LINES and not fields.none:
         raise Complaint("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
-    console = Console(stderr=True, highlight=False)
+    console = Screen(stderr=True)
     with ExitStack() as stack:
         fd = _opened(name, stack)
-        producer, patience_s, leave_s = _producer(bootstrap, topic, pairs("--config", config))
+        producer, read = _producer(bootstrap, topic, client_settings("--config", config))
         stack.callback(_closed, producer)
         begun = time.monotonic()
         with Stop() as stop:
             kept = Kept(failed_to)
-            sending = Sending(producer, topic, stop=stop, patience_s=patience_s, leave_s=leave_s, told=kept.tell)
+            sending = Sending(
+                producer,
+                topic,
+                stop=stop,
+                patience_s=read.patience_s,
+                leave_s=read.leave_s,
+                deliver_s=read.deliver_s,
+                place=f"topic {topic!r} at {bootstrap}",
+                told=kept.tell,
+            )
             stack.callback(kept.close)
-            sending.notice = lambda words: console.print(words, markup=False, soft_wrap=True)
+            sending.notice = console.say
             total = os.fstat(fd).st_size if name != "-" else 0
             with _bar(console, sending, total=total, quiet=quiet) as tick:
                 outcome = _sent(sending, kept, kind, fd, name, fields, stop, tick)
         _report(console, name, outcome, time.monotonic() - begun, unit="row" if kind is Format.PARQUET else "line", quiet=quiet)
         if outcome.failed and failed_to is not None:
-            console.print(f"they are kept in {failed_to}, and why each failed in {kept.reasons}", markup=False, soft_wrap=True)
+            console.say(f"they are kept in {failed_to}, and why each failed in {kept.reasons}")
     if stop.signal:
         return 128 + stop.signal
     return 1 if outcome.failed or outcome.stopped else 0
@@ -160,7 +168,7 @@ def _sent(
         return sending.run(json_chunks(lines, fields))
     source = CsvLines(lines)
     header = csv_header(source, fields)
-    sending.keep_in(kept.lines(b"\n".join(source.taken)))
+    sending.keep_in(kept.lines(source.taken))
     return sending.run(csv_chunks(lines, source, header, fields))
 
 
@@ -168,25 +176,32 @@ def _sent_parquet(sending: Sending, kept: Kept, name: str, fields: Fields, stop:
     if name == "-":
         raise Complaint("a Parquet file is read from its end, which standard input does not have: name a file")
     try:
-        from fencepost.cli.parquet import ParquetSink, arrow_chunks, columns_of, open_parquet
+        from fencepost.cli.parquet import ParquetRows, ParquetSink, arrow_chunks, columns_of
     except ImportError:
         raise Complaint("Parquet needs pyarrow: pip install 'fencepost[arrow]'") from None
-    with open_parquet(Path(name)) as file:
-        columns = columns_of(file, fields)
-        size, rows = os.stat(name).st_size, max(1, file.metadata.num_rows)
-        sending.tick = lambda: tick(size * sending.outcome.read // rows)
-        sending.keep_in(kept.make(lambda path: ParquetSink(path, file.schema_arrow)))
-        try:
-            return sending.run(arrow_chunks(file, columns, stop))
-        except (TypeError, ValueError) as error:
-            raise Complaint(str(error)) from None
+    with ParquetRows(Path(name), stop, lambda: sending.tick()) as rows:
+        columns = columns_of(rows.schema, fields)
+        size = os.stat(name).st_size
+        sending.tick = lambda: tick(size * sending.outcome.read // max(1, rows.count))
+        sending.outcome.next = 0
+        sink = kept.make(lambda path: ParquetSink(path, rows.schema))
+        sending.keep_in(sink)
+        return sending.run(arrow_chunks(rows, columns, whole=sink is not None))
 
 
 # -- the producer ------------------------------------------------------------------------------------------------------------
 
 
-def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, float, float]:
-    """One that knows the topic; how long to wait for room, and how long for deliveries after a signal."""
+class Limits(NamedTuple):
+    """How long to wait for room, for deliveries after a signal, and for a delivery."""
+
+    patience_s: float
+    leave_s: float
+    deliver_s: float
+
+
+def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
+    """One that knows the topic."""
     from producer import ConfigError, FencepostError, Misuse, Producer
     from producer.config import read_settings
 
@@ -207,14 +222,19 @@ def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Pro
         raise Complaint(str(error)) from None
     wait_s = read.max_block_ms / 1000 if chosen else TOPIC_WAIT_S
     try:
-        producer.partitions_for(topic, wait_s)
+        with waiting(f"topic {topic!r} at {bootstrap}", wait_s):
+            producer.partitions_for(topic, wait_s)
     except (FencepostError, Misuse, ValueError) as error:
         _closed(producer)
         raise Complaint(str(error)) from None
     except BaseException:
         _closed(producer)
         raise
-    return producer, read.max_block_ms / 1000 if chosen else FULL_WAIT_S, read.exit_flush_ms / 1000
+    return producer, Limits(
+        patience_s=read.max_block_ms / 1000 if chosen else FULL_WAIT_S,
+        leave_s=read.exit_flush_ms / 1000,
+        deliver_s=read.delivery_timeout_ms / 1000,
+    )
 
 
 def _closed(producer: Producer) -> None:
@@ -230,7 +250,7 @@ def _closed(producer: Producer) -> None:
 
 
 @contextmanager
-def _bar(console: Console, sending: Sending, *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _bar(console: Screen, sending: Sending, *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """How much of the input has been read, and how many records are acknowledged, how fast. Nothing where nobody looks."""
     if quiet or not console.is_terminal:
         yield lambda done: None
@@ -250,10 +270,8 @@ def _bar(console: Console, sending: Sending, *, total: int, quiet: bool) -> Iter
         yield tick
 
 
-def _report(console: Console, name: str, outcome: Outcome, seconds: float, *, unit: str, quiet: bool) -> None:
-    def say(words: str) -> None:
-        console.print(words, markup=False, soft_wrap=True)
-
+def _report(console: Screen, name: str, outcome: Outcome, seconds: float, *, unit: str, quiet: bool) -> None:
+    say = console.say
     source = "standard input" if name == "-" else name
     if not quiet or outcome.failed or outcome.stopped:
         speed = outcome.acknowledged / max(0.001, seconds)

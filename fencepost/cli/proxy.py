@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from select import select
 from typing import Annotated
@@ -13,8 +12,11 @@ from broker_stub import Fault
 from broker_stub.command import EXCHANGES, controlled
 from broker_stub.faults import Rule
 from broker_stub.proxy import FaultProxy
+from broker_stub.proxy_discovery import DISCOVER_TIMEOUT_S
 from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.shown import say, warn
 from fencepost.cli.stopping import Stop
+from fencepost.cli.waiting import waiting
 from producer.wire import Api
 
 Control = Annotated[
@@ -29,6 +31,9 @@ def proxy(
     upstream: Annotated[str, typer.Argument(metavar="HOST:PORT", help="A broker behind the proxy; several with commas.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The first listener's port, the others follow it; 0 takes free ones.")] = 0,
+    advertised_host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Where clients are told to connect to, if that is not --host.")
+    ] = None,
     drop_replies: Annotated[
         float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a Produce is appended and its connection goes silent.")
     ] = 0.0,
@@ -44,7 +49,11 @@ def proxy(
     """Stand between clients and a Kafka, and lose replies: point the clients at the printed address. Ends with Ctrl-C."""
     with complaining("proxy"), ExitStack() as stack:
         try:
-            running = stack.enter_context(FaultProxy(upstream, host=host, port=port, journal=EXCHANGES if control is not None else 0))
+            exchanges = EXCHANGES if control is not None else 0
+            with waiting(f"an answer from {upstream}", DISCOVER_TIMEOUT_S):
+                running = stack.enter_context(
+                    FaultProxy(upstream, host=host, port=port, advertised_host=advertised_host, journal=exchanges)
+                )
             url = stack.enter_context(controlled(running, control))
         except (OSError, ValueError) as error:
             raise Complaint(str(error), code=1) from None
@@ -54,11 +63,11 @@ def proxy(
             "cut": _produce(running, topic).reply().probability(cut_replies, seed + 1).disconnect(),
             "delayed": _produce(running, topic).after_append().probability(delay_replies, seed + 2).delay(delay_ms),
         }
-        print(f"proxy for {upstream} listening on {running.bootstrap}", flush=True)
+        say(f"proxy for {upstream} listening on {running.bootstrap}")
         if url is not None:
-            print(f"control at {url}", flush=True)
+            say(f"control at {url}")
         select([stop.fd], [], [])
-        print(_summary(faults, running.stats()), file=sys.stderr)
+        warn(_summary(faults, running.stats()))
 
 
 def _produce(running: FaultProxy, topic: str | None) -> Rule:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.cli.complaints import Complaint
+from fencepost.cli.waiting import waiting
 from producer.config import DOTTED, read_settings
 from producer.core.errors import ConfigError
 from producer.core.settings import Settings
@@ -45,7 +46,8 @@ async def _try_each(settings: Settings) -> list[str]:
     dialer = Dialer(settings)
     for address in addresses(settings):
         try:
-            link, _, _ = await dialer.open(address.host, address.port)
+            with waiting(f"an answer from {address}", settings.socket_connection_setup_timeout_ms / 1000):
+                link, _, _ = await dialer.open(address.host, address.port)
         except OSError as error:
             reasons.append(f"{address}: {error}")
         else:

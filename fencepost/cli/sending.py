@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from fencepost.cli import waiting
 from fencepost.cli.stopping import Stop
 from producer import BufferFull, BulkFuture, FencepostError, Persisted, Producer, RecordTooLarge, UndeliveredRecords
 
@@ -27,10 +28,11 @@ class InputBroken(Exception):
 
 
 class Chunk(Protocol):
-    """Rows of the input, with their places in it. `bad`: place, bytes and reason of those that cannot be sent."""
+    """Rows of the input with their places. `bad`: place, bytes and reason of those that cannot be sent. `next`: the place behind them."""
 
     unit: str
     size: int
+    next: int
 
     @property
     def bad(self) -> Sequence[tuple[int, bytes, str]]: ...
@@ -68,7 +70,8 @@ class Outcome(msgspec.Struct):
 
 
 class Sending:
-    """One run. `patience_s`: how long without any row being accepted. `leave_s`: how long to wait for deliveries after a signal."""
+    """One run. `patience_s`: how long without any row being accepted. `leave_s`: how long to wait for deliveries after a signal,
+    `deliver_s`: how long a delivery may take. `place`: the topic and its address, for who is kept waiting."""
 
     def __init__(
         self,
@@ -78,6 +81,8 @@ class Sending:
         stop: Stop,
         patience_s: float,
         leave_s: float,
+        deliver_s: float,
+        place: str,
         told: Callable[[Failure], None] = lambda failure: None,
     ) -> None:
         self.outcome = Outcome()
@@ -88,6 +93,10 @@ class Sending:
         self._stop = stop
         self._patience_s = patience_s
         self._leave_s = leave_s
+        self._deliver_s = deliver_s
+        self._place = place
+        self._moved_at = time.monotonic()
+        self._said = False
         self._sink: Sink | None = None
         self._told = told
         self._pending: deque[tuple[BulkFuture, Chunk, int]] = deque()
@@ -102,7 +111,7 @@ class Sending:
         outcome = self.outcome
         for chunk in self._readable(chunks):
             outcome.read += len(chunk) + len(chunk.bad)
-            outcome.next = max([outcome.next, *(each[0] + 1 for each in chunk.bad[-1:]), *(number + 1 for number in chunk.numbers[-1:])])
+            outcome.next = chunk.next
             for number, raw, reason in chunk.bad:
                 self._fail(Failure(number, Persisted.NO, reason))
                 if self._sink is not None:
@@ -128,18 +137,18 @@ class Sending:
     def _accept(self, chunk: Chunk) -> None:
         """Have the producer take the rows; those that it does not take have failed."""
         begin, total = 0, len(chunk)
-        alone = False  # one by one, to find the row that is too large
+        alone = False  # one by one, to find the row that is refused
         progress_at = time.monotonic()
         while begin < total:
             end = begin + 1 if alone else total
             try:
                 bulk = chunk.send(self._producer, self._topic, begin, end)
-            except RecordTooLarge as error:
+            except (RecordTooLarge, TypeError, ValueError) as error:  # too large, or a column's headers that are none
                 # A chunk is checked whole before any of it is accepted.
                 if not alone:
                     alone = True
                     continue
-                self._refuse(chunk, begin, end, str(error).partition(": ")[2])
+                self._refuse(chunk, begin, end, str(error).removeprefix("row 0: "))
                 begin = end
                 continue
             except BufferFull as error:
@@ -151,6 +160,7 @@ class Sending:
                 self.outcome.stopped = str(error)
             if bulk.accepted:
                 progress_at = time.monotonic()
+                self._moved()
                 self._pending.append((bulk, chunk, begin))
                 self._pending_bytes += chunk.size
                 begin += bulk.accepted
@@ -158,6 +168,7 @@ class Sending:
                 self._refuse(chunk, begin, total, f"not sent: {self.outcome.stopped or 'interrupted'}")
                 return
             self._settle()
+            self._say_that_it_waits()
             self.tick()
 
     def _refuse(self, chunk: Chunk, begin: int, end: int, reason: str) -> None:
@@ -177,8 +188,10 @@ class Sending:
                     return
                 with suppress(TimeoutError):
                     bulk.result(TICK_S)
+                self._say_that_it_waits()
                 self.tick()
                 continue
+            self._moved()
             self._pending.popleft()
             self._pending_bytes -= chunk.size
             deliveries = bulk.result(0)
@@ -201,10 +214,22 @@ class Sending:
             with suppress(TimeoutError):
                 self._pending[0][0].result(TICK_S)
             self._settle()
+            self._say_that_it_waits()
             self.tick()
         with suppress(UndeliveredRecords):  # every one of them is told by its row
             self._producer.close(0 if self._pending else None)
         self._settle()
+
+    def _moved(self) -> None:
+        self._moved_at = time.monotonic()
+        self._said = False
+
+    def _say_that_it_waits(self) -> None:
+        """Once, when nothing has been accepted or decided for a while."""
+        if self._pending and not self._said and time.monotonic() - self._moved_at > waiting.SAY_AFTER_S:
+            self._said = True
+            count = sum(len(chunk) - begin for _, chunk, begin in self._pending)
+            self.notice(f"still waiting for {self._place}: {count:,} records are on their way, each for at most {self._deliver_s:g} s")
 
     def _fail(self, failure: Failure) -> None:
         outcome = self.outcome

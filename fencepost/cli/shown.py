@@ -1,19 +1,51 @@
-"""Bytes from a topic as text that does no harm to a terminal, or as JSON that says what it is.
+"""What the commands say, on standard output and standard error: the one place through which text reaches a terminal.
 
-Nothing is lost: what is no UTF-8, and whatever a terminal might obey, is escaped as Python and C do; JSON has it in base64.
+Names, keys, reasons and errors come from strangers. Nothing is lost of them: what is no UTF-8, and whatever a terminal might obey or nobody
+would see (controls, bidirectional and zero-width characters), is escaped as Python and C do, in JSON as JSON does. `console` does the same
+for what rich draws. It loads nothing, so that a broker of a script is up at once.
 """
 
 from __future__ import annotations
 
+import sys
 from base64 import b64encode
+from types import TracebackType
+
+
+def say(*lines: str) -> None:
+    """Lines on standard output, there at once."""
+    print("\n".join(map(printable, lines)), flush=True)
+
+
+def warn(text: str) -> None:
+    """A line on standard error."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def say_json(value: object) -> None:
+    """A line of JSON on standard output."""
+    say(json_line(value))
+
+
+def json_line(value: object) -> str:
+    """JSON that is one line of printable characters."""
+    import msgspec
+
+    # What is not printable stands in strings only: msgspec puts no white space but spaces between values.
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() else "".join(each if each.isprintable() else _json_escaped(each) for each in text)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """The same in printable characters, but for those to keep."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text)
 
 
 def shown(data: bytes | None) -> str:
-    """One line of printable characters; `null` for none."""
-    if data is None:
-        return "null"
-    text = data.decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in text)
+    """Bytes from a topic as one line of printable characters; `null` for none."""
+    return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
 
 
 def as_json(data: bytes | None) -> object:
@@ -26,5 +58,18 @@ def as_json(data: bytes | None) -> object:
         return {"base64": b64encode(data).decode()}
 
 
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+def show_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """`sys.excepthook`, whose last line may quote a stranger."""
+    print(crash_text(kind, error, trace), end="", file=sys.stderr)
+
+
+def crash_text(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
+    """A traceback."""
+    import traceback
+
+    return printable("".join(traceback.format_exception(kind, error, trace)), keep="\n")
+
+
+def _json_escaped(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 from confluent_kafka import KafkaException
-from rich.console import Console
 
 from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.console import Screen
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
 from producer import FencepostError
 
@@ -26,7 +26,7 @@ def spark_demo(
     Everything runs here, the broker included. Exit code 1 if the guarded run lost or doubled anything, or nobody could be killed in it.
     """
     begun = time.monotonic()
-    console, errors = Console(), Console(stderr=True)
+    console, errors = Screen(), Screen(stderr=True)
     with complaining("spark-demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
             raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
@@ -36,12 +36,12 @@ def spark_demo(
             import txn.spark  # noqa: F401  # says what is missing
             from fencepost.spark_demo import as_table, problems, run_spark_demo
 
-            report = run_spark_demo(load_flights(rows), lambda line: errors.print(line, markup=False, highlight=False))
+            report = run_spark_demo(load_flights(rows), errors.say)
         except (ImportError, FlightsMissing, FencepostError, KafkaException, OSError, TimeoutError) as error:
             raise Complaint(str(error), code=1) from None
     console.print(as_table(report))
-    console.print(f"{time.monotonic() - begun:.0f} s", highlight=False)
+    console.say(f"{time.monotonic() - begun:.0f} s")
     found = problems(report)
     for problem in found:
-        errors.print(f"fencepost spark-demo: {problem}", style="red", markup=False, highlight=False)
+        errors.say(f"fencepost spark-demo: {problem}", style="red")
     raise typer.Exit(1 if found else 0)

@@ -6,13 +6,15 @@ Every call has a deadline. Deleting asks no questions, as Kafka's own tool asks 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, complaining, pairs
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining, pairs
 from fencepost.cli.tables import show
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -38,7 +40,8 @@ def list_topics(
     """The topics, and what there is of each."""
     with complaining("topics list"):
         admin = _admin(bootstrap, client_config)
-        known = _ask(lambda: admin.list_topics(timeout=ASK_S))
+        with _patience(bootstrap, "the list of topics"):
+            known = _ask(lambda: admin.list_topics(timeout=ASK_S))
         found = [
             {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
             for name, topic in sorted(known.topics.items())
@@ -65,7 +68,8 @@ def create(
         admin = _admin(bootstrap, client_config)
         new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
         try:
-            admin.create_topics([new], operation_timeout=ASK_S, request_timeout=ASK_S)[name].result(ASK_S + 1)
+            with _patience(bootstrap, f"topic {name!r}"):
+                admin.create_topics([new], operation_timeout=ASK_S, request_timeout=ASK_S)[name].result(ASK_S + 1)
         except KafkaException as error:
             if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise _complaint(error, name) from None
@@ -88,7 +92,8 @@ def delete(
         wrong = []
         for name, deleted in admin.delete_topics(names, operation_timeout=ASK_S, request_timeout=ASK_S).items():
             try:
-                deleted.result(ASK_S + 1)
+                with _patience(bootstrap, f"the end of topic {name!r}"):
+                    deleted.result(ASK_S + 1)
             except KafkaException as error:
                 if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
                     wrong.append(str(_complaint(error, name)))
@@ -116,7 +121,8 @@ def describe(
 
         admin = _admin(bootstrap, client_config)
         # Asked for by its name, a topic might come into being.
-        topic = _ask(lambda: admin.list_topics(timeout=ASK_S)).topics.get(name)
+        with _patience(bootstrap, "the list of topics"):
+            topic = _ask(lambda: admin.list_topics(timeout=ASK_S)).topics.get(name)
         if topic is None:
             raise Complaint(f"there is no topic {name!r}")
         led = [number for number, partition in sorted(topic.partitions.items()) if partition.leader >= 0]
@@ -124,9 +130,11 @@ def describe(
         specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
         for end, spec in specs.items():
             asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=ASK_S) if led else {}
-            ends[end] = {at.partition: _ask(partial(found.result, ASK_S + 1)).offset for at, found in asked.items()}
+            with _patience(bootstrap, f"the offsets of topic {name!r}"):
+                ends[end] = {at.partition: _offset(name, found) for at, found in asked.items()}
         resource = ConfigResource(ResourceType.TOPIC, name)
-        configs = _ask(lambda: admin.describe_configs([resource], request_timeout=ASK_S)[resource].result(ASK_S + 1))
+        with _patience(bootstrap, f"the configs of topic {name!r}"):
+            configs = _ask(lambda: admin.describe_configs([resource], request_timeout=ASK_S)[resource].result(ASK_S + 1))
         own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
         partitions = [
             {
@@ -155,12 +163,16 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
 
     from fencepost.cli.reaching import reach
 
-    servers, settings = bootstrap_from(bootstrap), pairs("--client-config", given)
+    servers, settings = bootstrap_from(bootstrap), client_settings("--client-config", given)
     reach(servers, settings)
     try:
         return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})
     except KafkaException as error:
         raise Complaint(f"--client-config: {error.args[0].str()}") from None
+
+
+def _patience(bootstrap: str | None, what: str) -> AbstractContextManager[None]:
+    return waiting(f"{what} at {bootstrap_from(bootstrap)}", ASK_S)
 
 
 def _ask(ask: Callable[[], Any]) -> Any:
@@ -172,6 +184,13 @@ def _ask(ask: Callable[[], Any]) -> Any:
         raise Complaint(error.args[0].str()) from None
     except TimeoutError:
         raise Complaint(f"no answer within {ASK_S:g} s") from None
+
+
+def _offset(topic: str, found: Any) -> int:
+    offset: int = _ask(partial(found.result, ASK_S + 1)).offset
+    if offset < 0:  # librdkafka's way to say that nobody answered
+        raise Complaint(f"topic {topic!r}: no answer within {ASK_S:g} s about its offsets")
+    return offset
 
 
 def _complaint(error: Exception, name: str) -> Complaint:

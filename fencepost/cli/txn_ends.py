@@ -8,17 +8,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, complaining
-from fencepost.cli.txn_options import ASK_S, NOBODY_KNOWS, OTHER_WAY, Bootstrap, Config, Json, Timeout, settings_from
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
+from fencepost.cli.shown import say, say_json
+from fencepost.cli.txn_options import ASK_S, CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, Bootstrap, Config, Json, Timeout
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from txn.outcome import PreparedStatus
     from txn.resumed import Resumed
     from txn.token import PreparedTransaction
+
+NOBODY: Final = "localhost:9092"
+"""Where an address is needed, and nobody is asked."""
 
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="What prepare() returned: the text, @FILE, or - for standard input.")]
 
@@ -26,19 +31,19 @@ Token = Annotated[str, typer.Argument(metavar="TOKEN", help="What prepare() retu
 def commit(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
     """Commit a prepared transaction. Exit code 1: it has been aborted; 3: nobody can tell."""
     with complaining("txn commit"):
-        _end("commit", token, lambda resumed: resumed.commit(timeout), bootstrap, config, json=json)
+        _end("commit", token, lambda resumed: resumed.commit(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def abort(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
     """Abort a prepared transaction. Exit code 1: it has been committed; 3: nobody can tell."""
     with complaining("txn abort"):
-        _end("abort", token, lambda resumed: resumed.abort(timeout), bootstrap, config, json=json)
+        _end("abort", token, lambda resumed: resumed.abort(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
     """What became of a prepared transaction, and how that is known; it changes nothing. Exit code 3: nobody can tell."""
     with complaining("txn status"):
-        _end("status", token, lambda resumed: resumed.status(timeout), bootstrap, config, json=json)
+        _end("status", token, lambda resumed: resumed.status(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def read_token_argument(given: str) -> PreparedTransaction:
@@ -67,25 +72,29 @@ def _end(
     bootstrap: str | None,
     config: list[str] | None,
     *,
+    timeout: float,
     json: bool,
 ) -> None:
     """Make the call and say what came of it."""
-    from producer.core.cluster import Address
+    from fencepost.cli.reaching import REACH_MS
     from producer.core.errors import FencepostError
     from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted
     from txn.outcome import Outcome
-    from txn.resumed import Resumed
+    from txn.resumed import Resumed, settings_for
 
     token = read_token_argument(given)
-    hint = token.coordinator
+    shared = {"client_id": CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}
     try:
-        servers = bootstrap_from(bootstrap)
+        servers: str | None = bootstrap_from(bootstrap)
     except Complaint:
-        if hint is None and token.wrote:
+        if token.coordinator is None and token.wrote:
             raise
-        servers = str(Address(hint.host, hint.port)) if hint is not None else "localhost:9092"
+        servers = None if token.wrote else NOBODY
     try:
-        said = call(Resumed(token, settings_from(servers, config)))
+        settings = settings_for(token, servers, {**shared, **client_settings("--config", config)})
+        asked = ",".join(settings.bootstrap_servers)
+        with waiting(f"an answer about transactional id {token.transactional_id!r} from the brokers at {asked}", timeout):
+            said = call(Resumed(token, settings))
     except (TransactionAborted, TransactionCommitted) as error:
         outcome = Outcome.ABORTED if isinstance(error, TransactionAborted) else Outcome.COMMITTED
         _tell({"transactional_id": token.transactional_id, "outcome": outcome.name, "why": str(error)}, json=json)
@@ -111,9 +120,7 @@ def _end(
 
 def _tell(told: dict[str, Any], *, json: bool) -> None:
     if json:
-        import msgspec
-
-        print(msgspec.json.encode(told).decode())
+        say_json(told)
         return
     already = "already " if told.get("already") else ""
-    print(f"{told['transactional_id']}: {already}{told['outcome'].lower().replace('_', ' ')}: {told['why']}")
+    say(f"{told['transactional_id']}: {already}{told['outcome'].lower().replace('_', ' ')}: {told['why']}")

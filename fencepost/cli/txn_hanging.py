@@ -6,13 +6,13 @@ partition among those that it is still to mark. Unlike that tool, it refuses to 
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from fencepost.cli.complaints import USAGE, Complaint, complaining
+from fencepost.cli.shown import say, warn
 from fencepost.cli.tables import show
 from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
 
@@ -53,7 +53,7 @@ def find_hanging(
 
         hanging, left_out = ask_within(look, settings_from(bootstrap, config), timeout)
         for reason in left_out.values():
-            print(f"fencepost txn find-hanging: not looked at: {reason}", file=sys.stderr)
+            warn(f"fencepost txn find-hanging: not looked at: {reason}")
         if topic is not None and topic in left_out and not hanging:
             raise typer.Exit(USAGE)
         rows = [
@@ -178,4 +178,4 @@ async def _refuse_what_is_committed(envoy: Envoy, hanging: OpenTransaction) -> N
 
 def _said(done: OpenTransaction, what: str) -> None:
     who = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
-    print(f"{done.topic}-{done.partition}: the transaction of {who}, from offset {done.start_offset} on, is {what}")
+    say(f"{done.topic}-{done.partition}: the transaction of {who}, from offset {done.start_offset} on, is {what}")

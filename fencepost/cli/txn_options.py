@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, pairs
+from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings
+from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from producer.core.settings import Settings
     from txn.envoy import Envoy
 
+CLIENT_ID: Final = "fencepost-txn"
 ASK_S: Final = 15.0
 OTHER_WAY: Final = 1
 NOBODY_KNOWS: Final = 3
@@ -31,7 +33,7 @@ T = TypeVar("T")
 def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
     from fencepost.cli.reaching import settings_for
 
-    return settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-txn", **pairs("--config", config)})
+    return settings_for(bootstrap_from(bootstrap), {"client_id": CLIENT_ID, **client_settings("--config", config)})
 
 
 def ask_within(ask: Callable[[Envoy], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
@@ -46,7 +48,8 @@ def ask_within(ask: Callable[[Envoy], Awaitable[T]], settings: Settings, timeout
             return await envoy.again(lambda: ask(envoy), Deadline(timeout_s))
 
     try:
-        return asyncio.run(run())
+        with waiting(f"an answer from the brokers at {','.join(settings.bootstrap_servers)}", timeout_s):
+            return asyncio.run(run())
     except Unanswered as error:
         raise Complaint(f"no answer within {timeout_s:g} s: {error}") from None
     except FencepostError as error:

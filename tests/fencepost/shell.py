@@ -34,11 +34,11 @@ def run(*arguments: object, given: bytes | None = None, **environment: str) -> s
 
 
 @contextmanager
-def running(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def running(*arguments: object, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """The process while it runs, with pipes to it; it does not outlive the block."""
     command = [sys.executable, "-m", "fencepost", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, env=surroundings(), **pipes)  # type: ignore[call-overload]  # mypy does not see into the dictionary
+    process = subprocess.Popen(command, env=surroundings(**environment), **pipes)  # type: ignore[call-overload]  # mypy does not see into the dictionary
     try:
         yield process
     finally:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from producer.wire import (
 )
 from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 from tests.certificates import Authority
+from tests.credentials import jwt
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
@@ -251,21 +253,70 @@ def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
                         producer.send("greetings", b"hello")
 
 
+def test_a_broker_is_where_its_file_says(tmp_path: Path) -> None:
+    """A server.properties says where it listens and what clients are told, options count over it, and what it cannot heed it names; what
+    contradicts itself, and a file that is none, end it with one line."""
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://0.0.0.0:0\nadvertised.listeners=PLAINTEXT://localhost:0\nnum.partitions=3\nlog.dirs=/data\n")
+    with serving("broker", "--properties", str(file), "--config", "num.partitions=2") as (process, address):
+        assert address.startswith("localhost:")
+        with Producer(bootstrap_servers=address) as producer:
+            assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
+            assert producer.partitions_for("greetings") == [0, 1]
+        _, errors = ended(process, signal.SIGTERM)
+    assert "passed over: log.dirs" in errors
+    with serving("broker", "--port", "0", "--host", "0.0.0.0", "--advertised-host", "127.0.0.1") as (_, address):
+        assert address.startswith("127.0.0.1:")
+    for arguments, words in (
+        (["--properties", str(file), "--port", "0"], "in one of these ways"),
+        (["--properties", str(tmp_path / "none")], "No such file"),
+        (["--port", "0", "--advertised-host", "0.0.0.0"], "clients are told to connect there"),
+    ):
+        refused = fencepost_runs("broker", *arguments)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
+        assert words in refused.stderr
+
+
+def test_a_broker_takes_the_mechanisms_that_were_named() -> None:
+    """Users alone bring PLAIN and SCRAM and no unsigned token; `--sasl-mechanism` names the only ones that are taken."""
+    token = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: jwt("root", iat=None)}
+    plain = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "a"}
+    cases: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
+        (("--sasl-user", "alice:a"), token, "it takes PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (("--sasl-user", "alice:a"), plain, ""),
+        (("--sasl-user", "alice:a", "--sasl-mechanism", "SCRAM-SHA-256"), plain, "it takes SCRAM-SHA-256"),
+        (("--sasl-mechanism", "OAUTHBEARER"), token, ""),
+    ]
+    for options, settings, refusal in cases:
+        with (
+            serving("broker", "--port", "0", *options) as (_, address),
+            Producer({"bootstrap.servers": address, "security_protocol": "SASL_PLAINTEXT", **settings}) as producer,
+        ):
+            if refusal:
+                with pytest.raises(AuthenticationFailed, match=refusal):
+                    producer.send("greetings", b"hello")
+            else:
+                assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--sasl-mechanism", "PLAIN"], "name users with --sasl-user"),
+        (["--sasl-user", "alice:secret", "--sasl-mechanism", "GSSAPI"], "SASL mechanisms are some of PLAIN"),
         (["--tls-cert", "/no/such/file"], "there is no file '/no/such/file'"),
         (["--tls-key", "/no/such/file"], "of no use without the brokers' certificate (--tls-cert)"),
-        (["--sasl-user", "alice"], "--sasl-user takes NAME:PASSWORD"),
-        (["--sasl-user", ":secret"], "--sasl-user takes NAME:PASSWORD"),
+        (["--sasl-user", "alice:"], "--sasl-user is not NAME:PASSWORD"),
+        (["--sasl-user", ":secret"], "--sasl-user is not NAME:PASSWORD"),
     ],
 )
 def test_a_broker_says_what_is_wrong_with_its_security(arguments: list[str], words: str) -> None:
-    """One line on standard error, an exit code, and no password in it."""
+    """One line on standard error, beside the warning that others can see the password; an exit code, and no password in it."""
     refused = fencepost_runs("broker", "--port", "0", *arguments)
-    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
-    assert refused.stderr.startswith("fencepost broker: ")
-    assert words in refused.stderr
+    [complaint] = [line for line in refused.stderr.splitlines() if not line.startswith("--sasl-user ")]
+    assert refused.returncode == 1
+    assert complaint.startswith("fencepost broker: ")
+    assert words in complaint
     assert "secret" not in refused.stderr
 
 

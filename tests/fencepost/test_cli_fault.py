@@ -116,6 +116,26 @@ def test_a_held_reply_is_released(broker: Running) -> None:
     assert [rule["id"] for rule in rules(broker)] == [number]
 
 
+def test_links_are_severed_and_mended(broker: Running) -> None:
+    """`sever` keeps a follower from its leader, so that a record with acks=all waits; `mend` lets it be acknowledged."""
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        assert producer.send("linked", b"v").result(DEADLINE_S).offset == 0
+        assert fault(broker, "sever", 2, 1) == "severed: 1-2\n"
+        future = producer.send("linked", b"v")
+        until(lambda: stats(broker)["appended"] >= 2, "it is in the leader's log", timeout_s=DEADLINE_S)
+        assert not future.done()
+        assert json.loads(fault(broker, "mend", 1, 2, "--json")) == {"severed": []}
+        assert future.result(DEADLINE_S).offset == 1
+    assert fault(broker, "mend", 1, 2) == "severed: none\n"
+    assert "there is no broker 7" in complaint(run("fault", "sever", 1, 7, FENCEPOST_CONTROL=broker.control))
+
+
+def stats(at: Running) -> dict[str, int]:
+    with urlopen(f"{at.control}/stats", timeout=DEADLINE_S) as answer:
+        told: dict[str, int] = json.load(answer)
+        return told
+
+
 def test_group_and_transactional_id(broker: Running) -> None:
     """What a rule chooses by is given as it is named; a rule for another group or id does nothing."""
     fault(broker, "add", "--on", "INIT_PRODUCER_ID", "--txn", "other", "--action", "error", "--code", "CLUSTER_AUTHORIZATION_FAILED")
@@ -181,8 +201,10 @@ def said_on_the_page(at: Running) -> None:
             case ["fencepost", "fault", *arguments]:
                 fault(at, *arguments)
             case ["curl", url, *rest]:
+                assert rest[:1] in ([], ["--json"]), line
                 data = rest[1].encode() if rest else None
-                with urlopen(Request(url.replace("$FENCEPOST_CONTROL", at.control), data), timeout=DEADLINE_S) as answer:
+                asked = Request(url.replace("$FENCEPOST_CONTROL", at.control), data, {"Content-Type": "application/json"})
+                with urlopen(asked, timeout=DEADLINE_S) as answer:
                     assert answer.status in (200, 201)
             case other:
                 pytest.fail(f"nobody tries {other}")
@@ -221,6 +243,43 @@ def test_a_control_that_is_none() -> None:
     ):
         assert words in each
         assert "fencepost broker --control PORT" in each
+
+
+def test_a_control_that_other_machines_reach(broker: Running) -> None:
+    """Opened beyond this machine it prints a URL with a token in it, which is all that `--control` and FENCEPOST_CONTROL need; the
+    environment can hold the token by itself, for who opens it and for who asks. Without it nothing is done, and it is never repeated."""
+    with running("broker", "--port", 0, "--control", "0.0.0.0:0") as process:
+        at = up(process)
+        address = at.control.rpartition("@")[2]
+        token = at.control.removeprefix("http://control:").removesuffix(f"@{address}")
+        assert len(token) >= 32
+        fault(at, "add", "--on", "METADATA", "--topic", "none", "--action", "drop")
+        assert run("fault", "list", "--control", address, FENCEPOST_CONTROL_TOKEN=token).stdout.startswith("fault 1: METADATA")
+        for wrong in (run("fault", "list", "--control", address), run("fault", "list", "--control", f"control:{token[1:]}@{address}")):
+            assert "this wants its token" in complaint(wrong)
+            assert token[1:] not in wrong.stderr
+    gone = complaint(run("fault", "list", "--control", at.control))
+    assert (address in gone, token in gone) == (True, False)
+    given = "known-before-it-runs"
+    with running("proxy", broker.bootstrap, "--control", 0, FENCEPOST_CONTROL_TOKEN=given) as process:
+        at = up(process)
+        assert given in at.control
+        assert run("fault", "list", "--control", at.control.rpartition("@")[2], FENCEPOST_CONTROL_TOKEN=given).returncode == 0
+    ran = run("broker", "--port", 0, "--control", 0, FENCEPOST_CONTROL_TOKEN="tiny")
+    assert (ran.returncode, "16 or more letters" in ran.stderr, "tiny" in ran.stderr) == (1, True, False)
+
+
+def test_a_token_goes_nowhere_else() -> None:
+    """A control that sends elsewhere is none: where it points to is never asked, with the token or without."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        other.settimeout(0)
+        moved = f"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
+        with answer_once(moved.encode()) as asked:
+            said = complaint(run("fault", "list", "--control", f"http://control:a-token-of-a-test@127.0.0.1:{asked}"))
+        assert "no control of fencepost" in said
+        with pytest.raises(BlockingIOError):
+            other.accept()
 
 
 def test_a_control_port_that_cannot_be_had(broker: Running) -> None:

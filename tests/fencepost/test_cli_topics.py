@@ -9,8 +9,11 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from typer.testing import CliRunner
 
 from broker_stub import BrokerStub
+from fencepost.cli import topics
+from fencepost.cli.app import app
 from fencepost.cli.shown import as_json, shown
 from producer import Producer
 from producer.wire import Api
@@ -39,6 +42,16 @@ def consume(stub: BrokerStub, *arguments: object) -> subprocess.CompletedProcess
 
 def objects(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def test_offsets_that_nobody_tells_are_none(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no answer about a topic's offsets comes, `describe` says that, and shows no number for one."""
+    monkeypatch.setattr(topics, "ASK_S", 1.0)
+    stub.create_topic("t")
+    stub.faults.on(Api.LIST_OFFSETS).forever().hold()
+    ran = CliRunner().invoke(app, ["topics", "describe", "t", "--bootstrap", stub.bootstrap])
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert ran.stderr.endswith("topic 't': no answer within 1 s about its offsets\n")
 
 
 def whole_life_of_a_topic(bootstrap: str, name: str) -> None:

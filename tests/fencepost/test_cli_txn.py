@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from broker_stub import BrokerStub, VirtualClock
@@ -16,7 +18,7 @@ from producer.wire import Api
 from tests.fencepost.shell import run
 from tests.reading import read_values
 from txn.producer import TransactionalProducer
-from txn.token import PreparedTransaction
+from txn.token import CoordinatorHint, PreparedTransaction
 
 TOPIC = "t"
 WAIT_S = 30.0
@@ -111,6 +113,21 @@ def test_a_token_in_each_of_its_forms(stub: BrokerStub, tmp_path: Path) -> None:
     late = txn("abort", token)
     assert (late.code, late.out.split(":")[:2]) == (1, ["a", " committed"])
     assert txn("status", token).out.startswith("a: committed: t-0 has its commit marker at offset 1")
+
+
+def test_a_forged_token_learns_no_password(stub: BrokerStub) -> None:
+    """Without an address nothing that would log in goes to where the token points: exit code 2, and what is to be given."""
+    token = prepare(stub)
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        thief.setblocking(False)
+        forged = replace(token, coordinator=CoordinatorHint(1, *thief.getsockname()))
+        secret = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=alice", "sasl.password=secret")
+        for command in ("commit", "abort", "status"):
+            ran = txn(command, forged, *(word for setting in secret for word in ("--config", setting)), "--timeout", 1)
+            assert ran.code == 2
+            assert "(--bootstrap) is missing" in ran.err
+        with pytest.raises(BlockingIOError):
+            thief.accept()
 
 
 def test_an_abort_and_a_commit_that_comes_too_late(stub: BrokerStub) -> None:

@@ -60,6 +60,12 @@ def test_the_protocol_page_is_what_the_handlers_say() -> None:
     assert written == generator("make_protocol").page(), "run: python docs/make_protocol.py"
 
 
+def test_the_page_about_the_stubs_configs_is_what_its_table_says() -> None:
+    """docs/stub-configs.md is what `python docs/make_stub_configs.py` writes from the table."""
+    written = (ROOT / "docs" / "stub-configs.md").read_text(encoding="utf-8")
+    assert written == generator("make_stub_configs").page(), "run: python docs/make_stub_configs.py"
+
+
 def test_the_configuration_page_is_what_the_settings_say() -> None:
     """docs/configuration.md is what `python docs/make_configuration.py` writes from the struct, every setting described."""
     written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The process that reads a Parquet file for `fencepost produce`, under a limit of memory: what it can read it writes to standard output.
+
+A few bytes of a damaged or hostile file can ask for any amount of memory, and may crash the reader: here that ends this process alone.
+It writes two Arrow streams: one without rows, of the file's schema with its number of rows, and, once a line of JSON on standard input has
+named columns (null: all of them), their batches. What it cannot read it says on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
+BATCH_ROWS_MAX: Final = 16_384
+BATCH_BYTES: Final = 16 * 1024 * 1024
+SMALLER: Final = 16
+READ_BYTES: Final = 1024 * 1024
+REASON_CHARACTERS_MAX: Final = 500
+ROWS: Final = b"fencepost.rows"
+
+
+def main(path: str) -> None:
+    """What the process does."""
+    # A Ctrl-C is for the command, which ends this process when it is ready to.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory()
+    try:
+        _read(path)
+    except Exception as error:  # noqa: BLE001  # the outermost loop of the process
+        memory = f"more than {MEMORY_BYTES_MAX >> 20} MiB of memory would be needed"
+        reason = memory if isinstance(error, MemoryError) else str(error) or type(error).__name__
+        sys.stderr.write(" ".join(reason.split())[:REASON_CHARACTERS_MAX])
+        sys.exit(1)
+
+
+def _limit_memory() -> None:
+    # Some allocators reserve more than they give; the limit is for what is given.
+    pa.set_memory_pool(pa.system_memory_pool())
+    pa.set_cpu_count(1)
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _read(path: str) -> None:
+    out = pa.PythonFile(sys.stdout.buffer, mode="w")
+    with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False, memory_map=False) as file:
+        schema = file.schema_arrow
+        pa.ipc.new_stream(out, schema.with_metadata({ROWS: b"%d" % file.metadata.num_rows})).close()
+        sys.stdout.buffer.flush()
+        columns: list[str] | None = json.loads(sys.stdin.buffer.readline())
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in schema.names if name in columns])
+        with pa.ipc.new_stream(out, schema) as stream:
+            for group in range(file.metadata.num_row_groups):
+                for batch in _batches(file, group, columns):
+                    stream.write_batch(batch if columns is None else batch.select(schema.names))
+                    sys.stdout.buffer.flush()
+
+
+def _batches(file: Any, group: int, columns: list[str] | None) -> Iterator[Any]:
+    """The rows of one row group in batches of about BATCH_BYTES; in smaller ones where these need more memory than there may be, as those
+    of a value that is stored once and meant by many rows do."""
+    metadata = file.metadata.row_group(group)
+    rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES // max(1, metadata.total_byte_size // max(1, metadata.num_rows))))
+    given = 0
+    while True:
+        begin = 0
+        try:
+            for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+                end = begin + batch.num_rows
+                if end > given:
+                    yield batch.slice(given - begin)
+                    given = end
+                begin = end
+            return
+        except MemoryError:
+            if rows == 1:
+                raise
+            rows = max(1, rows // SMALLER)
