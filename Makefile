@@ -13,6 +13,8 @@ BENCH_ARGS ?=
 RUNS ?= 300
 # How many random runs of transactions of each level `make walk` takes.
 WALKS ?= 100000
+# More arguments for `make mutants`, for example: make mutants MUTANTS_ARGS="--area txn --sample 50"
+MUTANTS_ARGS ?=
 # How many times as many messages and damages `make fuzz` draws.
 EFFORT ?= 50
 # The releases of Spark that `make spark-versions` tries: the oldest ones that are supported.
@@ -30,7 +32,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo spark-demo spark-chaos spark-versions test test-compiled test-pure check lint format bench bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate survive epochs conformance-3.9 txn-clients install clean
+.PHONY: demo spark-demo spark-chaos spark-versions test test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -86,6 +88,13 @@ format: .venv/.built
 bench: .venv/.built
 	@$(COMPILED) tests/bench/run.py $(BENCH_ARGS)
 
+# Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0
+bench-compare: .venv/.built
+	@[ -n "$(BASE)" ] || { echo "make: which revision to compare with? make bench-compare BASE=REVISION" >&2; exit 2; }
+	@git worktree prune; rm -rf .base; git worktree add --force --detach .base $(BASE)
+	@$(MAKE) -C .base install
+	@$(COMPILED) tests/bench/compare.py --base .base $(BENCH_ARGS)
+
 bench-brokers: .venv/.built
 	@$(COMPILED) tests/bench/brokers.py
 
@@ -114,6 +123,10 @@ crowds: .venv/.built
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_mutations.py -s
 
+# Changes the sources at random, one change at a time, and says which changes no test noticed. Takes hours; it goes on where it was stopped.
+mutants: .venv/.built
+	@.venv/bin/python -m tests.mutants.run $(MUTANTS_ARGS)
+
 spark-chaos: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SPARK_CHAOS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn/spark/chaos -s
 
@@ -132,6 +145,10 @@ survive: .venv/.built
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
+
+# A late copy of each request of a transaction, at each moment, on three kinds of Apache Kafka, as a table.
+late: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_LATE=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_late_requests_on_kafka.py -s
 
 txn-clients: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_TXN_CLIENTS_ON=kafka PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_txn_clients.py
@@ -166,4 +183,4 @@ touch $(1)/.built
 endef
 
 clean:
-	rm -rf .venv .venv-pure .venv-spark-*
+	rm -rf .base .venv .venv-pure .venv-spark-*

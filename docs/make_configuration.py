@@ -89,6 +89,10 @@ KAFKA: Final[dict[str, tuple[str, str]]] = {
     "request_timeout_ms": ("30000", ""),
     "delivery_timeout_ms": ("120000", ""),
     "metadata_max_age_ms": ("300000", ""),
+    "metadata_max_idle_ms": (
+        "300000",
+        "`send` to a topic that was forgotten does not wait until it is known again",
+    ),
     "metadata_recovery_strategy": ("rebootstrap", ""),
     "metadata_recovery_rebootstrap_trigger_ms": ("300000", ""),
     "reconnect_backoff_ms": ("50", ""),
@@ -129,7 +133,6 @@ MISSING: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the system's own sizes are used": ("send.buffer.bytes", "receive.buffer.bytes"),
     "the timeout does not grow": ("socket.connection.setup.timeout.max.ms",),
-    "a topic that was sent to is kept in the metadata": ("metadata.max.idle.ms",),
     "`producer.stats()` and `on_statistics` are instead: two samples of 30 s": (
         "metric.reporters",
         "metrics.num.samples",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
@@ -38,11 +39,12 @@ class Host(Protocol):
 
 
 class StubHost:
-    """`python -m broker_stub`, new for every topic."""
+    """`python -m broker_stub`, new for every topic; of the build that `python` has."""
 
     name = "broker_stub"
 
-    def __init__(self) -> None:
+    def __init__(self, python: Path | None = None) -> None:
+        self._python = str(python or sys.executable)
         self.bootstrap = ""
         self._process: subprocess.Popen[str] | None = None
 
@@ -60,7 +62,7 @@ class StubHost:
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()
         # -P: the installed package, as everywhere in the bench.
-        command = [sys.executable, "-P", "-m", "broker_stub", "--port", "0"]
+        command = [self._python, "-P", "-m", "broker_stub", "--port", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         too_late = threading.Timer(START_TIMEOUT_S, self._process.kill)

@@ -220,12 +220,16 @@ def measure(host: Host, load: Load) -> Figures:
 
 def figures_of(load: Load, broker: str) -> Figures:
     """Run one worker; RuntimeError when it fails, and when not every record was acknowledged."""
-    done = subprocess.run(
-        [sys.executable, "-P", str(WORKER)], input=msgspec.json.encode(load), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False
-    )
+    return msgspec.json.decode(ask(WORKER, load, f"{load.contender.value} on {broker}"), type=Figures)
+
+
+def ask(worker: Path, work: msgspec.Struct, what: str, *, python: str = sys.executable) -> bytes:
+    """What a worker process answers; RuntimeError, which names `what`, when it fails."""
+    command = [python, "-P", str(worker)]
+    done = subprocess.run(command, input=msgspec.json.encode(work), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False)
     if done.returncode:
-        raise RuntimeError(f"{load.contender.value} on {broker} failed: {done.stderr.decode(errors='replace').strip()[-3000:]}")
-    return msgspec.json.decode(done.stdout, type=Figures)
+        raise RuntimeError(f"{what} failed: {done.stderr.decode(errors='replace').strip()[-3000:]}")
+    return done.stdout
 
 
 def warmed_up(load: Load) -> int:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 WAIT_S = 900.0
 KEY_BYTES = 16
 VALUE_BYTES = 100
+COLLECT_BYTES_MAX = 1 << 30
 Sink = Callable[[DataFrame, int], None]
 
 
@@ -156,6 +157,8 @@ def writer_of(errand: Errand) -> Any:
     from txn.spark.writer import ExactlyOnceKafkaWriter
 
     options: dict[str, Any] = {f"kafka.{name}": value for name, value in errand.settings.items()}
+    if guard == "driver":
+        options["collect_bytes_max"] = COLLECT_BYTES_MAX
     return ExactlyOnceKafkaWriter(errand.bootstrap, errand.topic, topic=errand.topic, guard=guard, **options)
 
 

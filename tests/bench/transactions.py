@@ -9,7 +9,6 @@ be open. Java is ProducerPerformance, which sends values without keys and cannot
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,7 +27,7 @@ from rich.table import Table
 
 import fencepost
 from tests.bench.hosts import ADMIN_TIMEOUT_S, LOG_ERRORS, Host, KafkaHost, StubHost
-from tests.bench.run import JVM_TOOL, OUTPUT_WIDTH, WORKER_TIMEOUT_S, java_is_there, names, numbers
+from tests.bench.run import JVM_TOOL, OUTPUT_WIDTH, ask, java_is_there, names, numbers
 from tests.bench.transaction_worker import PARTITIONS, Contender, Found, Work
 from tests.conformance.kafka import KafkaUnavailable
 from tests.conformance.kafka_home import find_java, kafka_home
@@ -104,12 +103,7 @@ def measure(host: Host, topic: str, contender: Contender, interval_ms: int, opti
         commits=options.commits,
         java=[str(find_java()), *JVM_TOOL, "-cp", f"{kafka_home()}/libs/*"] if contender is Contender.JAVA else [],
     )
-    done = subprocess.run(
-        [sys.executable, "-P", str(WORKER)], input=msgspec.json.encode(work), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{contender.value} on {host.name} failed: {done.stderr.decode(errors='replace').strip()[-3000:]}")
-    found = msgspec.json.decode(done.stdout, type=Found)
+    found = msgspec.json.decode(ask(WORKER, work, f"{contender.value} on {host.name}"), type=Found)
     check_log(host, topic, found)
     return found
 

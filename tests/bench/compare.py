@@ -1,0 +1,253 @@
+"""`make bench-compare BASE=REVISION`: is this build slower than another one? Both run in turns, on the same brokers, in the same minutes.
+
+Each round measures every row with both builds, one right after the other, in an order that changes from round to round. A ratio is taken
+within a round; the table gives the median of the ratios and the interval that holds it with 95 % (from the logarithms of the ratios, by
+Student's t). A row is worse where that whole interval lies beyond 5 %: then the exit code is 1.
+
+A build is named by the Python of the environment that it is installed in; its own checkout's workers drive it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Final, TypeVar
+
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.hosts import Host, KafkaHost, StubHost
+from tests.bench.load import Contender, Figures, Load, Scenario
+from tests.bench.run import CONTENDERS, OUTPUT_WIDTH, ask, names
+from tests.bench.transaction_worker import PARTITIONS, Found, Work
+from tests.bench.transaction_worker import Contender as Committer
+
+HERE: Final = Path(__file__).resolve().parents[2]
+TOLERATED: Final = 0.05
+T_95: Final = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+"""Student's t for two sides of 95 %, by the degrees of freedom from 1; beyond the last one it hardly changes."""
+
+ROWS: Final = tuple(
+    (contender, scenario)
+    for contender, scenarios in {
+        "futures": (Scenario.ONE, Scenario.FOUR, Scenario.LONE),
+        "callbacks": (Scenario.ONE,),
+        "many": (Scenario.ONE, Scenario.MEMORY),
+        "arrow": (Scenario.ONE, Scenario.MEMORY),
+    }.items()
+    for scenario in scenarios
+)
+FIGURES: Final[dict[str, tuple[Callable[[Figures], float | None], bool]]] = {
+    "call, room left": (lambda figures: figures.burst_us, False),
+    "acked records/s": (lambda figures: figures.acked_per_s, True),
+    "CPU per record": (lambda figures: figures.cpu_ns, False),
+    "p50": (lambda figures: figures.p50_us, False),
+    "memory": (lambda figures: figures.grown_bytes, False),
+}
+FOUND: Final[dict[str, tuple[Callable[[Found], float], bool]]] = {
+    "committed records/s": (lambda found: found.records_per_s, True),
+    "CPU per record": (lambda found: found.cpu_ns, False),
+    "p50 of a transaction": (lambda found: found.p50_ms, False),
+}
+"""What is compared, and whether more of it is better."""
+
+
+T = TypeVar("T")
+
+
+class Build(msgspec.Struct, frozen=True):
+    """An installed build, and the checkout it was made from."""
+
+    name: str
+    home: Path
+
+    @property
+    def python(self) -> Path:
+        return self.home / ".venv" / "bin" / "python"
+
+    def ask(self, worker: str, work: msgspec.Struct) -> bytes:
+        """Run one of its workers; RuntimeError when it fails."""
+        return ask(self.home / "tests" / "bench" / worker, work, f"{self.name}: {worker}", python=str(self.python))
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one row: this build's as a multiple of the other's, in each round."""
+
+    broker: str
+    row: str
+    figure: str
+    more_is_better: bool
+    ratios: list[float]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Holds the ratio with 95 %."""
+        logarithms = [math.log(ratio) for ratio in self.ratios]
+        if len(logarithms) < 2:
+            return 0.0, math.inf
+        reach = T_95[min(len(logarithms) - 2, len(T_95) - 1)] * stdev(logarithms) / math.sqrt(len(logarithms))
+        return math.exp(fmean(logarithms) - reach), math.exp(fmean(logarithms) + reach)
+
+    @property
+    def worse(self) -> bool:
+        """Whether the whole interval is worse than what is tolerated."""
+        low, high = self.interval
+        return high < 1 / (1 + TOLERATED) if self.more_is_better else low > 1 + TOLERATED
+
+
+def main() -> int:
+    """Measure, print, and return 1 where a row is worse."""
+    options = parsed()
+    console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
+    builds = (Build("this build", HERE), Build("base", options.base.resolve()))
+    ratios: dict[tuple[str, str, str, bool], list[float]] = {}
+    for name in options.brokers:
+        host: Host = {"stub": StubHost, "kafka": KafkaHost}[name]()
+        with host:
+            for number, row, figures in measured(host, builds, options):
+                console.print(f"{host.name}, round {number}: {row}", highlight=False)
+                for figure, (more_is_better, ours, theirs) in figures.items():
+                    if number:
+                        ratios.setdefault((host.name, row, figure, more_is_better), []).append(ours / theirs)
+    if options.stub:
+        for number, ours, theirs in stubs(builds, options):
+            console.print(f"the stub under confluent-kafka, round {number}", highlight=False)
+            if number:
+                ratios.setdefault(("stub of either build", Contender.CONFLUENT.value, "acked records/s", True), []).append(ours / theirs)
+    rows = [
+        Compared(broker=broker, row=row, figure=figure, more_is_better=more, ratios=found)
+        for (broker, row, figure, more), found in ratios.items()
+    ]
+    console.print(table(rows))
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
+    worse = [row for row in rows if row.worse]
+    console.print(f"{len(worse)} of {len(rows)} rows are worse by more than {TOLERATED:.0%}")
+    return int(bool(worse))
+
+
+def measured(
+    host: Host, builds: tuple[Build, Build], options: argparse.Namespace
+) -> Iterator[tuple[int, str, dict[str, tuple[bool, float, float]]]]:
+    """Every row in every round: the round, the row's name, and of each figure whether more is better, ours and the other's. Round 0 warms
+    up."""
+    for number in range(options.rounds + 1):
+        turn = builds if number % 2 else builds[::-1]
+        for contender, scenario in ROWS:
+            if contender in options.contenders:
+                figures = {build.name: send(host, build, CONTENDERS[contender], scenario, options) for build in turn}
+                yield number, f"{CONTENDERS[contender].value}; {scenario.value}", in_pairs(figures, FIGURES)
+        for committer in (Committer.SEND, Committer.MANY) if options.transactions else ():
+            for interval_ms in (10, 100, 0):
+                found = {build.name: commit(host, build, committer, interval_ms, options) for build in turn}
+                every = f"a commit every {interval_ms} ms" if interval_ms else "ten records"
+                yield number, f"{committer.value}; {every}", in_pairs(found, FOUND)
+
+
+def in_pairs(
+    measured: Mapping[str, T], figures: Mapping[str, tuple[Callable[[T], float | None], bool]]
+) -> dict[str, tuple[bool, float, float]]:
+    pairs = {}
+    for figure, (read, more_is_better) in figures.items():
+        ours, theirs = read(measured["this build"]), read(measured["base"])
+        if ours is not None and theirs is not None and ours > 0 and theirs > 0:
+            pairs[figure] = (more_is_better, ours, theirs)
+    return pairs
+
+
+def send(host: Host, build: Build, contender: Contender, scenario: Scenario, options: argparse.Namespace) -> Figures:
+    """One build's figures of one row."""
+    host.renew(topic := fresh(), PARTITIONS)
+    return msgspec.json.decode(build.ask("worker.py", load(host, topic, contender, scenario, options)), type=Figures)
+
+
+def load(host: Host, topic: str, contender: Contender, scenario: Scenario, options: argparse.Namespace) -> Load:
+    lone, memory = scenario is Scenario.LONE, scenario is Scenario.MEMORY
+    return Load(
+        contender=contender,
+        scenario=scenario,
+        bootstrap=host.bootstrap,
+        topic=topic,
+        records=options.records,
+        burst=100_000,
+        bursts=7,
+        partitions=PARTITIONS,
+        key_bytes=12,
+        value_bytes=100,
+        linger_ms=0.0 if lone else 5.0,
+        batch_bytes=256 * 1024,
+        buffer_bytes=(32 if memory else 64) * 1024 * 1024,
+    )
+
+
+def commit(host: Host, build: Build, contender: Committer, interval_ms: int, options: argparse.Namespace) -> Found:
+    """One build's figures of transactions."""
+    host.renew(topic := fresh(), PARTITIONS)
+    work = Work(
+        contender=contender,
+        bootstrap=host.bootstrap,
+        topic=topic,
+        interval_ms=interval_ms,
+        seconds=options.seconds,
+        commits=options.commits,
+    )
+    return msgspec.json.decode(build.ask("transaction_worker.py", work), type=Found)
+
+
+def stubs(builds: tuple[Build, Build], options: argparse.Namespace) -> Iterator[tuple[int, float, float]]:
+    """The stub of either build under confluent-kafka: acknowledged records/s on ours and on the other's."""
+    for number in range(options.rounds + 1):
+        speeds = {}
+        for build in builds if number % 2 else builds[::-1]:
+            with StubHost(build.python) as host:
+                speeds[build.name] = send(host, builds[0], Contender.CONFLUENT, Scenario.ONE, options).acked_per_s
+        yield number, speeds["this build"], speeds["base"]
+
+
+_topics = iter(range(10**9))
+
+
+def fresh() -> str:
+    """A topic's name that no measurement had before."""
+    return f"compare-{next(_topics)}"
+
+
+def table(rows: list[Compared]) -> Table:
+    shown = Table(title="this build as a multiple of the base: median of the ratios, and 95 % interval", title_justify="left")
+    for heading in ("broker", "row", "figure", "ratio", "interval", ""):
+        shown.add_column(heading)
+    for row in rows:
+        low, high = row.interval
+        shown.add_row(
+            row.broker, row.row, row.figure, f"×{median(row.ratios):.2f}", f"{low:.2f} to {high:.2f}", "WORSE" if row.worse else ""
+        )
+    return shown
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/compare.py", description=__doc__)
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="a checkout of the other revision in which `make` was run")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long transactions are committed for")
+    parser.add_argument("--commits", type=int, default=300, help="how many transactions of ten records")
+    parser.add_argument("--brokers", type=names({"stub": 0, "kafka": 0}), default=["stub", "kafka"], metavar="NAMES", help="of stub,kafka")
+    ours = {contender: CONTENDERS[contender] for contender, _ in ROWS}
+    parser.add_argument("--contenders", type=names(ours), default=list(ours), metavar="NAMES", help=f"of {','.join(ours)}")
+    parser.add_argument("--no-transactions", dest="transactions", action="store_false")
+    parser.add_argument("--no-stub", dest="stub", action="store_false", help="leave out the stubs of both builds under confluent-kafka")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every ratio there, too")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
