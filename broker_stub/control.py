@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from broker_stub.control_http import HEAD_BYTES_MAX, HttpServer
 from broker_stub.control_routes import Routes
-from broker_stub.listening import is_local, reachable
+from broker_stub.listening import bound, is_local, reachable
 from broker_stub.proxy import FaultProxy
 from broker_stub.spelling import PORT_MAX, spelled
 from broker_stub.stub import BrokerStub
@@ -83,8 +83,9 @@ class Control:
 
     async def _listen(self) -> None:
         http = HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
-        self._server = await asyncio.start_server(http.serve, self._host, self._port, limit=HEAD_BYTES_MAX)
-        self._port = self._server.sockets[0].getsockname()[1]
+        listener = bound(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
 
     def _names(self) -> set[str]:
         """What it may be called besides localhost and its addresses: elsewhere also as this machine is, and as its brokers are."""

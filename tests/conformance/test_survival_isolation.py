@@ -57,6 +57,7 @@ def test_no_false_word_about_what_isolated_leaders_had(kafka_cluster: ClusterFac
             rows = range(ROWS * number // ISOLATIONS, ROWS * (number + 1) // ISOLATIONS)
             half = (rows.start + rows.stop) // 2
             send(producer, topic, ledger, failures, range(rows.start, half))
+            producer.flush(WAIT_S)  # what was in flight to the leader already would keep it from getting more
             sender = threading.Thread(target=send, args=(producer, topic, ledger, failures, range(half, rows.stop)))
             cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[number // PARTITIONS % 3])
             sender.join(WAIT_S)
