@@ -121,7 +121,7 @@ _CHECKS: Final = (
     _Check(
         "V6",
         True,
-        lambda h, _b, _c: h.last_offset_delta < 0 or h.records_count <= 0 or h.last_offset_delta + 1 != h.records_count,
+        lambda h, _b, _c: h.records_count <= 0 or h.last_offset_delta + 1 != h.records_count,
         ErrorCode.INVALID_RECORD,
         "{header.records_count} records, the last at offset delta {header.last_offset_delta}",
     ),
