@@ -36,8 +36,9 @@ class Slot:
     `doubt`: some attempt may have reached the log unseen. `appended`: a leader said that it did, and that every in-sync replica has it.
     `unrecognised`: the newest attempt was answered that it does not fit the sequence. `insisted`: the leader has it as its
     newest, so it was sent once more all the same. `oversized`: the leader would take
-    it only in parts. `unplaced`: acknowledged through a later batch, so
-    that the offset is not known. `failure`: decided for the futures,
+    it only in parts. `astray`: sent before it was known that the topic was
+    made anew. `unplaced`: acknowledged through a later batch, so that the
+    offset is not known. `failure`: decided for the futures,
     whatever the sequences do. `published`: the futures have been told; a slot that is published and unresolved is an orphan.
     """
 
@@ -71,6 +72,7 @@ class Slot:
         self.unrecognised = False
         self.insisted = False
         self.oversized = False
+        self.astray = False
         self.unplaced = False
         self.last_code = 0
         self.base_offset = -1

@@ -9,7 +9,8 @@ what is known not to be in the log is rewritten under the next epoch (KIP-360, b
 What DescribeProducers tells is a hint: this leader, in this leader epoch, has so much of ours, below or above its high watermark, and the
 next leader may lead without it. A hint is void when the leader, its epoch or the topic changes. A batch is acknowledged by an answer of
 success, which acks=all makes the word of every in-sync replica, for itself or for a later batch of its sequence line: a leader takes
-sequences without gaps, so the elder stands before the later one in that log, and is as safe.
+sequences without gaps, so the elder stands before the later one in that log, and is as safe. A topic that was made anew takes any first
+sequence: what was sent before that was known is acknowledged by its own answer alone.
 
 It sends nothing, asks nothing and settles nothing itself: `core` does, told by `sendable`, `wants_answer`, `wants_bump` and
 `take_finished`.
@@ -173,6 +174,7 @@ class Window:
         for piece in pieces:
             piece.stamp(slot.identity, sequence)
             piece.doubt = slot.doubt
+            piece.astray = slot.astray
             sequence = piece.next_sequence if self._idempotent else NO_SEQUENCE
         self.slots[place : place + 1] = pieces
         self.recovering = True
@@ -292,6 +294,9 @@ class Window:
             if slot.state is State.ACKED:
                 later = True
             elif later and slot.unresolved and (slot.decided or slot.state is State.LOGGED):
+                if slot.astray:
+                    self._forsake(slot)
+                    continue
                 slot.state = State.ACKED
                 slot.unplaced = not slot.decided
                 if slot.failure is not None and not slot.published:
@@ -311,15 +316,18 @@ class Window:
                 if slot.base_offset < end + sum(each.count for each in elders):
                     self._end_offset = self._looked_to = 0
                     for elder in elders:
-                        if not elder.decided:
-                            elder.fail(DeliveryUnknown, "the topic was deleted and made again while it was under way")
-                        elder.state = State.FAILED
-                    if elders:
-                        self._broken(hole=False)
+                        self._forsake(elder)
                 elders = []
                 end = slot.base_offset + slot.count
             elif slot.unresolved and not slot.published:
                 elders.append(slot)
+
+    def _forsake(self, slot: Slot) -> None:
+        """A later batch is in the log of another topic of that name, and this one may be in the log of the one before."""
+        if not slot.decided:
+            slot.fail(DeliveryUnknown, "the topic was deleted and made again while it was under way")
+        slot.state = State.FAILED
+        self._broken(hole=False)
 
     def _place_between(self) -> None:
         """Where there is just room for them between their neighbours, the offsets of what was confirmed by a later batch are known."""
@@ -427,8 +435,10 @@ class Window:
         self._calm()
 
     def introduce_anew(self) -> None:
-        """From here on a log is written that knows nothing of this producer."""
+        """From here on a log is written that knows nothing of this producer: it takes any first sequence, also a late one."""
         self.introduced = False
+        for slot in self.slots:
+            slot.astray = slot.attempts > 0
         self._end_offset = self._looked_to = 0
 
     # -- outcomes ----------------------------------------------------------------------------------------------------

@@ -540,3 +540,22 @@ def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
     assert a.failure.persisted is Persisted.MAYBE
     assert (b.failure, b.base_offset) == (None, 0)
     assert of.wants_bump()
+
+
+def test_what_was_sent_before_a_topic_was_made_anew_is_confirmed_by_no_later_batch() -> None:
+    """A late copy of the second batch is the first that the new topic takes, at an offset that leaves just room for its elder: the new
+    leader does not take that one, and so it is acknowledged by nothing."""
+    of, (a, b) = behind_two(FAR, FAR)
+    of.introduce_anew()
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, b.base_sequence))
+    of.launched(b)
+    of.acknowledged(b, a.count, -1)
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert (b.failure, b.base_offset) == (None, a.count)
+    assert of.wants_bump()
