@@ -108,10 +108,12 @@ class Lane:
             self._payload = payload
 
     def _has_fresh(self, now_ms: float) -> bool:
-        """Whether the head of the queue may leave now, or would if it were packed and nobody is packing it."""
-        if not self.window.has_room() or self.linger_until(now_ms) > now_ms:
+        """Whether the head of the queue may leave now, or would if it were packed and nobody is packing it. Past its deadline it never may,
+        also while the outcomes of its elders hold its own back."""
+        head = self._accumulator.head(self.queue)
+        if head is None or not self.window.has_room() or self.linger_until(now_ms) > now_ms or self._deadline(head) <= now_ms:
             return False
-        return self._packing is None or self._payload is not None or self._accumulator.head(self.queue) is not self._packing
+        return self._packing is None or self._payload is not None or head is not self._packing
 
     def _waits_for_packing(self) -> bool:
         """Whether the head of the queue has to be packed by somebody else; from here on it takes no more records."""
@@ -136,7 +138,7 @@ class Lane:
         """Fail queued batches that are past their delivery deadline, once all before them have an outcome."""
         commands: list[Command] = []
         head = self._accumulator.head(self.queue) if all(slot.published for slot in self.window.slots) else None
-        while head is not None and head.created_ms + self._settings.delivery_timeout_ms <= now_ms:
+        while head is not None and self._deadline(head) <= now_ms:
             commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(why_blocked)))
             head = self._accumulator.head(self.queue)
         return commands
@@ -169,7 +171,7 @@ class Lane:
         times = self.window.deadlines()
         head = self._accumulator.head(self.queue)
         if head is not None:
-            times.append(head.created_ms + self._settings.delivery_timeout_ms)
+            times.append(self._deadline(head))
         return soonest(times, now_ms)
 
     def turn(self, now_ms: float) -> float:
@@ -214,9 +216,12 @@ class Lane:
             codec=codec,
             base_timestamp=int(builder.base_timestamp),
             max_timestamp=int(builder.max_timestamp),
-            deadline_ms=batch.created_ms + self._settings.delivery_timeout_ms,
+            deadline_ms=self._deadline(batch),
             transactional=transactional,
         )
+
+    def _deadline(self, batch: Batch) -> float:
+        return batch.created_ms + self._settings.delivery_timeout_ms
 
     def _unsent(self, why_blocked: Callable[[Lane], str]) -> DeliveryTimeout:
         blocked = why_blocked(self) if not self._in_flight() else "older batches of the partition are not resolved"

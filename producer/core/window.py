@@ -175,6 +175,7 @@ class Window:
             piece.stamp(slot.identity, sequence)
             piece.doubt = slot.doubt
             piece.astray = slot.astray
+            piece.deadline_ms, piece.in_grace = slot.deadline_ms, slot.in_grace
             sequence = piece.next_sequence if self._idempotent else NO_SEQUENCE
         self.slots[place : place + 1] = pieces
         self.recovering = True

@@ -215,6 +215,22 @@ def test_outcomes_keep_their_order_when_deadlines_pass() -> None:
     assert queued.done()
 
 
+def test_nothing_leaves_for_the_first_time_after_its_deadline() -> None:
+    """The elder is in its grace, so the outcome of a queued record waits; room on the connection comes too late for it."""
+    desk = Desk(partitions=2, delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=2).introduce()
+    desk.send(b"elder")
+    other, queued = desk.send(b"other", partition=1), desk.send(b"queued")
+    desk.advance(1_001)
+    (flight,) = [each for each in desk.produces() if 1 in each.blobs]
+    desk.ack(flight, offset=1)
+    assert other[0].result(0).offset == 1
+    assert [flight.values for flight in desk.produces()] == [[b"elder"]]
+    desk.advance(200)
+    failure = queued[0].exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.attempts) == (Persisted.NO, 0)
+
+
 def test_closing_fails_what_is_left_with_the_truth() -> None:
     """close(timeout) with a record in flight and one queued: MAYBE for the one, NO for the other, and both say that the producer closed."""
     with BrokerStub() as stub:

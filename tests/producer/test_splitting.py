@@ -243,6 +243,24 @@ def test_the_pieces_keep_the_deadline() -> None:
     assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.NO] * 4
 
 
+def test_the_pieces_keep_the_grace() -> None:
+    """A batch in doubt is split within its grace, which begins anew for no piece."""
+    desk = Desk(
+        batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=500, resolve_grace_ms=200, retry_backoff_ms=1.0
+    ).introduce()
+    futures = desk.send(*[b"%d" % i for i in range(4)])
+    desk.advance(5)
+    desk.lose(1)
+    desk.advance(95)
+    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    desk.advance(1_000)
+    assert not futures[0].done()
+    desk.tell(desk.questions()[-1], (PID, 0, 0))
+    assert [len(flight.values) for flight in desk.produces()] == [2]
+    desk.advance(101)
+    assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
+
+
 def test_a_batch_whose_failure_is_decided_is_not_split() -> None:
     """Its records have failed: that the broker finds them too large changes nothing, and none of them is sent again."""
     desk = Desk(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900_000).introduce()
