@@ -7,7 +7,10 @@ here sleeps: whoever owns a loop asks how long to wait.
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+LATEST_MS: Final = (1 << 63) - 1
+"""The last time that a record can have."""
 
 
 class Clock(Protocol):
@@ -53,7 +56,9 @@ class VirtualClock:
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
-        self._now_ms = int(time.time() * 1000) if start_ms is None else start_ms
+        self._now_ms = int(time.time() * 1000) if start_ms is None else _whole("start_ms", start_ms)
+        if not 0 <= self._now_ms <= LATEST_MS:
+            raise ValueError(f"start_ms={start_ms}: milliseconds since 1970, from 0 to {LATEST_MS}")
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
 
@@ -70,9 +75,11 @@ class VirtualClock:
 
     def advance(self, ms: int) -> int:
         """Moves time forward and tells the watchers; refuses to go back. Returns the new time."""
-        if ms < 0:
+        if _whole("ms", ms) < 0:
             raise ValueError(f"a clock never runs backwards: advance({ms})")
         with self._lock:
+            if self._now_ms + ms > LATEST_MS:
+                raise ValueError(f"advance({ms}): no record has a time after {LATEST_MS}")
             self._now_ms += ms
             now_ms, watchers = self._now_ms, tuple(self._watchers)
         for moved in watchers:
@@ -83,6 +90,13 @@ class VirtualClock:
         with self._lock:
             if moved in self._watchers:
                 self._watchers.remove(moved)
+
+
+def _whole(name: str, given: object) -> int:
+    """Times travel as whole milliseconds: a clock that shows a fraction would break every answer that tells it."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"{name}={given!r}: whole milliseconds, an int")
+    return given
 
 
 def _nothing() -> None:

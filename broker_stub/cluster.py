@@ -192,7 +192,7 @@ class Cluster:
             client_id=header.client_id,
             request=lightened(request) if self.journal.enabled else request,
             at_ms=self.now_ms(),
-            partitions=lambda: self._subjects(broker, request, header.api_version),
+            partitions=self._naming(broker, request, header.api_version),
         )
         self.counters.requests += 1
         if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or gate is None or gate.proven):
@@ -406,6 +406,13 @@ class Cluster:
 
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
+
+    def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
+        """Whom to ask what the request is about, whenever a fault wants to know."""
+        if request.api == Api.DELETE_TOPICS:
+            named = self._subjects(broker, request, version)  # when they are deleted their ids are nobody's
+            return lambda: named
+        return partial(self._subjects, broker, request, version)
 
     def _subjects(self, broker: Broker, request: Message, version: int) -> list[tuple[str, int]]:
         """What the request is about; an incremental fetch is about its whole session, and a request for all about all that there is."""

@@ -247,12 +247,13 @@ def _body(request: Request, **fields: tuple[type, Any]) -> list[Any]:
             raise ValueError(f"{name[:60]!r} is nothing that {request.path} takes: {', '.join(fields)}")
     values = []
     for name, (kind, default) in fields.items():
-        value = body.get(name, default)
+        given = body.get(name)
+        value = default if given is None else given
         if value is ...:
             raise ValueError(f"{request.path} needs {name}, {_A[kind]}")
         if value is not None and not _fits(value, kind):
             raise ValueError(f"{name}={repr(value)[:60]}: {_A[kind]}")
-        values.append(default if value is None else value)
+        values.append(value)
     return values
 
 

@@ -154,8 +154,8 @@ def type_of(topic_config: str) -> Type:
     return _TYPE_OF.get(topic_config, Type.LONG)
 
 
-def in_kafkas_form(name: str, value: str) -> str:
-    """The value of a topic config as Kafka writes one that it has read."""
+def in_kafkas_form(name: str, value: str, *, once: bool = True) -> str:
+    """The value of a topic config as Kafka writes one that it has read. `once`: a list has each of its words once."""
     match type_of(name):
         case Type.BOOLEAN:
             return value.strip().lower()
@@ -164,13 +164,14 @@ def in_kafkas_form(name: str, value: str) -> str:
         case Type.DOUBLE:
             return str(float(value))
         case Type.LIST:
-            return ",".join(each.strip() for each in value.split(",")) if value.strip() else ""
+            words = [each.strip() for each in value.split(",")] if value.strip() else []
+            return ",".join(dict.fromkeys(words) if once else words)
         case _:
             return value
 
 
 def _topic_entry(cluster: Cluster, topic: Topic, name: str) -> DescribeConfigsResourceResult:
-    value = in_kafkas_form(name, topic.config[name])
+    value = in_kafkas_form(name, topic.config[name], once=cluster.release.differs.lists_have_words_once)
     synonyms = [_synonym(name, value, Source.TOPIC)] if name in topic.overrides else []
     if name not in _WITHOUT_BROKER:
         synonyms += _broker_synonyms(cluster, name)

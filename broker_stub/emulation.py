@@ -74,6 +74,8 @@ class Differences(NamedTuple):
     offsets_have_topic_ids: bool = True
     young_groups_are_written: bool = True
     groups_outlive_offsets: bool = True
+    groups_begin_with_offsets: bool = True
+    lists_have_words_once: bool = True
 
 
 DIFFERENCES: Final = {
@@ -90,6 +92,8 @@ DIFFERENCES: Final = {
     "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
     "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
     "groups_outlive_offsets": "A group without members is there still when its last offset is deleted, or the topic of it.",
+    "groups_begin_with_offsets": "A commit of which everything is refused makes no group.",
+    "lists_have_words_once": "A config that is a list and names a word twice is described with it once.",
 }
 """What each of them says."""
 
@@ -150,6 +154,8 @@ KAFKA_3_9: Final = Release(
         offsets_have_topic_ids=False,
         young_groups_are_written=False,
         groups_outlive_offsets=False,
+        groups_begin_with_offsets=False,
+        lists_have_words_once=False,
     ),
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor
+from typing import Final
+
+FOREVER_MS: Final = (1 << 63) - 1
+"""As many milliseconds as Java counts: what a bound of next to nothing takes."""
 
 
 @dataclass
@@ -46,11 +50,12 @@ class Rate:
         return max(elapsed_ms + max(missing, 0) * self._window_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long nothing must happen for the rate to be down at the bound; 0 if it is."""
+        """How long nothing must happen for the rate to be down at the bound; 0 if it is, or if the bound is no number."""
         rate = self.per_second(now_ms)
-        if rate <= bound:
+        if not rate > bound:
             return 0
-        return floor((rate - bound) / bound * self.elapsed_ms(now_ms) + 0.5)
+        needed_ms = (rate - bound) / bound * self.elapsed_ms(now_ms)
+        return floor(needed_ms + 0.5) if needed_ms < FOREVER_MS else FOREVER_MS
 
     def _next(self, now_ms: int) -> _Window:
         self._current = (self._current + 1) % (self._windows + 1)

@@ -168,6 +168,7 @@ class Reading:
                     last_stable_offset=log.last_stable_offset,
                     log_start_offset=log.log_start_offset,
                     diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+                    aborted_transactions=None,
                     records=b"",
                 )
         try:

@@ -76,6 +76,10 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
 }
+ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
+    Api.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "topic_results", "results_by_partition"),
+    Api.WRITE_TXN_MARKERS: ("markers", "topics", "partitions"),
+}
 # What an answer carries besides its code only when it succeeded.
 _OF_SUCCESS: dict[str, Any] = {
     "active_producers": [],
@@ -164,9 +168,10 @@ def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) ->
     topic: it is the whole answer to Metadata."""
     if code == ErrorCode.REBOOTSTRAP_REQUIRED and isinstance(response, MetadataResponse):
         return MetadataResponse(error_code=code)
-    if response.api == Api.WRITE_TXN_MARKERS:
-        markers = [_partitions_failed(each, code, covers, name_of) for each in getattr(response, "markers", ())]
-        return msgspec.structs.replace(response, markers=markers)
+    within = ANSWERED_WITHIN.get(response.api)
+    if within is not None and (entries := getattr(response, within[0])) and not (has_code(response) and covers("", ANY_PARTITION)):
+        changed_entries = [_partitions_failed(each, code, covers, name_of, within[1:]) for each in entries]
+        return msgspec.structs.replace(response, **{within[0]: changed_entries})
     if response.api == Api.OFFSET_FETCH:
         return _offsets_failed(response, code, covers, name_of)
     walk = ANSWERED.get(response.api)
@@ -184,12 +189,17 @@ def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) ->
     return msgspec.structs.replace(response, **{topics: changed})
 
 
+def has_code(answer: msgspec.Struct) -> bool:
+    """Whether it can fail as a whole."""
+    return "error_code" in answer.__struct_fields__
+
+
 def failed(answer: S, code: int) -> S:
     """An answer, or an entry of one, with this code in place of what only a success carries; what has no code stays as it is."""
     fields = answer.__struct_fields__
     if "partition_error_code" in fields:
         return msgspec.structs.replace(answer, partition_error_code=code)
-    if "error_code" not in fields:
+    if not has_code(answer):
         return answer
     return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})
 
@@ -216,10 +226,11 @@ def _offsets_failed(response: Message, code: int, covers: Covers, name_of: NameO
     return failed(answer, code) if whole else answer
 
 
-def _partitions_failed(answer: S, code: int, covers: Covers, name_of: NameOf) -> S:
+def _partitions_failed(answer: S, code: int, covers: Covers, name_of: NameOf, where: tuple[str, str] = ("topics", "partitions")) -> S:
+    topics, partitions = where
     changed = []
-    for topic in getattr(answer, "topics", ()):
+    for topic in getattr(answer, topics, ()):
         name = topic_name(topic, name_of) or ""
-        partitions = [failed(each, code) if covers(name, each.partition_index) else each for each in topic.partitions]
-        changed.append(msgspec.structs.replace(topic, partitions=partitions))
-    return msgspec.structs.replace(answer, topics=changed)
+        answers = [failed(each, code) if covers(name, each.partition_index) else each for each in getattr(topic, partitions)]
+        changed.append(msgspec.structs.replace(topic, **{partitions: answers}))
+    return msgspec.structs.replace(answer, **{topics: changed})

@@ -10,6 +10,7 @@ replication.
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker_stub.quotas import FETCH, PRODUCE, REQUEST, Limit, Quotas
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 REQUEST_MS: Final = 1.0
 SIZE_BYTES: Final = 4  # in front of every frame
 NO_SESSION: Final = 0
+INT_RANGE: Final = 1 << 32
 
 
 class Verdict(NamedTuple):
@@ -58,7 +60,9 @@ class Throttling:
     def fetch_bytes_max(self, call: Call) -> int | None:
         """As much as a client may fetch at once without being throttled for ever; None for any size."""
         limit = self._limit(FETCH, call)
-        return int(limit.bound * (self._windows - 1) * self._window_ms / 1000) if limit is not None else None
+        if limit is None:
+            return None
+        return 0 if isnan(limit.bound) else int(limit.bound * (self._windows - 1) * self._window_ms / 1000)
 
     def _charge(self, key: str, call: Call, value: float, now_ms: int, *, most_ms: int | None = None) -> int:
         limit = self._limit(key, call)
@@ -67,10 +71,15 @@ class Throttling:
         rate = self._rates.setdefault((key, limit.shared_by), Rate(windows=self._windows, window_ms=self._window_ms))
         rate.record(value, now_ms)
         throttle_ms = rate.throttle_ms(limit.bound, now_ms)
-        return throttle_ms if most_ms is None else min(throttle_ms, most_ms)
+        return _as_int(throttle_ms) if most_ms is None else min(throttle_ms, most_ms)
 
     def _limit(self, key: str, call: Call) -> Limit | None:
         return self._quotas.limit(key, call.principal.partition(":")[2], call.client_id or "")
+
+
+def _as_int(ms: int) -> int:
+    """As Java casts a long: 25 days are more than an int has room for, and what is below 0 then throttles nobody, in Kafka as here."""
+    return max(0, ((ms + INT_RANGE // 2) % INT_RANGE) - INT_RANGE // 2)
 
 
 def _emptied(call: Call, request: FetchRequest, response: FetchResponse) -> FetchResponse:

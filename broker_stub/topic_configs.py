@@ -43,8 +43,13 @@ def _one_of(*words: str) -> Callable[[str], bool]:
     return lambda value: value in words
 
 
+def listed(value: str) -> list[str]:
+    """The words of a list, each once."""
+    return list(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
+
+
 def _list_of(*words: str) -> Callable[[str], bool]:
-    return lambda value: all(word.strip() in words for word in value.split(",") if word.strip())
+    return lambda value: all(word in words for word in listed(value))
 
 
 def _boolean(value: str) -> bool:

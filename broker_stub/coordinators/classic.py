@@ -104,6 +104,11 @@ class ClassicGroups:
 
     # What offsets and administrators need
 
+    @property
+    def begin_with_offsets(self) -> bool:
+        """Whether a group that is nobody's is there from its first offset on, and not from the first attempt to commit one."""
+        return self._around.groups_begin_with_offsets
+
     def create(self, group_id: str) -> Group:
         """A group without members."""
         group = self.groups[group_id] = Group(group_id, self._around.now_ms())

@@ -68,6 +68,7 @@ class GroupCoordinators:
             initial_delay_ms=int(config["group.initial.rebalance.delay.ms"]),
             members_max=int(config["group.max.size"]),
             groups_outlive_offsets=cluster.release.differs.groups_outlive_offsets,
+            groups_begin_with_offsets=cluster.release.differs.groups_begin_with_offsets,
         )
 
     def shard_for(self, group_id: str, node_id: int) -> Shard:

@@ -43,13 +43,16 @@ class GroupOffsets:
         self._metadata_bytes_max = metadata_bytes_max
 
     def commit_error(self, request: OffsetCommitRequest, version: int) -> int:
-        """Why this committer may not; 0 if it may. A committer that names no generation makes a group of its own where there is none."""
+        """Why this committer may not; 0 if it may. A committer that names no generation makes a group of its own where there is none, as
+        soon as it commits something."""
         group = self._groups.groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
         if group is None:
             if generation >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_SINCE else ErrorCode.ILLEGAL_GENERATION
-            group = self._groups.create(request.group_id)
+            if not self._groups.begin_with_offsets:
+                self._groups.create(request.group_id)
+            return ErrorCode.NONE
         code = _committer_error(group, Committer(generation, request.member_id, request.group_instance_id))
         if not code:
             self._groups.seen(group, request.member_id)
@@ -78,6 +81,8 @@ class GroupOffsets:
 
     def commit(self, offsets: Offsets, then: Then) -> None:
         """Keeps the offsets; `then` hears how that went."""
+        for group_id in {group_id for group_id, _, _ in offsets if group_id not in self._groups.groups}:
+            self._groups.create(group_id)
         self._store.commit(offsets, then)
 
     def find(self, group_id: str, topic: str, partition: int, *, topic_id: UUID = ZERO_UUID) -> Committed | None:

@@ -32,6 +32,7 @@ class Surroundings(NamedTuple):
     initial_delay_ms: int
     members_max: int
     groups_outlive_offsets: bool
+    groups_begin_with_offsets: bool
 
 
 class Rebalances:

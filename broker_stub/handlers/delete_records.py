@@ -13,6 +13,7 @@ from broker_stub.handlers.lookups import leadership_error
 from broker_stub.log.errors import OffsetOutOfRange
 from broker_stub.operations import Operation
 from broker_stub.router import handles
+from broker_stub.topic_configs import listed
 from broker_stub.topics import INTERNAL
 from producer.wire import ErrorCode
 from producer.wire.messages.topic_admin import (
@@ -43,7 +44,7 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
     if not code and partition is not None and topic in INTERNAL:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     code = code or leadership_error(call.broker, partition)
-    if not code and partition is not None and partition.topic.config["cleanup.policy"].strip() == "compact":
+    if not code and partition is not None and set(listed(partition.topic.config["cleanup.policy"])) == {"compact"}:
         code = ErrorCode.POLICY_VIOLATION
     if code or partition is None:
         return _refused(asked, code)

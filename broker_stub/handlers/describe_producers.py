@@ -11,7 +11,15 @@ from broker_stub.handlers.lookups import leadership_error
 from broker_stub.operations import Operation
 from broker_stub.permissions import WORDS
 from broker_stub.router import handles
-from producer.wire import DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse
+from broker_stub.topics import illegal_name
+from producer.wire import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ErrorCode,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 
 
 @handles(DescribeProducersRequest, range(1), topic=Operation.READ)
@@ -27,6 +35,9 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
 def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.cluster.find(topic, index)
     code = call.error_for(topic, index) or leadership_error(call.broker, partition)
+    illegal = illegal_name(topic) if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
+    if illegal is not None:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=illegal)
     if code or partition is None:
         known = call.cluster.topics.named(topic) is not None
         message = None if known else "This server does not host this topic-partition."

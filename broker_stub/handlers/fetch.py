@@ -37,7 +37,8 @@ def fetch(call: Call, request: FetchRequest) -> Result:
     incremental = session is not None and request.session_epoch != INITIAL_EPOCH
     max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
     if call.cluster.quotas:
-        max_bytes = min(max_bytes, call.broker.throttling.fetch_bytes_max(call) or max_bytes)
+        let_through = call.broker.throttling.fetch_bytes_max(call)
+        max_bytes = max_bytes if let_through is None else min(max_bytes, let_through)
     reading = Reading(
         call,
         session.partitions() if session is not None else asked,

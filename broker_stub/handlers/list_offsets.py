@@ -27,7 +27,7 @@ from producer.wire import (
     ListOffsetsTopicResponse,
 )
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 TIERED = (-5, -6)
 EPOCH_SINCE = 4
@@ -38,6 +38,8 @@ EARLIEST = -2
 @handles(ListOffsetsRequest, range(1, 12), topic=Operation.DESCRIBE)
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return ListOffsetsResponse(topics=[_refused(topic, ErrorCode.UNKNOWN_SERVER_ERROR) for topic in request.topics])
     committed = request.isolation_level == READ_COMMITTED
     return ListOffsetsResponse(topics=[_topic(call, topic, named, committed=committed) for topic in request.topics])
 
@@ -45,7 +47,7 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 def _topic(call: Call, topic: ListOffsetsTopic, named: Counter[tuple[str, int]], *, committed: bool) -> ListOffsetsTopicResponse:
     refusal = call.topic_refusal(topic.name)
     if refusal:
-        return ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(each.partition_index, refusal) for each in topic.partitions])
+        return _refused(topic, refusal)
     once = call.cluster.release.differs.offsets_once
     return ListOffsetsTopicResponse(
         name=topic.name,
@@ -56,6 +58,10 @@ def _topic(call: Call, topic: ListOffsetsTopic, named: Counter[tuple[str, int]],
             for index, asked in (_once(topic.partitions) if once else [(each.partition_index, each) for each in topic.partitions])
         ],
     )
+
+
+def _refused(topic: ListOffsetsTopic, code: int) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(each.partition_index, code) for each in topic.partitions])
 
 
 def _once(partitions: list[ListOffsetsPartition]) -> list[tuple[int, ListOffsetsPartition]]:

@@ -47,15 +47,19 @@ ERROR_SINCE = 13
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     cluster = call.cluster
     asked = request.topics
-    error = ErrorCode.NONE
     if asked is None or (call.version == 0 and not asked):
         topics = [_known(call, request, topic) for topic in cluster.topics if not call.topic_refusal(topic.name)]
     elif call.version < BY_ID_SINCE and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
-        topics = [_none(ErrorCode.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id) for each in asked]
+        return MetadataResponse(
+            topics=[_none(ErrorCode.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id) for each in asked],
+            error_code=ErrorCode.INVALID_REQUEST,
+        )
     elif not any(each.topic_id != ZERO_UUID for each in asked) and any(each.name is None for each in asked):
         # Kafka trips over the missing name, with an exception that has no code of its own.
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
-        topics = [_none(ErrorCode.UNKNOWN_SERVER_ERROR, name=each.name or "") for each in asked]
+        return MetadataResponse(
+            topics=[_none(ErrorCode.UNKNOWN_SERVER_ERROR, name=each.name or "") for each in asked],
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
+        )
     else:
         topics = _asked_for(call, request, asked)
     if call.version >= ERROR_SINCE and any(topic.error_code == ErrorCode.REBOOTSTRAP_REQUIRED for topic in topics):
@@ -70,7 +74,6 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         controller_id=live[0] if live else -1,
         topics=topics,
         cluster_authorized_operations=cluster_operations(call, asked=request.include_cluster_authorized_operations),
-        error_code=error,
     )
 
 

@@ -87,6 +87,9 @@ def _write_vouched(call: Call, request: ProduceRequest) -> Result:
 
 def _write(call: Call, request: ProduceRequest, vouched: Vouched) -> Result:
     pending: list[Pending] = []
+    if vouched.of_all is not None:
+        refusal = vouched.of_all
+        return _finish(call, request, _all(request, partial(_failed, code=refusal.code, message=refusal.message)), [])
     responses = [_topic(call, request.acks, topic, pending, vouched) for topic in _merged(request.topic_data)]
     return _finish(call, request, responses, pending)
 

@@ -7,6 +7,7 @@ Only partitions that this broker leads and where the producer's transaction is n
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from broker_stub.call import Call
@@ -14,10 +15,12 @@ from broker_stub.handlers.produced import request_error
 from broker_stub.log.errors import AppendRefused
 from broker_stub.topics import Topic
 from producer.wire import ErrorCode, PartitionProduceData, ProduceRequest, TopicProduceData
-from producer.wire.records import BatchHeader, read_header
+from producer.wire.records import BATCH_OVERHEAD, LOG_OVERHEAD, BatchHeader, read_header
 
 ABORTABLE_SINCE, ADDS_SINCE = 11, 12
+_LENGTH, _LENGTH_AT = Struct(">i"), 8
 NOT_ADDED = "Partition was not added to the transaction"
+TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 UNABLE = "Unable to verify the partition has been added to the transaction. Underlying error: {}"
 # Retriable errors of a coordinator, which old clients would not try again after: they know NOT_ENOUGH_REPLICAS.
 _RETRIABLE = (
@@ -38,9 +41,10 @@ class Refusal(NamedTuple):
 class Vouched:
     """What was heard of each partition: why nothing is written there, or the guard that goes with its batch."""
 
-    __slots__ = ("guards", "refusals")
+    __slots__ = ("guards", "of_all", "refusals")
 
-    def __init__(self) -> None:
+    def __init__(self, of_all: Refusal | None = None) -> None:
+        self.of_all = of_all  # why nothing of the request is written
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self.guards: dict[tuple[str, int], int] = {}
 
@@ -63,8 +67,7 @@ def vouch(
                 headers[topic.name, data.index] = header
     identities = {Identity(header.producer_id, header.producer_epoch) for header in headers.values()}
     if len(identities) > 1:
-        vouched.refusals = dict.fromkeys(headers, Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        then(vouched)
+        then(Vouched(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)))
         return
     for (name, index), header in headers.items():
         partition = call.cluster.find(name, index)
@@ -94,7 +97,11 @@ def _header(data: PartitionProduceData, version: int) -> BatchHeader | None:
     """The head of a transactional batch that has a producer; None for any other and for what is none."""
     if data.records is None or request_error(data.records, version):
         return None
-    header = read_header(data.records)
+    if len(data.records) < BATCH_OVERHEAD:
+        return None  # the log says what is wrong with it
+    head = bytearray(data.records[:BATCH_OVERHEAD])
+    _LENGTH.pack_into(head, _LENGTH_AT, BATCH_OVERHEAD - LOG_OVERHEAD)  # whose head it is can be read whatever it says of its length
+    header = read_header(head)
     return header if header.is_transactional and header.producer_id >= 0 else None
 
 

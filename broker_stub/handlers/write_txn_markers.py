@@ -26,6 +26,8 @@ from producer.wire.messages.end_txn import (
     WriteTxnMarkersResponse,
 )
 
+NO_PRODUCER_ID = -1
+
 Place = tuple[int, str, int]
 """Number of the marker, topic and partition."""
 
@@ -72,6 +74,8 @@ class _Writing:
             self._written(place, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif partition.leader != self._call.broker.node_id:
             self._written(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch < 0:
+            self._written(place, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             said = TxnMarker(
                 producer_id=marker.producer_id,

@@ -284,7 +284,7 @@ class PartitionLog:
             candidates = _candidates(batches, transaction_version)
         except CorruptBatch as error:
             raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
-        if guard is not None:
+        if guard is not None or (self._verifications and origin is Origin.CLIENT):
             candidates = [replace(each, verified=self._verified(each, guard)) for each in candidates]
         verdict = self._producers.judge(candidates, origin=origin)
         if isinstance(verdict, Duplicate):
@@ -303,12 +303,13 @@ class PartitionLog:
         self._index.add(header.last_offset, position=position, max_timestamp=header.max_timestamp)
         self._log_end_offset = header.last_offset + 1
 
-    def _verified(self, batch: Candidate, guard: int) -> Verified:
-        """What became of the question whether this batch belongs to a transaction."""
+    def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
+        """What became of the question whether this batch belongs to a transaction. One that was not asked about, for it belongs to none or
+        to one that is open, still has to begin where its producer wanted to when it was."""
         known = self._verifications.get(batch.producer_id)
         if known is None:
-            return Verified(False)
-        return Verified(known.guard == guard, known.lowest_sequence, known.bumps)
+            return None if guard is None else Verified(False)
+        return Verified(guard is None or known.guard == guard, known.lowest_sequence, known.bumps)
 
     def _applied(self, candidates: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
         self._producers.apply(candidates, accepted)

@@ -31,6 +31,9 @@ class Verifications:
         self._of: dict[int, Verification] = {}
         self._guards = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def get(self, producer_id: int) -> Verification | None:
         return self._of.get(producer_id)
 

@@ -349,3 +349,34 @@ def offset_fetch(world: Groups, version: int) -> wire.Message:
     assert topic is not None
     asked = group_offsets.OffsetFetchRequestTopics(name="two", topic_id=topic.id, partition_indexes=[0, 1])
     return group_offsets.OffsetFetchRequest(groups=[group_offsets.OffsetFetchRequestGroup(group_id="g", topics=[asked])])
+
+
+@POINTS
+@pytest.mark.parametrize("version", range(6))
+def test_one_topic_of_many_in_a_transaction_fails(world: Groups, point: str, version: int) -> None:
+    """AddPartitionsToTxn answers for each partition, from version 4 on in transactions: only the rule's topic has the code."""
+    world.topic("other")
+    topics = [add_to_txn.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "other")]
+    getattr(world.cluster.faults.on(Api.ADD_PARTITIONS_TO_TXN).where(topic="t"), point)().error(CODE)
+    asked = add_to_txn.AddPartitionsToTxnTransaction(transactional_id="nobody", topics=topics)
+    request = (
+        add_to_txn.AddPartitionsToTxnRequest(v3_and_below_transactional_id="nobody", v3_and_below_topics=topics)
+        if version < 4
+        else add_to_txn.AddPartitionsToTxnRequest(transactions=[asked])
+    )
+    answer: Any = world.start(request, version).answer
+    results = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
+    assert answer.error_code == 0
+    assert {each.name: CODE in codes(each) for each in results} == {"t": True, "other": False}
+
+
+@POINTS
+def test_a_topic_that_is_deleted_by_its_id_is_found(world: Groups, point: str) -> None:
+    """Also where the rule acts when it is gone, and its id is nobody's."""
+    world.topic("other")
+    ids = {topic.name: topic.id for topic in world.cluster.topics}
+    fault = getattr(world.cluster.faults.on(Api.DELETE_TOPICS).where(topic="t"), point)().error(CODE)
+    request = topic_admin.DeleteTopicsRequest(topics=[topic_admin.DeleteTopicState(topic_id=ids[name]) for name in ("t", "other")])
+    answer: Any = world.start(request, 6).answer
+    assert fault.hits == 1
+    assert {each.topic_id: each.error_code for each in answer.responses} == {ids["t"]: CODE, ids["other"]: 0}

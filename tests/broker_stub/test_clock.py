@@ -1,5 +1,7 @@
 """The two clocks."""
 
+from typing import Any
+
 import pytest
 
 from broker_stub.clock import RealClock, VirtualClock
@@ -41,3 +43,26 @@ def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.Monk
     assert delay is not None
     assert 0.3 < delay <= 0.51
     assert clock.delay_s(0) == 0.0
+
+
+@pytest.mark.parametrize("given", [1.5, 1000.0, True, "1"])
+def test_a_virtual_clock_shows_whole_milliseconds(given: Any) -> None:
+    """A fraction would be in every answer that tells the time, and none of them has room for one: seconds times 1000 are told to be cut."""
+    clock = VirtualClock(1000)
+    with pytest.raises(TypeError, match="whole milliseconds"):
+        clock.advance(given)
+    with pytest.raises(TypeError, match="whole milliseconds"):
+        VirtualClock(given)
+    assert clock.now_ms() == 1000
+
+
+def test_a_virtual_clock_stays_within_what_records_can_have() -> None:
+    """Before 1970 and after the last time of 64 bits nothing would be answered."""
+    for start_ms in (-1, 2**63):
+        with pytest.raises(ValueError, match="since 1970"):
+            VirtualClock(start_ms)
+    clock = VirtualClock(2**63 - 2)
+    assert clock.advance(1) == 2**63 - 1
+    with pytest.raises(ValueError, match="no record has a time after"):
+        clock.advance(1)
+    assert clock.now_ms() == 2**63 - 1

@@ -209,6 +209,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/clock/advance", None, 400, ["needs ms"]),
         ("POST", "/clock/advance", {"ms": -1}, 400, ["never runs backwards"]),
         ("POST", "/clock/advance", {"ms": 1 << 62}, 400, ["ten years"]),
+        ("POST", "/clock/advance", {"ms": None}, 400, ["needs ms", "a whole number"]),
         ("POST", "/clock/advance", {"ms": "1"}, 400, ["ms='1'", "a whole number"]),
         ("POST", "/clock/advance", {"minutes": 1}, 400, ["'minutes'", "ms"]),
         ("POST", "/leaders", {"topic": "no", "partition": 0}, 404, ["'no'"]),

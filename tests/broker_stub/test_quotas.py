@@ -359,3 +359,16 @@ def test_a_throttled_consumer_gets_everything() -> None:
         assert got == COUNT
         answers: list[Any] = [exchange.response for exchange in stub.journal.requests(Api.FETCH, client_id="reader")]
         assert any(answer.throttle_time_ms for answer in answers if answer is not None)
+
+
+@pytest.mark.parametrize("bound", [float("nan"), 1e-300, 5e-324, 1e-7, 1.0])
+@pytest.mark.parametrize("key", ["producer_byte_rate", "consumer_byte_rate", "request_percentage"])
+def test_no_bound_ends_a_connection(key: str, bound: float) -> None:
+    """Numbers that Kafka takes for a quota, NaN and next to nothing among them, mute a client at most: it is answered, always."""
+    muted = Muted(**{key: bound})
+    asked = [(metadata_request("t"), 12), (produce_request("t", batch(bytes(900_000))), 9), (fetch_request("t"), 12)]
+    for request, version in asked * 3:
+        muted.send(request, version)
+        muted.advance(10**9)  # two weeks: a client that is muted for longer is heard when it speaks again
+    muted.advance(2**31)
+    assert len(muted.heard()) == len(asked) * 3

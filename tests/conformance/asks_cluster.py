@@ -52,12 +52,12 @@ class ClusterAsks(Stage):
         )
         self.note(f"v{version} in the end", f"NONE with {len(created.partitions)} partitions")
 
-    def metadata_cluster(self, version: int) -> None:
-        """Notes everything in the answer that is not about topics."""
+    def metadata_cluster(self, version: int, *, topic: wire.MetadataRequestTopic | None = None, label: str = "") -> None:
+        """Notes everything in the answer that is not about topics; `topic` is one to be asked for."""
 
         def show(answer: wire.MetadataResponse) -> str:
             told = {each.node_id: (each.host, each.port) for each in answer.brokers}
-            right = "right" if told == dict(self.target.addresses) else "wrong"
+            right = "right" if told == dict(self.target.addresses) else "wrong" if told else "none"
             racks = {each.rack for each in answer.brokers}
             controller = "a broker" if answer.controller_id in told else str(answer.controller_id)
             named = "named" if answer.cluster_id else str(answer.cluster_id)
@@ -66,7 +66,8 @@ class ClusterAsks(Stage):
                 f" throttle={answer.throttle_time_ms} operations={answer.cluster_authorized_operations}"
             )
 
-        self.note_answer(f"v{version}", metadata_request([], auto_create=True), version, wire.MetadataResponse, show)
+        request = metadata_request([], auto_create=True) if topic is None else wire.MetadataRequest(topics=[topic])
+        self.note_answer(f"v{version}{label}", request, version, wire.MetadataResponse, show)
 
     def metadata_operations(self, topic: Topic, version: int) -> None:
         """The sets of authorized operations, asked for and not."""

@@ -45,9 +45,17 @@ class LogAsks(Stage):
             until(lambda: self._enough_replicas(request, version, node), "enough replicas", timeout_s=READY_TIMEOUT_S)
         self.note_answer(label, request, version, wire.ProduceResponse, self._show_produced, node=node)
 
-    def produce_many(self, entries: Sequence[Entry], *, label: str, acks: int = -1, version: int = PRODUCE_VERSION) -> None:
+    def produce_many(
+        self,
+        entries: Sequence[Entry],
+        *,
+        label: str,
+        acks: int = -1,
+        version: int = PRODUCE_VERSION,
+        transactional_id: str | None = None,
+    ) -> None:
         """Several partitions in one request; the answers in order of topic and partition."""
-        request = produce_request(entries, version, acks=acks)
+        request = produce_request(entries, version, acks=acks, transactional_id=transactional_id)
         self.note_answer(label, request, version, wire.ProduceResponse, self._show_all_produced)
 
     def produce_no_partitions(self, topic: Topic, *, label: str) -> None:

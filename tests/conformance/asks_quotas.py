@@ -81,11 +81,11 @@ class QuotaAsks(Stage):
     def _set(self, entity: Entity, values: Values) -> None:
         answer = self.ask(AlterClientQuotasRequest(entries=[entry(entity, values)]), 1, AlterClientQuotasResponse)
         assert [each.error_code for each in answer.entries] == [0], answer
-        wanted = {key: value for key, value in values.items() if value is not None}
+        wanted = {key: repr(value) for key, value in values.items() if value is not None}  # as text: no NaN equals another
         gone = values.keys() - wanted.keys()
 
-        def told() -> dict[str, float]:
+        def told() -> dict[str, str]:
             found = self.ask(about(entity), 1, DescribeClientQuotasResponse).entries or []
-            return {each.key: each.value for one in found for each in one.values}
+            return {each.key: repr(each.value) for one in found for each in one.values}
 
         until(told, "the new quotas", good=lambda now: wanted.items() <= now.items() and not gone & now.keys(), timeout_s=READY_TIMEOUT_S)

@@ -4,6 +4,8 @@ from tests.conformance.batches import Rec, plain
 from tests.conformance.stage import Topic
 from tests.conformance.world import World, case
 
+TOPIC = 2  # as a kind of resource
+
 
 def ten(w: World, **config: str) -> Topic:
     """A topic with five batches of two records."""
@@ -84,3 +86,15 @@ def asked_of_a_follower(w: World) -> None:
     w.list_offsets(topic, -2, label="earliest at the next leader")
     alone = w.topic(replicas=1)
     w.delete_records(alone, 0, node=w.follower(alone), label="a broker without a replica")
+
+
+@case()
+def a_policy_that_says_compact_twice(w: World) -> None:
+    """It is compact, once."""
+    topic = ten(w, cleanup_policy="compact,compact")
+    w.delete_records(topic, 1, label="delete")
+    w.describe_configs(TOPIC, topic.name, keys=["cleanup.policy"], label="described")
+    both = w.topic(config={"cleanup.policy": "delete,compact,delete"})
+    w.produce(plain(Rec(), Rec()), both, label="into both")
+    w.delete_records(both, 1, label="delete from both")
+    w.describe_configs(TOPIC, both.name, keys=["cleanup.policy"], label="both described")

@@ -233,3 +233,12 @@ def good_news_after_an_error(w: World) -> None:
     s.fetch([(topic, 0, 99)], epoch=2, label="out of range")
     s.fetch([(topic, 0, 1)], epoch=3, label="back at the end")
     s.fetch([], epoch=4, label="nothing new again")
+
+
+@case("KIP-595")
+def an_epoch_that_diverges_at_either_isolation(w: World) -> None:
+    """Neither isolation level is told of aborted transactions then."""
+    topic = w.topic()
+    w.produce(plain(), topic, label="a record")
+    for isolation in (0, 1):
+        w.fetch(topic, 5, isolation=isolation, last_fetched_epoch=0, label=f"isolation {isolation}")

@@ -198,3 +198,11 @@ def a_topic_named_twice(w: World) -> None:
             for index in (0, 7)
         ]
         w.say(group_offsets.OffsetCommitRequest(group_id=group, topics=asked), version, label=f"v{version}")
+
+
+@case()
+def a_commit_that_is_refused_makes_no_group(w: World) -> None:
+    """Metadata that is too long, for all that is committed: the group is not there afterwards."""
+    topic, group = w.topic(), w.group()
+    w.commit(group, {topic: {0: 5}}, metadata="m" * 4097, label="too long")
+    w.describe_groups(group, label="then")

@@ -1,5 +1,6 @@
 """Metadata: topics by name and by id, the ones that are not there, and who leads."""
 
+from producer import wire
 from tests.conformance.world import World, case
 
 ALL = range(14)
@@ -90,6 +91,18 @@ def cluster_fields(w: World) -> None:
     """Brokers, cluster id and controller."""
     for version in ALL:
         w.metadata_cluster(version)
+
+
+@case()
+def cluster_fields_of_what_fails_as_a_whole(w: World) -> None:
+    """No brokers, no cluster id and no controller, either."""
+    topic = w.topic()
+    for version in (10, 11):
+        named = wire.MetadataRequestTopic(topic_id=topic.id, name=topic.name)
+        w.metadata_cluster(version, topic=named, label=" id and name")
+        w.metadata_cluster(version, topic=wire.MetadataRequestTopic(name=None), label=" no name")
+    for version in (12, 13):
+        w.metadata_cluster(version, topic=wire.MetadataRequestTopic(name=None), label=" no name")
 
 
 @case()

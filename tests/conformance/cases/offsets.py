@@ -81,3 +81,14 @@ def replica_ids(w: World) -> None:
     w.produce(plain(), topic, label="one")
     for replica in (-1, -2, 1, 99):
         w.list_offsets(topic, -1, replica_id=replica, label=f"replica {replica}")
+
+
+@case()
+def isolation_levels_that_are_none(w: World) -> None:
+    """Only 0 and 1 mean something."""
+    topic = w.topic()
+    w.produce(plain(), topic, label="a record")
+    for isolation in (2, 5, -1, 127):
+        for when in (-1, -2, 0):
+            w.list_offsets(topic, when, isolation=isolation, label=f"isolation {isolation} at {when}")
+    w.list_offsets(w.missing_topic(), -1, isolation=2, label="unknown topic")

@@ -48,3 +48,11 @@ def transactional_ids(w: World) -> None:
     w.init_producer_id(transactional_id=name, timeout_ms=60_000, label="first")
     w.init_producer_id(transactional_id=name, timeout_ms=60_000, label="second")
     w.init_producer_id(transactional_id=name, timeout_ms=60_000, version=0, label="third, v0")
+
+
+@case()
+def producers_of_topics_that_cannot_be(w: World) -> None:
+    """DescribeProducers judges names, where Produce does not."""
+    for name in ("", "..", "a b", "x" * 250):
+        w.describe(w.missing_topic(name=name), label=f"{name:.9}")
+    w.describe(w.missing_topic(), label="unknown")

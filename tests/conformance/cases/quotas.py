@@ -153,3 +153,26 @@ def quotas_need_permission(w: World) -> None:
         w.say(about(user), 1, user="alice", label=f"describe with {word}")
         w.say(AlterClientQuotasRequest(entries=[entry(user, {PRODUCE: None})]), 1, user="alice", label=f"alter with {word}")
     w.no_acls()
+
+
+@case("KIP-219")
+def bounds_that_are_next_to_nothing(w: World) -> None:
+    """No number and numbers close to 0 can be set, and throttle nobody, but for a window's length where requests are counted."""
+    topic, client = w.topic(), w.client(1)
+    for bound in (float("nan"), 1e-300, 5e-324):
+        for key in (PRODUCE, FETCH, REQUEST):
+            w.limit({"client-id": client}, {key: bound})
+            w.throttled_produce(topic, 1000, client=client, label=f"{key} {bound} and a batch")
+            with w.open(topic.leaders[0], client_id=client) as link:
+                w.throttled_fetches(link, topic, session=(0, -1), label=f"{key} {bound} and a fetch")
+            w.limit({"client-id": client}, {key: None})
+
+
+@case("KIP-219")
+def longer_than_an_int_has_room_for(w: World) -> None:
+    """Of so many milliseconds Java casts away the upper half: what is left may be less than 0, and throttles nobody."""
+    topic = w.topic()
+    for number, (bound, size_bytes) in enumerate(((1.0, 1_000_000), (1e-6, 1000), (1e-6, 2000), (1e-7, 100)), start=1):
+        client = w.client(number)
+        w.limit({"client-id": client}, {PRODUCE: bound})
+        w.throttled_produce(topic, size_bytes, client=client, label=f"{bound} and {size_bytes} bytes")

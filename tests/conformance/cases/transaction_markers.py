@@ -43,3 +43,12 @@ def of_nobody(w: World) -> None:
     w.mark((pid, 0), topic, partitions=[], label="none")
     w.end_offset(topic)
     w.describe(topic)
+
+
+@case("M1")
+def producers_that_cannot_be(w: World) -> None:
+    """Ids and epochs below 0 fail all that the request asks for."""
+    topic = w.topic(partitions=2)
+    for pid, epoch in ((-1, 0), (-2, 0), (w.pid(), -1), (-1, -1)):
+        w.mark((pid, epoch), topic, partitions=(0, 1), label=f"{min(pid, 0)} at epoch {epoch}")
+    w.describe(topic)

@@ -1,5 +1,8 @@
 """Transactions: InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn, and what Produce asks of their coordinator."""
 
+from dataclasses import replace
+
+from tests.conformance.batches import TRANSACTIONAL, of, plain
 from tests.conformance.stage import Topic
 from tests.conformance.world import World, case
 
@@ -321,3 +324,40 @@ def names_that_come_twice(w: World) -> None:
         w.add_many((txn, [(topic, [0, 0])], False), label=f"v{version} a partition twice", version=version)
     topic, txn = w.topic(partitions=2), w.begun()
     w.add_twice(txn, topic, label="v3 a topic and a partition twice")
+
+
+@case("KIP-890")
+def a_transactional_batch_whose_length_lies(w: World) -> None:
+    """Too short for a header: whoever asks the coordinator about it reads it all the same."""
+    topic, txn = w.topic(), w.begun()
+    for version in (9, 12):
+        for length in (48, 40, 14):
+            batch = replace(of(*txn.identity, 0), attributes=TRANSACTIONAL, length=length)
+            w.produce(batch, topic, version=version, transactional_id=txn.name, label=f"v{version} length {length}")
+    w.write(txn, topic, 0, label="a good one")
+    batch = replace(of(*txn.identity, 1), attributes=TRANSACTIONAL, length=40)
+    w.produce(batch, topic, version=12, transactional_id=txn.name, label="in the transaction")
+    w.end(txn, label="end")
+
+
+@case("KIP-890")
+def plain_batches_after_a_refused_transactional_one(w: World) -> None:
+    """The partition remembers at which sequence its producer wanted to begin."""
+    topic, txn = w.topic(partitions=2), w.begun()
+    for version, partition in ((9, 0), (11, 1)):
+        w.write(txn, topic, 0, version=version, partition=partition, label=f"v{version} not in the transaction")
+        w.produce(of(*txn.identity, 4), topic, version=version, partition=partition, label=f"v{version} a later one outside")
+        w.produce(of(*txn.identity, 0), topic, version=version, partition=partition, label=f"v{version} the first one outside")
+
+
+@case("P1")
+def two_producers_in_one_request(w: World) -> None:
+    """The whole of it fails: what has no producer and what is not there, too."""
+    topic, txn = w.topic(partitions=3), w.begun()
+    one = replace(of(*txn.identity, 0), attributes=TRANSACTIONAL).encode()
+    other = replace(of(w.pid(), 0, 0), attributes=TRANSACTIONAL).encode()
+    for version in (9, 12, 13):
+        places = [(topic, 0, one), (topic, 1, other), (topic, 2, plain().encode()), (w.missing_topic(), 0, one)]
+        w.produce_many(places, version=version, transactional_id=txn.name, label=f"v{version}")
+        unknown = [(topic, 0, one), (w.missing_topic(), 0, other)]
+        w.produce_many(unknown, version=version, transactional_id=txn.name, label=f"v{version} one of them to where nothing is")
