@@ -58,13 +58,13 @@ def vouch(
 
     mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
     vouched = Vouched()
-    headers = {}
+    said: dict[tuple[str, int], BatchHeader | None] = {}  # of a partition that is named twice the last batch counts
     for asked in request.topic_data:
         topic = topic_of(asked)
-        for data in asked.partition_data if topic is not None else ():
-            header = _header(data, call.version)
-            if topic is not None and header is not None:
-                headers[topic.name, data.index] = header
+        if topic is not None and not call.topic_refusal(topic.name):
+            there = [data for data in asked.partition_data if topic.partition(data.index) is not None]
+            said |= {(topic.name, data.index): _header(data, call.version) for data in there}
+    headers = {place: header for place, header in said.items() if header is not None}
     identities = {Identity(header.producer_id, header.producer_epoch) for header in headers.values()}
     if len(identities) > 1:
         then(Vouched(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)))

@@ -361,3 +361,7 @@ def two_producers_in_one_request(w: World) -> None:
         w.produce_many(places, version=version, transactional_id=txn.name, label=f"v{version}")
         unknown = [(topic, 0, one), (w.missing_topic(), 0, other)]
         w.produce_many(unknown, version=version, transactional_id=txn.name, label=f"v{version} one of them to where nothing is")
+        beyond = [(topic, 0, one), (topic, 3, other)]
+        w.produce_many(beyond, version=version, transactional_id=txn.name, label=f"v{version} one of them to no partition")
+        twice = [(topic, 1, one), (topic, 2, other), (topic, 2, plain().encode())]
+        w.produce_many(twice, version=version, transactional_id=txn.name, label=f"v{version} one of them overwritten")
