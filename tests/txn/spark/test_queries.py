@@ -79,6 +79,27 @@ def test_a_sink_id_that_is_taken_by_a_first_batch(site: Site, *, one_writer: boo
     assert living.exception() is None
 
 
+def test_one_writer_for_two_queries_at_once(site: Site) -> None:
+    """Both live, and rows come: the second query is refused, and the first one, whose writer it is, too, writes every row."""
+    writer = site.writer()
+
+    def written(batch: int) -> bool:
+        return any(each["batch"] == batch and each["ledger"] == "committed" for each in writer.history)
+
+    site.feed("1")
+    first = site.start(writer, live=True)
+    until(lambda: written(0), "the first query has written", timeout_s=60)
+    second = site.start(writer, live=True, checkpoint=site.place / "second")
+    site.feed("2")
+    until(lambda: not second.isActive, "the second query is refused", timeout_s=60)
+    site.feed("3")
+    until(lambda: not first.isActive or written(2), "the first query goes on", timeout_s=60)
+    first.stop()
+    assert first.exception() is None
+    assert second.exception() is not None
+    assert site.committed() == ["1", "2", "3"]
+
+
 @BOTH
 def test_a_sink_id_that_is_taken_over(site: Site, guard: str) -> None:
     """Where the ledger has no objection, as to a driver that was taken for dead, the newer one goes on, and the older one fails
