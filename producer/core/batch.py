@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from librt.threading import Lock
 from mypy_extensions import i64, mypyc_attr
@@ -24,6 +24,9 @@ from producer.wire.batch_builder import BatchBuilder
 log = logging.getLogger("fencepost.producer")
 
 WAIT_SECONDS_MAX = 100 * 365 * 86_400.0
+
+UNTOLD: Final = -2
+"""For `log_append_time`: the broker's time is the records', and nobody said which. -1: it is not."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 OnDelivery = Callable[["RecordFuture"], object]
@@ -311,7 +314,7 @@ class RecordFuture:
             raise failure
         batch = self.batch
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
-        timestamp = batch.log_append_time if batch.log_append_time >= 0 else self._timestamp
+        timestamp = self._timestamp if batch.log_append_time == -1 else max(batch.log_append_time, -1)
         return RecordMetadata(batch.topic, int(batch.partition), int(offset), int(timestamp))
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:

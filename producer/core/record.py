@@ -23,7 +23,8 @@ class RecordMetadata(Struct, frozen=True, gc=False):
     """Where a record went. `offset` is -1 where no broker said it: with acks=0, and where an old one (Kafka 0.11) calls the record a
     duplicate (DUPLICATE_SEQUENCE_NUMBER).
 
-    `timestamp`: milliseconds since the epoch, the record's own (CreateTime) or the broker's (LogAppendTime topics).
+    `timestamp`: milliseconds since the epoch, the record's own (CreateTime) or the broker's (LogAppendTime topics); -1 where it is the
+    broker's and the record was acknowledged through a later one, after a restart.
     """
 
     topic: str

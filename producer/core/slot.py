@@ -81,7 +81,7 @@ class Slot:
         self._payload: Final = payload
         self._codec: Final = codec
         self._base_timestamp: Final = base_timestamp
-        self._max_timestamp: Final = max_timestamp
+        self.max_timestamp: Final = max_timestamp
 
     def stamp(self, identity: tuple[int, int], base_sequence: int) -> None:
         """Put the header with this identity before the records. Only ever called for a batch known not to be in the log under another
@@ -93,7 +93,7 @@ class Slot:
             self._payload,
             count=self.count,
             base_timestamp=self._base_timestamp,
-            max_timestamp=self._max_timestamp,
+            max_timestamp=self.max_timestamp,
             codec=self._codec,
             producer_id=identity[0],
             producer_epoch=identity[1],

@@ -22,6 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from producer.core.batch import UNTOLD
 from producer.core.cluster import Leadership
 from producer.core.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
 from producer.core.sequence import EPOCH_MAX, distance
@@ -117,8 +118,11 @@ class Window:
         if not slot.published:
             slot.failure = None
         slot.base_offset = base_offset
-        slot.log_append_time = log_append_time
-        if slot is not self.slots[0]:
+        # Of a batch that it knows again the broker tells the newest timestamp in it, also where that is the producer's own.
+        known_again = slot.attempts > 1 and log_append_time == slot.max_timestamp
+        slot.log_append_time = -1 if known_again else log_append_time
+        # Without sequences a later batch says nothing of its elders, which may well follow it.
+        if self._idempotent and slot is not self.slots[0]:
             self._confirm()
         self._calm()
 
@@ -187,7 +191,8 @@ class Window:
         for slot in self.slots:
             if slot.decided or slot.deadline_ms > now_ms or slot.placed:
                 continue
-            if self._idempotent and slot.persisted is Persisted.MAYBE and not slot.in_grace:
+            # Of no grace nobody would be reminded: it ends when it begins.
+            if self._idempotent and slot.persisted is Persisted.MAYBE and not slot.in_grace and now_ms + self._grace_ms > now_ms:
                 slot.in_grace = slot.asking = True
                 slot.deadline_ms = now_ms + self._grace_ms
             else:
@@ -331,14 +336,15 @@ class Window:
         self._broken(hole=False)
 
     def _place_between(self) -> None:
-        """Where there is just room for them between their neighbours, the offsets of what was confirmed by a later batch are known."""
+        """Where there is just room for them between their neighbours, the offsets of what was confirmed by a later batch are known;
+        not when the broker appended them, where that is the records' time."""
         between: list[Slot] = []
         end = self._end_offset
         for slot in self.slots:
             if slot.state is State.ACKED and slot.base_offset >= 0:
                 if slot.base_offset - end == sum(each.count for each in between):
                     for each in between:
-                        each.place(end)
+                        each.place(end, UNTOLD if slot.log_append_time >= 0 else -1)
                         end += each.count
                 between = []
                 end = slot.base_offset + slot.count

@@ -249,3 +249,14 @@ def test_closing_fails_what_is_left_with_the_truth() -> None:
                 future.result(0)
         with pytest.raises(ProducerClosed):
             producer.send("t", b"x")
+
+
+def test_without_a_grace_the_deadline_is_the_end() -> None:
+    """With resolve_grace_ms=0 a record that nobody can tell of fails at its deadline, and not when its request is given up, half a minute
+    later."""
+    desk = Desk(request_timeout_ms=30_000.0, delivery_timeout_ms=40_000.0, resolve_grace_ms=0.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(40_000)
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.MAYBE

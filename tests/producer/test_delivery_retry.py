@@ -262,3 +262,27 @@ def test_an_answer_to_what_a_later_batch_has_resolved(late: str) -> None:
     desk.ack(next_one, offset=8)
     assert third.result(0).offset == 8
     assert desk.dead is None
+
+
+def test_without_idempotence_what_was_refused_for_the_moment_arrives() -> None:
+    """At least once: a batch that was refused with a code that passes is sent again, also where a later one was acknowledged before."""
+    with BrokerStub() as stub, quick(stub, **{**ONE_EACH, "enable_idempotence": False}) as producer:
+        producer.send("t", b"first").result(20)
+        stub.faults.on(Api.PRODUCE).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
+        futures = [producer.send("t", b"%d" % i) for i in range(5)]
+        offsets = [future.result(20).offset for future in futures]
+        assert [values(stub, "t")[offset] for offset in offsets] == [b"%d" % i for i in range(5)]
+
+
+def test_the_timestamp_of_what_is_known_again() -> None:
+    """A broker answers for a batch that it knows again with the newest timestamp in it; each record keeps its own all the same, and where
+    the broker's time is the records', that one."""
+    for kind in ("CreateTime", "LogAppendTime"):
+        with BrokerStub() as stub, quick(stub, linger_ms=20, request_timeout_ms=500) as producer:
+            stub.create_topic("t", config={"message.timestamp.type": kind})
+            producer.partitions_for("t")
+            stub.faults.on(Api.PRODUCE).drop_reply()
+            futures = [producer.send("t", b"%d" % i, timestamp=1_700_000_000_000 + i) for i in range(3)]
+            told = [future.result(20).timestamp for future in futures]
+            assert told == [record.timestamp for record in stub.records("t", 0)]
+            assert stub.stats()["duplicates"] == 1

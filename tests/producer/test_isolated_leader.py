@@ -286,3 +286,20 @@ def test_an_error_that_names_an_offset_came_after_the_append() -> None:
     desk.reply(flight, ProduceResponse(responses=[said]))
     desk.advance(1_200)
     assert failure_of(future).persisted is Persisted.MAYBE
+
+
+def test_a_timestamp_that_nobody_told() -> None:
+    """Where the broker's time is the records', what was acknowledged through a later batch has its offset, and no timestamp of its own
+    that the log has not."""
+    with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
+        stub.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+        producer.send("t", b"hello").result(20)
+        held = stub.faults.on(Api.PRODUCE).reply().forever().hold()
+        futures = [producer.send("t", b"%d" % i, timestamp=1_700_000_000_000) for i in range(3)]
+        until(lambda: stub.end_offset("t", 0) == 4, "all appended")
+        stub.stop_broker(1)
+        held.remove()
+        stub.start_broker(1)
+        told = [future.result(20) for future in futures]
+        assert [each.offset for each in told] == [1, 2, 3]
+        assert [each.timestamp for each in told] == [-1, -1, stub.records("t", 0)[3].timestamp]

@@ -559,3 +559,16 @@ def test_what_was_sent_before_a_topic_was_made_anew_is_confirmed_by_no_later_bat
     assert a.failure.persisted is Persisted.MAYBE
     assert (b.failure, b.base_offset) == (None, a.count)
     assert of.wants_bump()
+
+
+def test_without_sequences_a_later_batch_says_nothing_of_its_elders() -> None:
+    """Without idempotence a batch that was refused for the moment is sent again, behind a later one that was acknowledged meanwhile."""
+    of = window(idempotent=False)
+    first, second = fly(of, 1, 1)
+    refuse(of, first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    of.acknowledged(second, 0, -1)
+    assert not first.decided
+    assert of.sendable(20.0) is first
+    of.launched(first)
+    of.acknowledged(first, 1, -1)
+    assert [each.base_offset for each in of.take_finished()] == [1, 0]
