@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from producer.core.accumulator import Accumulator
+from producer.core.batch import Batch
 from producer.core.cluster import Address
 from producer.core.core import Core
 from producer.core.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
@@ -43,7 +44,7 @@ from producer.core.settings import Settings
 from producer.dialer import Dialer
 from producer.failures import Failures
 from producer.link import Link
-from producer.off_loop import off_loop
+from producer.off_loop import beside
 from producer.refusal import Refusal
 from producer.reporter import Reporter
 from producer.servers import addresses
@@ -94,7 +95,6 @@ class Engine:
         self._died = died
         self._links: dict[int, Link] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
-        self._packs: set[asyncio.Task[None]] = set()
         self._inbox: deque[Event] = deque()
         self._busy = False
         self._freed = False
@@ -183,9 +183,11 @@ class Engine:
         self._freed = True
 
     def _do_pack(self, command: Pack) -> None:
-        task = self._loop.create_task(self._pack(command))
-        self._packs.add(task)
-        task.add_done_callback(self._packs.discard)
+        builder = command.batch.builder
+        if builder is None:
+            return  # It has failed already.
+        pack = partial(builder.payload, command.codec, command.level)
+        beside(self._loop, pack, partial(self._packed, command.batch), name="fencepost-packer")
 
     def _do_announce(self, command: Announce) -> None:
         self._announce(command)
@@ -195,7 +197,8 @@ class Engine:
 
     def _do_connect(self, command: Connect) -> None:
         log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
-        self._dials[command.node] = self._loop.create_task(self._dial(command))
+        dial = self._dials[command.node] = self._loop.create_task(self._dial(command))
+        dial.add_done_callback(partial(self._dialled, command.node))
 
     def _do_disconnect(self, command: Disconnect) -> None:
         log.info("giving up the connection to broker %d: %s", command.node, command.reason)
@@ -215,17 +218,14 @@ class Engine:
         for late in self.core.abandon(command.error):
             self._do(late)
 
-    async def _pack(self, command: Pack) -> None:
-        builder = command.batch.builder
-        if builder is None:
-            return  # It has failed already.
-        try:
-            payload = await off_loop(partial(builder.payload, command.codec, command.level), name="fencepost-packer")
-        except Exception as error:
-            log.exception("a batch could not be packed; the producer ends here")
+    def _packed(self, batch: Batch, payload: bytes | None, error: Exception | None) -> None:
+        if self.core.dead is not None:
+            return
+        if payload is None:
+            log.error("a batch could not be packed; the producer ends here", exc_info=error)
             self.end(Fatal(f"internal error while packing a batch: {error!r}"))
             return
-        self.handle(Packed(command.batch, payload))
+        self.handle(Packed(batch, payload))
 
     def _say(self) -> None:
         self._say_timer = None
@@ -251,6 +251,13 @@ class Engine:
             on_lost=lambda reason: self._lost(node, link, reason),
         )
         self.handle(Connected(node, versions, features))
+
+    def _dialled(self, node: int, dial: asyncio.Task[None]) -> None:
+        """Whoever has the loop may cancel whatever runs on it. A dial that is given up here has been taken out before."""
+        if dial.cancelled() and self._dials.get(node) is dial:
+            del self._dials[node]
+            if self.core.dead is None:
+                self.handle(LinkLost(node, "the attempt to connect was cancelled"))
 
     def _lost(self, node: int, link: Link, reason: str) -> None:
         if self._links.get(node) is link:
@@ -284,7 +291,7 @@ class Engine:
         reporting = self._reporter.close() if self._reporter is not None else None
         if reporting is not None:
             waits.append(asyncio.wait([reporting], timeout=1.0))
-        for task in [*self._dials.values(), *self._packs]:
+        for task in self._dials.values():
             task.cancel()
             waits.append(asyncio.wait([task], timeout=1.0))
         for link in self._links.values():

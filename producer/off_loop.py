@@ -16,8 +16,7 @@ T = TypeVar("T")
 
 async def off_loop(run: Callable[[], T], *, name: str) -> T:
     """What `run` returns or raises. Its thread is a daemon of that name, and is not interrupted when nobody awaits it any more."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
+    answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def settle(result: T | None, error: Exception | None) -> None:
         if answer.done():
@@ -27,18 +26,24 @@ async def off_loop(run: Callable[[], T], *, name: str) -> T:
         else:
             answer.set_result(result)  # type: ignore[arg-type]  # there is a result where there is no error
 
+    beside(asyncio.get_running_loop(), run, settle, name=name)
+    return await answer
+
+
+def beside(loop: asyncio.AbstractEventLoop, run: Callable[[], T], then: Callable[[T | None, Exception | None], None], *, name: str) -> None:
+    """The same without a task, which anybody could cancel: `then`, on the loop, with what was returned, or else what was raised."""
+
     def work() -> None:
         outcome = _outcome(run)
         try:
-            loop.call_soon_threadsafe(settle, *outcome)
+            loop.call_soon_threadsafe(then, *outcome)
         except RuntimeError:
             return  # The loop ended first; nobody waits any more.
 
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError:
-        settle(*_outcome(run))
-    return await answer
+        work()
 
 
 def _outcome(run: Callable[[], T]) -> tuple[T | None, Exception | None]:

@@ -346,3 +346,26 @@ asyncio.run(story())
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
     assert ran.returncode == 0
     assert "3 records were lost" in ran.stderr
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("connected", [True, False])
+def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: str, *, connected: bool) -> None:
+    """A program that cancels every task of its loop, as many do before they leave, has a producer that still connects, packs and sends."""
+
+    async def story() -> None:
+        here = asyncio.current_task()
+        with BrokerStub() as stub:
+            async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK, compression_type=codec) as producer:
+                if connected:
+                    await producer.partitions_for("t")
+                sending = [asyncio.create_task(producer.send("t", b"x" * 200_000)) for _ in range(5)]
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                    for task in asyncio.all_tasks() - {here}:
+                        task.cancel()
+                await asyncio.gather(*sending, return_exceptions=True)
+                await producer.flush(20)
+                assert (await asyncio.wait_for(await producer.send("t", b"after"), 20)).offset >= 0
+
+    asyncio.run(story())
