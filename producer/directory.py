@@ -44,6 +44,7 @@ class Directory:
     def announce(self, news: Announce) -> None:
         """Take what was heard of a topic and wake those who wait for it."""
         heard = news.heard
+        waited_for = False
         with self._changed:
             self._missing.pop(heard.topic, None)
             if news.failure is None:
@@ -57,19 +58,24 @@ class Directory:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
                 self._missing[heard.topic] = heard.code
-                self._say_missing(heard.topic, heard.code)
+                waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
                 self._refused[heard.topic] = heard.code
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
             self._changed.notify_all()
+        if waited_for:
+            # Not under the lock: a log handler that sends what is logged waits in `wait`, and holds a lock of its own.
+            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, _missing_words(heard.code))
 
-    def _say_missing(self, topic: str, code: int) -> None:
-        """A topic that was just created is missing for a moment; whoever waits for one that stays away is told before the wait is over."""
+    def _has_long_been_missing(self, topic: str) -> bool:
+        """A topic that was just created is missing for a moment; whoever waits for one that stays away is told, once, before the wait is
+        over."""
         since = self._missing_since.setdefault(topic, time.monotonic())
-        if since is not None and time.monotonic() - since >= SAY_MISSING_S:
-            self._missing_since[topic] = None
-            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", topic, _missing_words(code))
+        if since is None or time.monotonic() - since < SAY_MISSING_S:
+            return False
+        self._missing_since[topic] = None
+        return True
 
     def _learn(self, topic: str, partitions: int, available: list[int]) -> None:
         with self._accumulator.shared.lock:

@@ -107,7 +107,8 @@ class Interceptors:
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
             if on_delivery is None:
                 future.overlooked()
-            self._tell(future.result(0) if error is None else nowhere, error, headers)
+            # Here nobody would be interrupted: all that they raise is contained.
+            self._tell(future.result(0) if error is None else nowhere, error, headers, contained=BaseException)
             if on_delivery is not None:
                 on_delivery(future)
 
@@ -118,12 +119,19 @@ class Interceptors:
         partition = record.partition if isinstance(record.partition, int) else -1
         self._tell(RecordMetadata(record.topic, partition, -1, -1), error, record.headers)
 
-    def _tell(self, metadata: RecordMetadata, error: Exception | None, headers: Headers | None) -> None:
+    def _tell(
+        self,
+        metadata: RecordMetadata,
+        error: Exception | None,
+        headers: Headers | None,
+        *,
+        contained: type[BaseException] = Exception,
+    ) -> None:
         for each in self._on_acknowledgement:
             told = error.again() if isinstance(error, DeliveryError) else error
             try:
                 each(metadata, told, list(headers or ()))
-            except Exception:
+            except contained:
                 log.exception("an interceptor's on_acknowledgement raised, for a record of %s-%d", metadata.topic, metadata.partition)
 
     def _row(self, topic: str, row: object, mappings: bool) -> object:

@@ -64,7 +64,8 @@ def chooser(partitioner: Partitioner | Chooser) -> Chooser | None:
 
 def chosen(choose: Chooser, key: bytes | None, partitions: int, available: list[int]) -> int:
     """What the partitioner says, checked; -1 for the sticky partition."""
-    choice: object = choose(key, list(range(partitions)), available or list(range(partitions)))
+    # Lists of its own, which it may change.
+    choice: object = choose(key, list(range(partitions)), list(available or range(partitions)))
     if choice is None:
         return -1
     if not isinstance(choice, int) or isinstance(choice, bool) or not 0 <= choice < partitions:

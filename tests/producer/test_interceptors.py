@@ -259,3 +259,21 @@ def test_without_interceptors_nothing_is_asked() -> None:
         assert tagged._interceptors is not None
         own = logging.getLogger("x").debug
         assert tagged._interceptors.watched(None, own) is own, "nobody wants to hear of acknowledgements"
+
+
+def test_not_even_a_cancellation_reaches_the_records_own_callback(caplog: pytest.LogCaptureFixture) -> None:
+    """What on_acknowledgement raises is contained, CancelledError and SystemExit too: the others are told, and so is the record's own
+    callback."""
+
+    class Rude:
+        def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+            raise asyncio.CancelledError
+
+    told = Told()
+    called: list[object] = []
+    with BrokerStub() as stub, quick(stub, interceptors=[Rude(), told]) as producer:
+        future = producer.send("t", b"x", on_delivery=called.append)
+        producer.flush(20)
+        assert called == [future]
+        assert len(told.outcomes) == 1
+    assert "on_acknowledgement raised" in caplog.text

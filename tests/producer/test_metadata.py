@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -578,3 +580,27 @@ def test_a_new_topic_does_not_hide_what_is_wrong_with_another() -> None:
         desk.refuse(desk.produces(node=1)[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         desk.advance(200)
     desk.ack(desk.produces(node=2)[0])
+
+
+def test_a_log_handler_that_sends_what_is_logged() -> None:
+    """A program's log goes to a topic that is not there. Its handler waits for that, with the lock that every handler has; what the sender
+    then has to log waits for the handler, and both come to an end."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(TopicUnavailable):
+                producer.send("missing", b"x")
+
+    with BrokerStub(auto_create_topics=False) as stub, quick(stub, max_block_ms=3_000) as producer:
+        handler = Handler()
+        logger = logging.getLogger("fencepost.producer")
+        logger.addHandler(handler)
+        try:
+            thread = threading.Thread(target=logger.warning, args=["something"], daemon=True)
+            thread.start()
+            thread.join(20)
+            assert not thread.is_alive()
+        finally:
+            logger.removeHandler(handler)
+        stub.create_topic("t")
+        assert producer.send("t", b"x").result(20).offset == 0

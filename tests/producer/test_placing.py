@@ -75,3 +75,15 @@ def test_names() -> None:
         assert producer._settings.partitioner is Partitioner.CRC32
     with pytest.raises(ConfigError, match=r"partitioner='lucky': the partitioners are default, round_robin, crc32, fnv1a"):
         Producer(bootstrap_servers="127.0.0.1:1", partitioner="lucky")
+
+
+def test_a_function_may_change_the_lists_that_it_is_given() -> None:
+    """They are its own: what it does to them harms nobody else's records."""
+
+    def careless(key: bytes | None, partitions: list[int], available: list[int]) -> None:
+        partitions.append(77)
+        available.append(99)
+
+    with BrokerStub(default_partitions=2) as stub, quick(stub, partitioner=careless) as producer:
+        assert producer.send_many("t", [b"x" * 1_000] * 200).result(20).offsets.keys() == {0, 1}
+        assert all(producer.send("t", b"x" * 20_000).result(20).partition in (0, 1) for _ in range(20))
