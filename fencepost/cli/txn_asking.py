@@ -24,6 +24,7 @@ from producer.wire.messages.list_transactions import ListTransactionsRequest, Li
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Envoy, refuse
 from txn.errors import NotPermitted
+from txn.manager import FEATURE
 from txn.outcome import Outcome
 from txn.preparation import state_request
 
@@ -130,14 +131,14 @@ async def owners(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenT
         name = ids.get(each.producer_id)
         said = described[name] if name is not None else None
         if name is not None and said is not None:
-            found[each] = _owner(each, name, said[0])
+            found[each] = _owner(each, name, said[0], version2=envoy.levels.get(FEATURE, 0) >= 2)
     return found
 
 
-def _owner(each: OpenTransaction, name: str, said: TransactionState) -> Owner:
-    # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it,
-    # and with version 1 of any, nobody can tell.
-    ended = ENDED.get(said.transaction_state) if said.producer_epoch == each.producer_epoch + 1 else None
+def _owner(each: OpenTransaction, name: str, said: TransactionState, *, version2: bool) -> Owner:
+    # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it
+    # nobody can tell, nor with version 1 of any: there the next epoch is that of the producer's next registration, and of its transactions.
+    ended = ENDED.get(said.transaction_state) if version2 and said.producer_epoch == each.producer_epoch + 1 else None
     partitions = {(topic.topic, index) for topic in said.topics for index in topic.partitions}
     return Owner(name, has_it=(each.topic, each.partition) in partitions, outcome=ended)
 

@@ -234,6 +234,33 @@ def test_a_commit_that_did_not_reach_a_partition() -> None:
         assert (again.code, again.err) == (2, f"fencepost txn commit-hanging: no transaction begins at 0 is open in t-{gone}\n")
 
 
+def test_an_abort_that_did_not_reach_a_partition() -> None:
+    """With transaction version 1 the next epoch is the next producer's, and its commit says nothing about what was aborted before."""
+    with BrokerStub(brokers=3, transaction_version=1) as stub:
+        stub.create_topic(TOPIC, partitions=3, replication_factor=1)
+        settings = {"bootstrap_servers": stub.bootstrap, "transactional_id": "a", "linger_ms": 0}
+        with TransactionalProducer(settings) as producer:
+            tx = producer.begin(WAIT_S)
+            for partition in range(3):
+                tx.send(TOPIC, b"aborted", partition=partition).result(WAIT_S)
+            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.cluster.transactions.leader_of("a"))
+            node = stub.leader(TOPIC, gone)
+            stub.stop_broker(node)
+            tx.abort(WAIT_S)
+            stub.start_broker(node)
+        with TransactionalProducer(settings) as producer, producer.transaction(WAIT_S) as tx:
+            tx.send(TOPIC, b"row", partition=(gone + 1) % 3)
+        at = ("--bootstrap", stub.bootstrap)
+        place = ("--topic", TOPIC, "--partition", gone, "--start-offset", 0)
+        ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
+        assert [(found["partition"], found["outcome"]) for found in ran.objects] == [(gone, None)]
+        refused = txn("commit-hanging", *place, *at)
+        assert refused.code == 2
+        assert "nobody says that the transaction" in refused.err
+        assert txn("abort-hanging", *place, *at).code == 0
+        assert read_values(stub.bootstrap, TOPIC, range(3)) == [b"row"]
+
+
 def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
     """Neither of a transaction that is open, nor of one that its coordinator has forgotten."""
     prepare(stub)
