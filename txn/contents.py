@@ -63,6 +63,9 @@ class Contents:
     def lost(self, request: Request) -> None:
         """A request of the transaction has no answer. It may be carried out after the end, if its epoch stays, and would open a transaction
         then, or be part of the next one."""
+        line = self.commits.line_of(request)
+        if line is not None and request.api is Api.TXN_OFFSET_COMMIT:
+            self.commits.lost(line)
         self.broken = self.broken or request.api in (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 
     def heard(

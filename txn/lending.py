@@ -50,6 +50,7 @@ class Lending:
         self._out: dict[TP, int] = {}
         self._back: dict[TP, int] = {}
         self._loans: list[tuple[TP, ...]] = []
+        self._reached: dict[TP, int] = {}
 
     def begin(self) -> None:
         """Another transaction begins."""
@@ -75,6 +76,15 @@ class Lending:
     def wrote(self, tp: TP) -> None:
         """Its own producer writes there."""
         self._own.add(tp)
+
+    def acknowledged(self, tp: TP, records: int) -> None:
+        """Records of its own producer, under the identity that there is: a loan goes on behind them. With transaction version 1 that may be
+        one that earlier transactions had, and a borrower that began at 0 would be taken for a repeat of theirs."""
+        self._reached[tp] = advance(self._reached.get(tp, 0), records)
+
+    def renewed(self) -> None:
+        """Another identity: sequences begin anew."""
+        self._reached.clear()
 
     def trespass(self) -> MustAbort | None:
         """Why the transaction cannot be committed, if its own producer was about to write what is lent."""
@@ -122,7 +132,7 @@ class Lending:
         self._loans.append(wish.partitions)
         sequences = []
         for tp in wish.partitions:
-            self._out[tp] = self._back.pop(tp, 0)
+            self._out[tp] = self._back.pop(tp, self._reached.get(tp, 0))
             sequences.append((*tp, self._out[tp]))
         wish.loan = Loan(
             transactional_id=self._id,

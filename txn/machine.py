@@ -167,14 +167,18 @@ class Machine:
 
     def step(self, event: Event, why: object = "") -> Action:
         """Take an event and say what to do. Raises IllegalCall for a call that the state does not have."""
-        row = TABLE.get((self.state, event))
-        if row is None:
-            assert event in CALLS, f"{event} in {self.state}"
-            raise IllegalCall(f"{event.value}: the producer is {self.state.value}; what can be called now: {legal_calls(self.state)}")
-        old, (self.state, action) = self.state, row
+        self.refuse(event)
+        old, (self.state, action) = self.state, TABLE[self.state, event]
         if old is not self.state:
             log.debug("%s -> %s (%s%s)", old.name, self.state.name, event.name, f": {why}" if why else "")
         return action
+
+    def refuse(self, event: Event) -> None:
+        """Raise IllegalCall for a call that the state does not have."""
+        state = self.state
+        if (state, event) not in TABLE:
+            assert event in CALLS, f"{event} in {state}"
+            raise IllegalCall(f"{event.value}: the producer is {state.value}; what can be called now: {legal_calls(state)}")
 
 
 def legal_calls(state: State) -> str:

@@ -50,7 +50,7 @@ from txn.registration import Registration
 from txn.requests import END_VERSIONS, LEAVES, end_request
 from txn.settings import TransactionSettings
 from txn.token import PreparedTransaction
-from txn.verdict import Row, Step, judge, refusal
+from txn.verdict import OTHERWISE, Row, Step, judge, refusal
 
 log = logging.getLogger("fencepost.txn")
 
@@ -69,6 +69,8 @@ NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_I
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
+REMEMBERED: Final = 100
+"""Transactions whose end is known to whoever asks later, as one that was in doubt is asked about when the next ones are over."""
 ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
 ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.LEND)
 """The calls that can come to nothing else once the transaction has to be aborted."""
@@ -90,10 +92,11 @@ class Manager:
         self.spoilt: MustAbort | None = None
         self._id: Final = transactional_id
         self._number = 0
-        self._ended = (0, False)
+        self._ended: dict[int, bool] = {}
         self._waiting = Waiting()
         self._out: list[Command] = []
         self._doubtful = False
+        self._unsure = False
         self._quiet = True
         self._look_again = False
         self._lending = Lending(transactional_id)
@@ -157,10 +160,17 @@ class Manager:
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
         self._quiet = quiet
         self._look_again = False
-        failures = [command.failure for command in commands if isinstance(command, Settle) and command.failure is not None]
+        failures: list[DeliveryError] = []
         contents = self._contents
-        contents.broken = contents.broken or any(failure.attempts for failure in failures)
-        contents.begun = contents.begun or any(isinstance(command, Settle) and command.failure is None for command in commands)
+        for command in commands:
+            if not isinstance(command, Settle):
+                continue
+            if command.failure is not None:
+                failures.append(command.failure)
+                contents.broken = contents.broken or command.failure.attempts > 0
+            else:
+                contents.begun = True
+                self._lending.acknowledged((command.batch.topic, int(command.batch.partition)), int(command.batch.count))
         self.preparation.looked(commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
@@ -225,6 +235,7 @@ class Manager:
         self._doubtful = self._doubtful or request.api is Api.END_TXN
         self._registration.lost(request.api)
         self._contents.lost(request)
+        self._look_for_overtaken()
         (self._contents.commits.line_of(request) or self._line).lost(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
@@ -240,10 +251,10 @@ class Manager:
         if call.left:
             return []
         ends = call.event in ENDS
+        if ends and call.number in self._ended:
+            return [Return(call, self.about_the_past(call.event, call.number))]
         if call.number and call.number != self._number:
             return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
-        if ends and call.number and call.number == self._ended[0]:
-            return [Return(call, self._about_the_past(call))]
         if call.event is Event.COMMIT and self.machine.state is State.OPEN and (missing := self._lending.missing()) is not None:
             return [Return(call, missing)]
         try:
@@ -267,6 +278,9 @@ class Manager:
             case Action.ADD:
                 assert call.offsets is not None
                 self._contents.commits.want(call, *call.offsets)
+                self._waiting.add(call)
+                self._look_for_overtaken()
+                return []
             case Action.LEND:
                 self._contents.wrote = True  # from here on somebody else may write
                 self._waiting.add(call)
@@ -277,7 +291,7 @@ class Manager:
         return []
 
     def abandon(self, error: FencepostError) -> list[Command]:
-        in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful)
+        in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful or self._unsure)
         self._death = self._death or error
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []
@@ -292,7 +306,7 @@ class Manager:
     def _begin(self, call: Call) -> None:
         self._number += 1
         call.number = self._number
-        self._doubtful = False
+        self._doubtful = self._unsure = False
         self._contents.begin()
         self._lending.begin()
         self.preparation.begin()
@@ -328,12 +342,24 @@ class Manager:
             self._contents.begun = self._contents.begun or self._lending.filled
         return Return(call, refusal)
 
-    def _about_the_past(self, call: Call) -> IllegalCall | None:
-        """What is said of a transaction that ended while nobody waited."""
-        committed = self._ended[1]
-        if call.event is not Event.PREPARE and committed is (call.event is Event.COMMIT):
+    def knows(self, number: int) -> bool:
+        """Whether that transaction is one of those that ended lately. Any thread may look."""
+        return number in self._ended
+
+    def about_the_past(self, event: Event, number: int) -> IllegalCall | None:
+        """What is said of a transaction that ended while nobody waited. Any thread may ask."""
+        committed = self._ended[number]
+        if event is not Event.PREPARE and committed is (event is Event.COMMIT):
             return None
-        return IllegalCall(f"{call.event.value}: the transaction has been {'committed' if committed else 'aborted'}")
+        return IllegalCall(f"{event.value}: the transaction has been {'committed' if committed else 'aborted'}")
+
+    def is_open(self) -> bool:
+        """Whether a transaction takes records. Any thread may look."""
+        return self.machine.state is State.OPEN
+
+    def refuse(self, event: Event) -> None:
+        """Raise IllegalCall where the call would be refused as things are. Any thread may look."""
+        self.machine.refuse(event)
 
     def _refusal(self) -> FencepostError:
         if self._death is not None:
@@ -403,7 +429,7 @@ class Manager:
     # -- what is answered --------------------------------------------------------------------------------------------
 
     def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
-        self.identity = (answer.producer_id, answer.producer_epoch)
+        self._take((answer.producer_id, answer.producer_epoch))
         self._choose_version()
         held = self._registration.heard(answer)
         if held is not None:
@@ -467,10 +493,12 @@ class Manager:
             return []
         if row.step is Step.SPOIL and not committed:
             return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
+        # What the coordinator could not write in time, or in its place, may be in its log, and be carried out by the next one.
+        self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)
         if row.step is Step.DONE:
             if answer.producer_id >= 0:
-                self.identity = (answer.producer_id, answer.producer_epoch)
+                self._take((answer.producer_id, answer.producer_epoch))
             # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
             # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
             # And so that whoever still has a loan of this transaction has none of the next.
@@ -502,9 +530,20 @@ class Manager:
         if self.preparation.token is not None:
             OUTSTANDING.discard(self.preparation.token)
         self._out += self._waiting.answer(aborts, Event.ABORT)
-        self._ended = (self._number, committed)
+        self._ended[self._number] = committed
+        self._ended.pop(self._number - REMEMBERED, None)
         self.doom = self.spoilt = None
         self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
+
+    def _look_for_overtaken(self) -> None:
+        overtaken = self._contents.commits.overtaken()
+        if overtaken is not None and self.machine.state in SERVED:
+            self._spoil(
+                MustAbort(
+                    f"older offsets of {overtaken} were sent and not answered: if they come late, while the transaction is open, they take "
+                    "the place of the newer ones"
+                )
+            )
 
     def _spoil(self, error: MustAbort) -> None:
         """The transaction can only be aborted any more."""
@@ -516,6 +555,11 @@ class Manager:
         self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
         self._contents.commits.drop()
         self._out += self._waiting.answer(error, *ANSWERED_BY_AN_ABORT)
+
+    def _take(self, identity: tuple[int, int]) -> None:
+        if identity != self.identity:
+            self._lending.renewed()
+        self.identity = identity
 
     def _choose_version(self) -> None:
         """By what the cluster has finalized (KIP-584)."""

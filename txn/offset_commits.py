@@ -15,7 +15,8 @@ from producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from txn.calls import Call
 from txn.group_metadata import GroupMetadata
 from txn.line import Line
-from txn.offsets import Offsets
+from txn.loan import name
+from txn.offsets import OffsetAndMetadata, Offsets
 from txn.verdict import Row, Step, worst
 
 GROUP: Final = 0
@@ -45,6 +46,7 @@ class OffsetCommits:
         self._lines: dict[str, Line] = {}
         self._orders: dict[GroupMetadata, Order] = {}
         self._sent: dict[Line, Order] = {}
+        self._strays: dict[tuple[str, tuple[str, int]], set[OffsetAndMetadata]] = {}
 
     @property
     def orders(self) -> list[Order]:
@@ -69,6 +71,22 @@ class OffsetCommits:
         order.offsets.update(offsets)
         order.calls.append(call)
 
+    def lost(self, line: Line) -> None:
+        """What was sent may still come, whenever it likes."""
+        order = self._sent.pop(line, None)
+        if order is not None:
+            for tp, at in order.sent.items():
+                self._strays.setdefault((order.group.group_id, tp), set()).add(at)
+
+    def overtaken(self) -> str | None:
+        """A partition of which a request that was lost had another offset than is wanted now: coming late, it would put the older one in
+        the place of the newer."""
+        for order in self.orders:
+            for tp, at in order.offsets.items():
+                if not self._strays.get((order.group.group_id, tp), {at}) <= {at}:
+                    return f"{name(tp)} of group {order.group.group_id!r}"
+        return None
+
     def drop(self) -> None:
         """None of it is wanted any more; what is on its way stays there."""
         self._orders.clear()
@@ -78,6 +96,7 @@ class OffsetCommits:
         self._orders.clear()
         self.added.clear()
         self.taken.clear()
+        self._strays.clear()
 
     def to_be_added(self) -> str | None:
         """A group that the transaction's coordinator has not heard of (transaction version 1)."""

@@ -38,4 +38,6 @@ class Partitions:
                 if result.partition_error_code == ErrorCode.NONE:
                     self.added.add((topic.name, result.partition_index))
                     self.wanted.pop((topic.name, result.partition_index), None)
-        return worst(Api.ADD_PARTITIONS_TO_TXN, codes)
+        # Some are not looked at because of others, and those say what is to be done.
+        reasons = [code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
+        return worst(Api.ADD_PARTITIONS_TO_TXN, reasons if any(reasons) else codes)

@@ -23,6 +23,7 @@ from txn.raw_log import EARLIEST, fetch, offset_of
 from txn.token import PreparedTransaction, WrittenPartition
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
+UNMARKED: Final = "where the transaction begins there is not known, and with transaction version 1 earlier ones ended with the same epoch"
 GONE: Final = "there is no such partition (any more)"
 
 
@@ -51,6 +52,8 @@ class _Search:
                 return self._lost(GONE)
             if leader < 0:
                 return self._evidence(None, "it has no leader at the moment")
+            if self._place.offset is None and self._token.transaction_version < 2:
+                return self._lost(UNMARKED)
             self._leader = leader
             return await self._scan()
         except Unanswered as error:

@@ -92,14 +92,17 @@ class Counter(Desk):
     def identify(self, *, epoch: int = 0, code: int = 0) -> None:
         self.reply(self.asked(Api.INIT_PRODUCER_ID), InitProducerIdResponse(error_code=code, producer_id=PID, producer_epoch=epoch))
 
-    def add(self, code: int = 0) -> None:
-        """Answer an AddPartitionsToTxn, for every partition that it names."""
+    def add(self, *codes: int) -> None:
+        """Answer an AddPartitionsToTxn, partition by partition, the rest with the last of the codes, or all without error."""
         flight = self.asked(Api.ADD_PARTITIONS_TO_TXN)
+        said = iter(codes)
+        last = codes[-1] if codes else 0
         results = [
             AddPartitionsToTxnTopicResult(
                 name=topic.name,
                 results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=int(code)) for index in topic.partitions
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=int(next(said, last)))
+                    for index in topic.partitions
                 ],
             )
             for topic in flight.message.v3_and_below_topics

@@ -107,6 +107,17 @@ def test_one_after_the_other_in_the_same_transaction(site: Site) -> None:
     assert site.committed(24) == sorted([b"0", b"1", b"2"] * 2 * PARTITIONS)
 
 
+def test_behind_what_its_owner_wrote_before(site: Site) -> None:
+    """An earlier transaction of the owner wrote batches of the same size to the same partitions, under the same epoch with version 1:
+    what the borrower is told to be written is in the log, and no repeat."""
+    with site.producer.transaction(LIMIT_S) as tx:
+        for topic, partition in TPS:
+            tx.send(topic, b"owner", partition=partition)
+    with site.producer.transaction(LIMIT_S) as tx:
+        tx.returned(write(site.borrower(), tx.lend(TPS), b"lent"))
+    assert site.committed(2 * PARTITIONS) == sorted([b"owner", b"lent"] * PARTITIONS)
+
+
 @pytest.mark.parametrize("point", ["before", "after_append"])
 def test_replies_that_are_lost(site: Site, point: str) -> None:
     """Links that break before and after the append, in the middle of a loan: each record is there once."""

@@ -128,6 +128,20 @@ def test_sequences_go_on_with_the_next_loan(version: int) -> None:
 
 
 @BOTH
+def test_a_loan_goes_on_behind_what_its_owner_wrote(version: int) -> None:
+    """With transaction version 1 the epoch stays, and so do the sequences that the owner's earlier transactions have used: a borrower that
+    began at 0 would be taken for a repeat of them, acknowledged, and be in no log."""
+    counter = Counter(version=version).begin()
+    counter.send(b"row")
+    if version < 2:
+        counter.add()
+    counter.ack(counter.produces()[0])
+    end(counter)
+    counter.begin()
+    assert lend(counter, 0, 1).sequences == ((TOPIC, 0, 1 if version < 2 else 0), (TOPIC, 1, 0))
+
+
+@BOTH
 def test_one_writer_at_a_time(version: int) -> None:
     """What is lent is not lent again, nor what its owner wrote; the reason is said, and the transaction goes on."""
     counter = opened(version)
@@ -268,6 +282,17 @@ def test_a_partition_that_cannot_be_added(code: ErrorCode) -> None:
     call = ask(counter, 0)
     counter.add(code)
     assert isinstance(call.outcome.exception(0), MustAbort)
+
+
+def test_a_partition_that_is_not_looked_at_because_of_another() -> None:
+    """One of several partitions is not known yet: all of them are asked for again, and the transaction goes on."""
+    counter = opened(1)
+    call = ask(counter, 0, 1)
+    counter.add(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    assert counter.state is State.OPEN
+    counter.advance(200)
+    counter.add()
+    assert len(loan_of(call).sequences) == 2
 
 
 def test_an_abort_ends_a_lend_that_waits() -> None:

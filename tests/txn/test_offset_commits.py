@@ -103,6 +103,35 @@ def test_a_call_that_is_made_again() -> None:
     assert again.outcome.result(0) == 0
 
 
+@BOTH
+def test_offsets_that_could_be_overtaken(version: int) -> None:
+    """A request whose answer was lost may come at any time while the transaction is open, and nothing numbers it: after newer offsets it
+    would put the group back, and a commit would tell otherwise. So newer ones after it are refused; the same ones need not be."""
+    for newer, later in ((False, 5), (True, 6)):
+        counter = waiting(version, 5)
+        counter.lose(1)
+        counter.advance(200)
+        counter.take_offsets()
+        again = counter.send_offsets(later)
+        if newer:
+            failure = again.outcome.exception(0)
+            assert isinstance(failure, MustAbort)
+            assert worth_another(failure)
+            assert counter.state is State.SPOILED
+        else:
+            counter.take_offsets()
+            assert again.outcome.result(0) == 0
+
+
+def test_newer_offsets_while_the_older_ones_are_lost() -> None:
+    """The same where the newer ones were given before the older request was lost."""
+    counter = waiting(2, 5)
+    again = counter.send_offsets(6)
+    counter.lose(1)
+    counter.advance(1)
+    assert isinstance(again.outcome.exception(0), MustAbort)
+
+
 def test_only_what_was_not_taken_is_asked_again() -> None:
     """A partition whose offset was taken is done with, and the rest is asked again after a while."""
     counter = waiting(2, 5, 6, 7)
