@@ -5,6 +5,7 @@ That is a matter of one lock: what was accepted before a transaction's end was a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator
@@ -16,7 +17,7 @@ from producer.engine import now_ms
 from txn import machine
 from txn.calls import Call
 from txn.group_metadata import GroupMetadata
-from txn.lending import NotReturned, Wish
+from txn.lending import Wish
 from txn.offsets import Offsets
 
 ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
@@ -27,19 +28,26 @@ class NoTransaction(Misuse):
 
 
 class Admission:
-    """See the module. `post`: how a call gets to the sender. Raises ConfigError for settings that cannot be a transaction's."""
+    """See the module. `post`: how a call gets to the sender. `is_open`: whether a transaction is, as the sender sees it. Raises ConfigError
+    for settings that cannot be a transaction's."""
 
-    def __init__(self, settings: Settings, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None]) -> None:
+    def __init__(
+        self, settings: Settings, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None], is_open: Callable[[], bool]
+    ) -> None:
         if not settings.enable_idempotence:
             raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
         self._max_block_ms = settings.max_block_ms
         self._accumulator = accumulator
         self._shared = shared
         self._post = post
+        self._is_open = is_open
+        self._ending: list[Call] = []
         accumulator.refusal = NO_TRANSACTION
 
     def patience_s(self, timeout: float | None) -> float:
         """A call's time: what was given, or max_block_ms."""
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError("timeout=nan: a number of seconds")
         return self._max_block_ms / 1000.0 if timeout is None else timeout
 
     def call(
@@ -52,10 +60,10 @@ class Admission:
     ) -> Call:
         """Begin a call; it ends by itself within the time. An end takes no more records from here on, unless it is refused at once."""
         self.refuse_after_fork()
-        then = {machine.Event.BEGIN: self._open, machine.Event.COMMIT: self._reopen}.get(event)
+        then = self._open if event is machine.Event.BEGIN else self._reopen if event in ENDS else None
         call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
         if event in ENDS:
-            self.stop()
+            self.stop(call)
         self._post(Called(call))
         return call
 
@@ -64,9 +72,11 @@ class Admission:
         if self._shared.forked is not None:
             raise again(self._shared.forked)
 
-    def stop(self) -> None:
-        """Take no more."""
+    def stop(self, call: Call | None = None) -> None:
+        """Take no more, for this call's sake."""
         with self._shared.lock:
+            if call is not None:
+                self._ending.append(call)
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = NO_TRANSACTION
 
@@ -82,9 +92,12 @@ class Admission:
             self._accumulator.refusal = None
 
     def _reopen(self, call: Call, error: Exception | None) -> None:
-        """The same for a commit that has not begun: the transaction goes on."""
-        if isinstance(error, NotReturned) and self._accumulator.refusal is NO_TRANSACTION:
-            self._accumulator.refusal = None
+        """The same for an end that has ended nothing, as it was about an earlier transaction or came too early: the one that is open goes
+        on, unless somebody else is about to end it."""
+        with self._shared.lock:
+            self._ending = [each for each in self._ending if each is not call and not each.left]
+            if self._is_open() and not self._ending and self._accumulator.refusal is NO_TRANSACTION:
+                self._accumulator.refusal = None
 
 
 NO_TRANSACTION: FencepostError = NoTransaction("no transaction is open: records are sent between begin and commit or abort")

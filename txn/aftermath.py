@@ -48,6 +48,6 @@ def settle(status: PreparedStatus, event: Event, error: FencepostError, *, prepa
         return
     if event is Event.ABORT:
         raise TransactionCommitted(f"the transaction has been committed: {status.why}") from error
-    if not prepared:
+    if not prepared and isinstance(error, REFUSED):
         raise error  # which says that it is not committed, and why the producer cannot go on
-    raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}") from error
+    raise TransactionAborted(f"the transaction has been aborted: {status.why}") from error

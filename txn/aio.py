@@ -24,7 +24,7 @@ from txn.group_metadata import GroupMetadata, read_group
 from txn.inner_aio import AsyncInner
 from txn.lending import Wish, read_written
 from txn.loan import TP, Loan, Written, check_partitions
-from txn.machine import Event
+from txn.machine import Event, IllegalCall
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
 from txn.repeating import worth_another
@@ -70,7 +70,8 @@ class AsyncTransactionalProducer:
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
-        if not self._writing.current and not await self._writing.let_others_out(limit_s):
+        self._manager.refuse(Event.BEGIN)
+        if not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
         self._writing.current = await self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
         return AsyncTransaction(self, timeout, number=self._writing.current)
@@ -97,7 +98,7 @@ class AsyncTransactionalProducer:
                 async with self.transaction(timeout) as tx:
                     return await work(tx)
             except (MustAbort, DeliveryError) as error:
-                if attempts < 1 or not tx.over or not worth_another(error):
+                if attempts < 1 or not tx._aborted or not worth_another(error):
                     raise
                 log.info("transactional id %s: once more, as %s", self.transactional_id, error)
 
@@ -242,9 +243,18 @@ class AsyncTransactionalProducer:
         began = time.monotonic()
         try:
             await self._call(event, limit_s, number)
-        except REFUSED as error:
-            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither.
-            token = token if prepared else preparation.in_question
+        except FencepostError as error:
+            if self._closed and self._manager.knows(number):
+                told = self._manager.about_the_past(event, number)
+                if told is None:
+                    return
+                raise ProducerClosed(f"the producer is closed; {told}") from error
+            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither. Nor does what
+            # ended the producer, where the coordinator had been asked to commit.
+            if prepared:
+                token = token if isinstance(error, REFUSED) else None
+            else:
+                token = preparation.in_question if isinstance(error, (*REFUSED, Fatal, ProducerClosed)) else None
             if token is None:
                 raise
             left_s = limit_s - (time.monotonic() - began)
@@ -275,6 +285,7 @@ class AsyncTransaction:
         self._timeout = timeout
         self._number = number
         self._prepared = False
+        self._aborted = False
         self.over = False
 
     async def send(
@@ -353,6 +364,8 @@ class AsyncTransaction:
             await self.commit()
         except CommitOutcomeUnknown:
             raise  # It may be committed.
+        except TransactionTimeout as late:
+            await self._abort_or_hear(late)
         except BaseException as failed:
             await self._give_up(failed)
             raise
@@ -364,11 +377,28 @@ class AsyncTransaction:
         except FencepostError as second:
             log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
 
+    async def _abort_or_hear(self, late: TransactionTimeout) -> None:
+        """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
+        it is known, and CommitOutcomeUnknown where not."""
+        try:
+            await self.abort(self._producer._inner.time_to_leave(late))
+        except IllegalCall:
+            try:
+                await self.commit(0.0)
+            except MustAbort as failed:
+                await self._give_up(failed)
+                raise
+            return
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, late, second)
+        raise late
+
     async def _finish(self, event: Event, timeout: float | None) -> None:
         if not self._number:
             raise NoTransaction(f"{event.value}: this transaction has not begun")
         await self._producer._end(event, timeout, self._number)
         self.over = True
+        self._aborted = event is Event.ABORT
 
     def _refuse_past(self) -> None:
         producer = self._producer

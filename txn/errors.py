@@ -70,8 +70,8 @@ class NotPermitted(Fatal):
 
 
 class TransactionAborted(FencepostError):
-    """The prepared transaction has been aborted: by its deadline, by somebody with its token, or by a producer that registered under the
-    same id. It cannot be committed any more; none of its records is ever seen by readers with read_committed."""
+    """The transaction, as a rule a prepared one, has been aborted: by its deadline, by somebody with its token, or by a producer that
+    registered under the same id. It cannot be committed any more; none of its records is ever seen by readers with read_committed."""
 
 
 class TransactionCommitted(FencepostError):
@@ -87,8 +87,8 @@ class CommitOutcomeUnknown(FencepostError):
     """The coordinator was asked to commit, and whether it did is not known. Neither writing the transaction again nor leaving it is safe.
 
     `resolve(timeout)` goes on asking: it returns when the transaction turns out to be committed, raises MustAbort when it turns out not to
-    be (Fenced where the producer cannot go on either, TransactionAborted where it was prepared), and this error when the time passed
-    again, or when nobody can tell any more. Until then the producer begins no other transaction.
+    be (Fenced where the producer cannot go on either, TransactionAborted where it was prepared, or its producer ended for another reason),
+    and this error when the time passed again, or when nobody can tell any more. Until then the producer begins no other transaction.
     From an AsyncTransactionalProducer it is `await error.resolve(timeout)`.
     """
 

@@ -24,7 +24,7 @@ class Inner(Producer):
         self._admission: Admission | None = None
         super().__init__(None, **settings)
         try:
-            self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post)
+            self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post, manager.is_open)
         except ConfigError:
             self.close()
             raise

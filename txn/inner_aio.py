@@ -18,7 +18,7 @@ class AsyncInner(AsyncProducer):
     def __init__(self, manager: Manager, settings: Mapping[str, Any]) -> None:
         self._manager = manager
         super().__init__(None, **settings)
-        self.admission = Admission(self._settings, self._accumulator, self._shared, self._post)
+        self.admission = Admission(self._settings, self._accumulator, self._shared, self._post, manager.is_open)
 
     @property
     def settings(self) -> Settings:

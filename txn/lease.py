@@ -11,6 +11,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
+from typing import Final
 
 from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared
@@ -20,6 +21,8 @@ from producer.sender import Sender
 from txn.admission import Admission
 from txn.calls import Call
 from txn.machine import Event
+
+LEFT: Final = {Event.ABORT: "its transaction is not committed", Event.COMMIT: "its commit goes on"}
 
 log = logging.getLogger("fencepost.txn")
 
@@ -49,7 +52,7 @@ class TransactionLease(Lease):
             return
         self.end()
         warnings.warn(
-            "a transactional producer was garbage-collected without close(); its transaction is not committed",
+            f"a transactional producer was garbage-collected without close(); {LEFT[call.event]}",
             ResourceWarning,
             stacklevel=2,
         )

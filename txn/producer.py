@@ -77,7 +77,8 @@ class TransactionalProducer:
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
-        if not self._writing.current and not self._writing.wait_for_others(limit_s):
+        self._manager.refuse(Event.BEGIN)
+        if not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
         self._writing.current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
         return Transaction(self, timeout, number=self._writing.current)
@@ -114,7 +115,7 @@ class TransactionalProducer:
                 with self.transaction(timeout) as tx:
                     return work(tx)
             except (MustAbort, DeliveryError) as error:
-                if attempts < 1 or not tx.over or not worth_another(error):
+                if attempts < 1 or not tx._aborted or not worth_another(error):
                     raise
                 log.info("transactional id %s: once more, as %s", self.transactional_id, error)
 
@@ -280,9 +281,18 @@ class TransactionalProducer:
         began = time.monotonic()
         try:
             self._call(event, limit_s, number)
-        except REFUSED as error:
-            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither.
-            token = token if prepared else preparation.in_question
+        except FencepostError as error:
+            if self._closed and self._manager.knows(number):
+                told = self._manager.about_the_past(event, number)
+                if told is None:
+                    return
+                raise ProducerClosed(f"the producer is closed; {told}") from error
+            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither. Nor does what
+            # ended the producer, where the coordinator had been asked to commit.
+            if prepared:
+                token = token if isinstance(error, REFUSED) else None
+            else:
+                token = preparation.in_question if isinstance(error, (*REFUSED, Fatal, ProducerClosed)) else None
             if token is None or self._inner.on_sender():
                 raise
             left_s = limit_s - (time.monotonic() - began)

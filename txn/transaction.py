@@ -15,10 +15,10 @@ from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.errors import FencepostError
 from txn.admission import NoTransaction
-from txn.errors import CommitOutcomeUnknown
+from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.inner import Inner
 from txn.loan import TP, Loan, Written
-from txn.machine import Event
+from txn.machine import Event, IllegalCall
 from txn.manager import Manager
 from txn.token import PreparedTransaction
 from txn.writing import Writing
@@ -40,6 +40,7 @@ class Transaction:
         self._timeout = timeout
         self._number = number
         self._prepared = False
+        self._aborted = False
         self.over = False
 
     def send(
@@ -127,6 +128,8 @@ class Transaction:
             self.commit()
         except CommitOutcomeUnknown:
             raise  # It may be committed.
+        except TransactionTimeout as late:
+            self._abort_or_hear(late)
         except BaseException as failed:
             self._give_up(failed)
             raise
@@ -138,11 +141,28 @@ class Transaction:
         except FencepostError as second:
             log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
 
+    def _abort_or_hear(self, late: TransactionTimeout) -> None:
+        """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
+        it is known, and CommitOutcomeUnknown where not."""
+        try:
+            self.abort(self._producer._inner.time_to_leave(late))
+        except IllegalCall:
+            try:
+                self.commit(0.0)
+            except MustAbort as failed:
+                self._give_up(failed)
+                raise
+            return
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, late, second)
+        raise late
+
     def _finish(self, event: Event, timeout: float | None) -> None:
         if not self._number:
             raise NoTransaction(f"{event.value}: this transaction has not begun")
         self._producer._end(event, timeout, self._number)
         self.over = True
+        self._aborted = event is Event.ABORT
 
     def _refuse_past(self) -> None:
         if self.over or self._number != self._writing.current:

@@ -181,6 +181,34 @@ def test_a_block_whose_commit_is_cancelled(stub: BrokerStub) -> None:
     assert committed(stub, "t") == [b"row"]
 
 
+def test_a_block_whose_commit_was_asked_for_as_its_time_passed(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time passes while a record is on its way, which arrives before the abort is asked for: the block ends as the commit does."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            slow = stub.faults.on(Api.PRODUCE).reply().hold()
+            abort = AsyncTransaction.abort
+
+            async def too_late(tx: AsyncTransaction, timeout: float | None = None) -> None:
+                slow.release()
+                while producer._manager.machine.state is not State.READY:
+                    await asyncio.sleep(0.01)
+                await abort(tx, timeout)
+
+            monkeypatch.setattr(AsyncTransaction, "abort", too_late)
+            async with producer.transaction(0.2) as tx:
+                await tx.send("t", b"row")
+            with pytest.raises(IllegalCall):
+                await abort(tx)
+            async with producer.transaction(LIMIT_S) as following:
+                with pytest.raises(IllegalCall):
+                    await abort(tx)
+                await following.send("t", b"next")
+
+    run(story())
+    assert committed(stub, "t") == [b"row", b"next"]
+
+
 def test_a_block_whose_body_is_cancelled(stub: BrokerStub) -> None:
     """It is aborted before the cancellation goes on, and the producer goes on after it."""
 

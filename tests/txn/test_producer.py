@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from producer.core.errors import ConfigError, DeliveryTimeout, Persisted, Produc
 from producer.wire import Api, ErrorCode
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.inner import NoTransaction
-from txn.machine import IllegalCall
+from txn.machine import IllegalCall, State
 from txn.producer import TransactionalProducer
 from txn.repeating import worth_another
+from txn.transaction import Transaction
 
 NOWHERE = "127.0.0.1:1"
 
@@ -101,6 +103,117 @@ def test_a_transaction_object_is_of_one_transaction() -> None:
         with pytest.raises(IllegalCall, match=r"begin: the producer is in a transaction; what can be called now: commit, abort"):
             producer.begin(30)
         producer.abort(30)
+
+
+def test_an_end_of_a_transaction_that_is_over_leaves_the_open_one_alone() -> None:
+    """Every call that ends a transaction, made again through the object of an earlier one, is told what became of that, and the transaction
+    that is open takes records as before."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        old = producer.begin(30)
+        old.send("t", b"old")
+        old.commit(30)
+        tx = producer.begin(30)
+        for call in (old.abort, old.prepare):
+            with pytest.raises(IllegalCall, match="the transaction has been committed"):
+                call(30)
+            tx.send("t", b"row")
+        old.commit(30)
+        tx.send("t", b"row")
+        tx.commit(30)
+        assert [record.value for record in stub.records("t", 0)] == [b"old", *[b"row"] * 3]
+
+
+def test_a_send_of_one_transaction_never_goes_on_in_the_next() -> None:
+    """A commit is not waited for any more and ends by itself, while a `send_many` of that transaction is still at it: the next transaction
+    begins when it is out."""
+    release, inside, told = threading.Event(), threading.Event(), []
+
+    def rows() -> Iterator[bytes]:
+        inside.set()
+        release.wait(30)
+        yield b"late"
+
+    def bulk(tx: Transaction) -> None:
+        with pytest.raises(NoTransaction):
+            tx.send_many("t", rows())
+        told.append("refused")
+
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+        first = producer.begin(30)
+        first.send("t", b"one").result(30)
+        thread = threading.Thread(target=bulk, args=(first,))
+        thread.start()
+        assert inside.wait(30)
+        slow = stub.faults.on(Api.END_TXN).reply().hold()
+        with pytest.raises(CommitOutcomeUnknown):
+            producer.commit(0.1)
+        slow.release()
+        deadline = time.monotonic() + 30
+        while producer._manager.machine.state is not State.READY:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with pytest.raises(TransactionTimeout, match="has not returned"):
+            producer.begin(0.1)
+        release.set()
+        thread.join(30)
+        assert told == ["refused"]
+        with producer.transaction(30) as second:
+            second.send("t", b"two")
+        assert [record.value for record in stub.records("t", 0)] == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
+    """The time of the block's commit passes while records are on their way, and before the abort the last of them arrives and the
+    coordinator is asked to commit: the block ends as that does, and never says that it was too late where it is committed."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+        slow = stub.faults.on(Api.PRODUCE).reply().hold()
+        unheard = None if answered else stub.faults.on(Api.END_TXN).reply().hold()
+
+        def time_to_leave(error: BaseException | None) -> float | None:
+            slow.release()
+            deadline = time.monotonic() + 30
+            while producer._manager.machine.state is not (State.READY if answered else State.COMMITTING):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            return 30
+
+        monkeypatch.setattr(producer._inner, "time_to_leave", time_to_leave)
+        if unheard is None:
+            with producer.transaction(0.2) as tx:
+                tx.send("t", b"row")
+        else:
+            with pytest.raises(CommitOutcomeUnknown) as unknown, producer.transaction(0.2) as tx:
+                tx.send("t", b"row")
+            unheard.release()
+            unknown.value.resolve(30)
+        monkeypatch.undo()
+        assert [record.value for record in stub.records("t", 0)] == [b"row"]
+
+
+def test_work_that_has_committed_is_not_done_again() -> None:
+    """`run` repeats what was aborted: work that committed by itself, and then heard of a failure elsewhere, is done."""
+    done = 0
+
+    def work(tx: Transaction) -> None:
+        nonlocal done
+        done += 1
+        tx.send("t", b"%d" % done)
+        tx.commit(30)
+        raise DeliveryTimeout("another producer's record", topic="u", partition=0, persisted=Persisted.MAYBE)
+
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        with pytest.raises(DeliveryTimeout):
+            producer.run(work, timeout=30)
+        assert [record.value for record in stub.records("t", 0)] == [b"1"]
+
+
+def test_a_timeout_that_is_no_number() -> None:
+    """It would never pass, so it is refused at once."""
+    with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
+        for call in (producer.init, producer.begin, producer.commit, producer.abort, producer.prepare):
+            with pytest.raises(ValueError, match="timeout=nan"):
+                call(float("nan"))
 
 
 def test_a_closed_producer() -> None:

@@ -237,6 +237,26 @@ def test_a_lent_transaction_that_a_newer_producer_has_aborted(site: Site, told: 
                 tx.abort(0.5)
 
 
+def test_the_marker_of_an_earlier_transaction_is_no_evidence(site: Site) -> None:
+    """The transaction before it committed in the same partition, with transaction version 1 under the same epoch, and where the token's own
+    one begins there nobody told: a newer producer has aborted it, and nothing says that it is committed."""
+    with site.producer() as producer, Borrower(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as borrower:
+        with producer.transaction(WAIT_S) as before:
+            before.send(TOPIC, b"before", partition=0)
+        tx = producer.begin(WAIT_S)
+        borrower.begin(tx.lend([(TOPIC, 0)], WAIT_S), WAIT_S)
+        borrower.send(TOPIC, b"lent", partition=0)
+        borrower.finish(WAIT_S)
+        token = tx.prepare(WAIT_S)
+        with site.producer(on_open_transaction="abort") as newer:
+            newer.init(WAIT_S)
+        aborted = site.version >= 2
+        assert site.resume(token).status(WAIT_S).outcome is (Outcome.ABORTED if aborted else Outcome.UNKNOWN)
+        for call in (site.resume(token).commit, tx.commit):
+            with pytest.raises(TransactionAborted if aborted else CommitOutcomeUnknown):
+                call(WAIT_S)
+
+
 def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -> None:
     """Nobody registered meanwhile, so nobody is fenced: its own end says what became of the transaction, and the next one begins."""
     with site.producer() as producer:
@@ -277,6 +297,63 @@ def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site,
             for call in (unknown.value.resolve, tx.commit):
                 with pytest.raises(Fenced):
                     call(WAIT_S)
+
+
+def test_a_commit_answered_with_an_error_after_it_was_written(site: Site) -> None:
+    """The coordinator has the commit in its log and answers with a code that nobody expects: the commit's outcome is unknown until the log
+    has told it."""
+    site.stub.faults.on(Api.END_TXN).after_append().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    with site.producer() as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(TOPIC, b"mine", partition=0)
+        with pytest.raises(CommitOutcomeUnknown) as unknown:
+            tx.commit(WAIT_S)
+        unknown.value.resolve(WAIT_S)
+        with pytest.raises(TransactionCommitted):
+            tx.abort(WAIT_S)
+
+
+def test_an_outcome_that_is_asked_for_after_close(site: Site) -> None:
+    """The error leaves the producer's block, which waits for the commit: `resolve` tells what came of it, although that is closed."""
+    slow = site.stub.faults.on(Api.END_TXN).reply().hold()
+    with pytest.raises(CommitOutcomeUnknown) as unknown, site.producer() as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(TOPIC, b"mine", partition=0)
+        try:
+            tx.commit(0.3)
+        finally:
+            slow.release()
+    unknown.value.resolve(WAIT_S)
+    assert [record.value for record in site.stub.records(TOPIC, 0)] == [b"mine"]
+
+
+def test_an_outcome_that_is_asked_for_after_close_has_given_up(site: Site) -> None:
+    """The same where nobody answered in time: the coordinator and the log are asked."""
+    site.stub.faults.on(Api.END_TXN).after_append().drop().forever()
+    producer = site.producer()
+    tx = producer.begin(WAIT_S)
+    tx.send(TOPIC, b"mine", partition=0)
+    with pytest.raises(CommitOutcomeUnknown) as unknown:
+        tx.commit(0.3)
+    producer.close(0.1)
+    unknown.value.resolve(WAIT_S)
+
+
+def test_an_outcome_that_is_asked_for_in_the_next_transaction(site: Site) -> None:
+    """The answer came while nobody waited, and the next transaction is open: it is told all the same, and that one goes on."""
+    slow = site.stub.faults.on(Api.END_TXN).reply().hold()
+    with site.producer() as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send(TOPIC, b"one", partition=0)
+        with pytest.raises(CommitOutcomeUnknown) as unknown:
+            tx.commit(0.3)
+        slow.release()
+        tx.commit(WAIT_S)
+        following = producer.begin(WAIT_S)
+        unknown.value.resolve(WAIT_S)
+        following.send(TOPIC, b"two", partition=0)
+        following.commit(WAIT_S)
+    assert [record.value for record in site.stub.records(TOPIC, 0)] == [b"one", b"two"]
 
 
 def test_a_log_that_lost_the_marker(site: Site) -> None:
