@@ -17,7 +17,6 @@ from txn.errors import (
     MustAbort,
     TransactionAborted,
     TransactionCommitted,
-    TransactionTimeout,
 )
 from txn.machine import Event
 from txn.outcome import Outcome, PreparedStatus
@@ -35,8 +34,8 @@ async def find_out(token: PreparedTransaction, error: FencepostError, settings: 
     """How it ended. `error`: how its end was refused. Raises CommitOutcomeUnknown where that cannot be told."""
     try:
         status = await run(token, settings, max(LEAST_S, left_s))
-    except TransactionTimeout as late:
-        raise CommitOutcomeUnknown(f"{error}; and what became of the transaction could not be asked: {late}") from error
+    except FencepostError as second:  # in time, or with these permissions, or of this cluster
+        raise CommitOutcomeUnknown(f"{error}; and what became of the transaction could not be asked: {second}") from error
     if status.outcome not in (Outcome.COMMITTED, Outcome.ABORTED):
         raise CommitOutcomeUnknown(f"{error}; what became of the transaction is not known: {status.why}") from error
     return status

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from producer.core.errors import FencepostError
 from producer.core.settings import Settings
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
@@ -27,7 +28,7 @@ from txn.preparation import STATE_VERSIONS, state_request
 from txn.requests import END_VERSIONS, end_request
 from txn.search import look_for_markers
 from txn.token import BadToken, PreparedTransaction
-from txn.verdict import Step, judge, refusal
+from txn.verdict import OTHERWISE, Step, judge, refusal
 
 NOTHING: Final = PreparedStatus(Outcome.NOTHING_WRITTEN, "the transaction wrote nothing, so there is nothing to end")
 OVER: Final = frozenset(
@@ -53,6 +54,9 @@ async def run(token: PreparedTransaction, settings: Settings, timeout_s: float, 
             raise
         except (TimeoutError, Unanswered):
             status = call.late()
+        except FencepostError as error:
+            call.refused(error)
+            raise
     if status.outcome in (Outcome.COMMITTED, Outcome.ABORTED):
         OUTSTANDING.discard(token)
     return status
@@ -67,6 +71,7 @@ class Resumption:
         self._deadline = deadline
         self._wanted = committed
         self._asked = False
+        self._doubtful = False
         self._seen: PreparedStatus | None = None
 
     async def run(self) -> PreparedStatus:
@@ -103,6 +108,12 @@ class Resumption:
             raise CommitOutcomeUnknown(f"the coordinator was asked to {asked} and has not answered yet ({self._deadline.trouble})")
         raise TransactionTimeout(f"{what}: the time passed, and nothing was asked of the coordinator: {self._deadline.trouble}")
 
+    def refused(self, error: FencepostError) -> None:
+        """There is no going on. Raises CommitOutcomeUnknown where the coordinator may have done what it was asked."""
+        if self._doubtful and not isinstance(error, CommitOutcomeUnknown):
+            asked = "commit" if self._wanted else "abort"
+            raise CommitOutcomeUnknown(f"the coordinator was asked to {asked}, and may have done so; then: {error}") from error
+
     async def _attempt(self, *, committed: bool) -> PreparedStatus | None:
         """Ask for the end if the transaction is open. None where it is over, or may be: to be found out."""
         token = self._token
@@ -112,11 +123,14 @@ class Resumption:
             return None
         self._asked = True
         request = end_request(token.transactional_id, token.identity, committed=committed)
+        before, self._doubtful = self._doubtful, True
         answer: EndTxnResponse = await self._envoy.ask_coordinator(
             token.transactional_id, request, END_VERSIONS[token.transaction_version >= 2]
         )
         code = answer.error_code
         row = judge(Api.END_TXN, code)
+        # As in the producer's own process: what could not be written in time, or in its place, may be in the coordinator's log.
+        self._doubtful = before or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         if code in OVER:
             return None
         match row.step:

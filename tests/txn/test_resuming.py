@@ -25,7 +25,7 @@ from producer.core.errors import ConfigError, Fenced
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
 from txn.borrower import Borrower
-from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from txn.errors import CommitOutcomeUnknown, NotPermitted, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
 from txn.machine import IllegalCall
 from txn.outcome import Outcome
 from txn.producer import TransactionalProducer
@@ -308,9 +308,39 @@ def test_a_commit_answered_with_an_error_after_it_was_written(site: Site) -> Non
         tx.send(TOPIC, b"mine", partition=0)
         with pytest.raises(CommitOutcomeUnknown) as unknown:
             tx.commit(WAIT_S)
+        site.stub.faults.on(Api.DESCRIBE_TRANSACTIONS).error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        with pytest.raises(CommitOutcomeUnknown, match="could not be asked"):
+            unknown.value.resolve(WAIT_S)
         unknown.value.resolve(WAIT_S)
         with pytest.raises(TransactionCommitted):
             tx.abort(WAIT_S)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_token_whose_commit_may_have_been_carried_out(site: Site, answered: bool) -> None:
+    """The coordinator was asked, and then nobody may ask any more, or it answered with a code that nobody expects: that nothing was done is
+    not said, and the next call finds out."""
+    faults = site.stub.faults
+    token = site.prepare(b"one")
+    if answered:
+        faults.on(Api.END_TXN).after_append().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    else:
+        faults.on(Api.END_TXN).after_append().disconnect()
+        faults.on(Api.DESCRIBE_TRANSACTIONS).on_call(2).error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    with pytest.raises(CommitOutcomeUnknown, match="may have done so") as unknown:
+        site.resume(token).commit(WAIT_S)
+    unknown.value.resolve(WAIT_S)
+    with pytest.raises(TransactionCommitted):
+        site.resume(token).abort(WAIT_S)
+
+
+def test_a_token_that_may_not_be_used(site: Site) -> None:
+    """Refused before anything was done, it says so."""
+    token = site.prepare(b"one")
+    site.stub.faults.on(Api.END_TXN).before().error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    with pytest.raises(NotPermitted):
+        site.resume(token).commit(WAIT_S)
+    assert site.resume(token).abort(WAIT_S).outcome is Outcome.ABORTED
 
 
 def test_an_outcome_that_is_asked_for_after_close(site: Site) -> None:
