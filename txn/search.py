@@ -24,6 +24,8 @@ from txn.token import PreparedTransaction, WrittenPartition
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 UNMARKED: Final = "where the transaction begins there is not known, and with transaction version 1 earlier ones ended with the same epoch"
+OFFSETS: Final = "__consumer_offsets"
+"""Nobody borrows it, and what is prepared has had all its offsets acknowledged there."""
 GONE: Final = "there is no such partition (any more)"
 
 
@@ -52,17 +54,19 @@ class _Search:
                 return self._lost(GONE)
             if leader < 0:
                 return self._evidence(None, "it has no leader at the moment")
-            if self._place.offset is None and self._token.transaction_version < 2:
+            blind = self._place.offset is None and self._token.transaction_version < 2
+            if blind and self._place.topic != OFFSETS:
                 return self._lost(UNMARKED)
             self._leader = leader
-            return await self._scan()
+            return await self._scan(blind=blind)
         except Unanswered as error:
             return self._evidence(None, str(error))
         except NotPermitted as error:
             return self._lost(str(error))
 
-    async def _scan(self) -> Evidence:
+    async def _scan(self, *, blind: bool) -> Evidence:
         first = self._place.offset
+        last = _LastOfEpoch(self._token)
         begin = await self._log_start()
         offset = begin if first is None else max(first, begin)
         intact = False
@@ -75,8 +79,12 @@ class _Search:
                 offset = max(offset, header.last_offset + 1)
                 if marker is None:
                     intact = intact or self._is_first(header)
+                    last.wrote(header)
                     continue
                 committed = marker == ControlType.COMMIT
+                if blind:
+                    last.ended(header, committed=committed)
+                    continue
                 match read_marker_of(self._token, epoch=header.producer_epoch, committed=committed, intact=intact):
                     case Reading.OURS:
                         return self._evidence(
@@ -86,6 +94,9 @@ class _Search:
                         return self._lost("its marker is gone (deleted or compacted), only one of a later transaction is there")
             if offset >= data.high_watermark or not batches:
                 break
+        if blind and last.end is not None:
+            header, committed = last.end
+            return self._evidence(Marker(self._place.topic, self._place.partition, header.base_offset, header.producer_epoch, committed))
         if first is None or begin <= first:
             return self._evidence(None)
         return self._lost(
@@ -113,6 +124,29 @@ class _Search:
 
     def _lost(self, why: str) -> Evidence:
         return Evidence(self._place.topic, self._place.partition, why=why, lost=True)
+
+
+class _LastOfEpoch:
+    """Where it is not told where the transaction begins, but certain that it wrote: a token's transaction is the last of its epoch, so that
+    the end of the epoch's last records is its own. `end`: that, where it is there, and no older than the transaction, whose records a
+    compaction may have taken away."""
+
+    def __init__(self, token: PreparedTransaction) -> None:
+        self.end: tuple[BatchHeader, bool] | None = None
+        self._token = token
+        self._open = False
+
+    def wrote(self, header: BatchHeader) -> None:
+        if (header.producer_id, header.producer_epoch) == self._token.identity:
+            self.end, self._open = None, True
+
+    def ended(self, header: BatchHeader, *, committed: bool) -> None:
+        if self._open:
+            fenced = header.producer_epoch == self._token.producer_epoch + 1 and not committed
+            ours = header.producer_epoch == self._token.producer_epoch or fenced
+            young = self._token.started_ms is not None and header.max_timestamp >= self._token.started_ms
+            self.end = (header, committed) if ours and young else None
+        self._open = False
 
 
 def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:

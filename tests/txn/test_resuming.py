@@ -26,6 +26,7 @@ from producer.wire import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
 from txn.borrower import Borrower
 from txn.errors import CommitOutcomeUnknown, NotPermitted, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from txn.group_metadata import GroupMetadata
 from txn.machine import IllegalCall
 from txn.outcome import Outcome
 from txn.producer import TransactionalProducer
@@ -255,6 +256,22 @@ def test_the_marker_of_an_earlier_transaction_is_no_evidence(site: Site) -> None
         for call in (site.resume(token).commit, tx.commit):
             with pytest.raises(TransactionAborted if aborted else CommitOutcomeUnknown):
                 call(WAIT_S)
+
+
+@pytest.mark.parametrize("committed", [True, False, None])
+def test_offsets_alone_after_an_earlier_transaction_of_the_epoch(site: Site, committed: bool | None) -> None:
+    """Each transaction of a consumer's program has offsets in the same partition of the group's log, with version 1 under the same epoch:
+    the last of them is the token's, whether it was committed, aborted or (None) fenced."""
+    with site.producer() as producer:
+        with producer.transaction(WAIT_S) as before:
+            before.send_offsets({(TOPIC, 0): 1}, GroupMetadata("g"))
+        tx = producer.begin(WAIT_S)
+        tx.send_offsets({(TOPIC, 0): 2}, GroupMetadata("g"))
+        token = tx.prepare(WAIT_S)
+        if committed is not None:
+            (site.resume(token).commit if committed else site.resume(token).abort)(WAIT_S)
+        site.another(b"later")
+        assert site.resume(token).status(WAIT_S).outcome is (Outcome.COMMITTED if committed else Outcome.ABORTED)
 
 
 def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -> None:
