@@ -186,6 +186,7 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(stub: BrokerStub,
 
     async def story() -> None:
         async with made(stub) as producer:
+            await producer.init(LIMIT_S)
             slow = stub.faults.on(Api.PRODUCE).reply().hold()
             abort = AsyncTransaction.abort
 

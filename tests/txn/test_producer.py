@@ -178,6 +178,8 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pyte
                 time.sleep(0.01)
             return 30
 
+        producer.init(30)
+        producer.partitions_for("t", 30)
         monkeypatch.setattr(producer._inner, "time_to_leave", time_to_leave)
         if unheard is None:
             with producer.transaction(0.2) as tx:
