@@ -244,7 +244,7 @@ class AsyncProducer(Front):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.finish()
+            bulk.whole = True
         return bulk
 
     async def _fill(self, chunk: Chunk, target: Target) -> None:

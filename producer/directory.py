@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator, TopicQueues
 from producer.core.batch import deadline_after
+from producer.core.bell import Bell
 from producer.core.cluster import Change
 from producer.core.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
 from producer.core.events import Announce
@@ -33,7 +34,8 @@ class Directory:
     def __init__(self, accumulator: Accumulator, make_queues: Callable[[str], TopicQueues]) -> None:
         self._accumulator = accumulator
         self._make_queues = make_queues
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = Bell()
         self._refused: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._missing_since: dict[str, float | None] = {}  # None once it was said
@@ -45,7 +47,7 @@ class Directory:
         """Take what was heard of a topic and wake those who wait for it."""
         heard = news.heard
         waited_for = False
-        with self._changed:
+        with self._lock:
             self._missing.pop(heard.topic, None)
             if news.failure is None:
                 self._refused.pop(heard.topic, None)
@@ -63,7 +65,7 @@ class Directory:
                 self._refused[heard.topic] = heard.code
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
-            self._changed.notify_all()
+        self._changed.ring()
         if waited_for:
             # Not under the lock: a log handler that sends what is logged waits in `wait`, and holds a lock of its own.
             log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, _missing_words(heard.code))
@@ -87,16 +89,16 @@ class Directory:
 
     def forget_refusal(self, topic: str) -> None:
         """Somebody is about to ask for the topic again."""
-        with self._changed:
+        with self._lock:
             self._refused.pop(topic, None)
             self._unheard.pop(topic, None)
             self._short.discard(topic)
 
     def die(self, error: FencepostError) -> None:
         """Nothing will be heard any more."""
-        with self._changed:
+        with self._lock:
             self._dead = error
-            self._changed.notify_all()
+        self._changed.ring()
 
     def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
         """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable, also for a partition that the
@@ -105,13 +107,14 @@ class Directory:
         `trouble`: what keeps the brokers from answering, asked when nothing was heard.
         """
         deadline = deadline_after(timeout_s)
-        with self._changed:
-            while (queues := self.look(topic, partition)) is None:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise self.unavailable(topic, partition, timeout_s, trouble())
-                self._changed.wait(left)
-            return queues
+        while True:
+            rung = self._changed.rung
+            with self._lock:
+                queues = self.look(topic, partition)
+            if queues is not None:
+                return queues
+            if not self._changed.wait(rung, deadline):
+                raise self.unavailable(topic, partition, timeout_s, trouble())
 
     def look(self, topic: str, partition: int) -> TopicQueues | None:
         """The topic's queues if it is known to have the partition, None if there is reason to wait. Raises as `wait` does, or what ended

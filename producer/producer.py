@@ -180,14 +180,15 @@ class Producer(Front):
         self._refuse_after_fork()
         if self._closed:
             return
-        self._closed = True
-        self._refuse_records()
         try:
+            self._refuse_records()
             self._drain(self._shared.patience_s if timeout is None else timeout)
         except TimeoutError:
             log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
         finally:
+            # Struck by Ctrl-C before it has come to that, it can be called once more.
             self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
+            self._closed = True
             self._lease.end()
         unseen = self._sender.failures.take()
         if unseen is not None:
@@ -259,7 +260,7 @@ class Producer(Front):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.finish()
+            bulk.whole = True
         return bulk
 
     def _fill(self, chunk: Chunk, target: Target) -> None:

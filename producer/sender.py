@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from producer.core.accumulator import Accumulator
 from producer.core.batch import Shared, deadline_after
+from producer.core.bell import Bell
 from producer.core.errors import FencepostError, ProducerClosed
 from producer.core.events import Announce, Appended, Event
 from producer.core.gate import Transactions
@@ -42,8 +43,8 @@ class Sender:
     ) -> None:
         self._accumulator = accumulator
         self._shared = shared
-        self._room = threading.Condition()
-        self._told = 0
+        self._room = Bell()
+        self._counting = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._plenty = settings.buffer_memory // PLENTY_SHARE
@@ -85,35 +86,29 @@ class Sender:
         deadline = deadline_after(timeout_s)
         counted = False
         try:
-            with self._room:
+            with self._counting:
                 self._accumulator.waiting += 1
                 counted = True
             self.wake()
             while True:
-                told = self._told  # What is given back from here on is told of once more.
+                rung = self._room.rung  # What is given back from here on is told of once more.
                 result = attempt()
-                if result is not None:
+                if result is not None or not self._room.wait(rung, deadline):
                     return result
-                with self._room:
-                    while self._told == told:
-                        left = deadline - time.monotonic()
-                        if left <= 0:
-                            return None
-                        self._room.wait(left)
         finally:
             if counted:
-                with self._room:
+                with self._counting:
                     self._accumulator.waiting -= 1
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
-        done = threading.Event()
+        done = Bell()
         try:
-            self._loop.call_soon_threadsafe(done.set)
+            self._loop.call_soon_threadsafe(done.ring)
         except RuntimeError:
             return True
         deadline = deadline_after(timeout_s)
-        while self.running and not done.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
+        while self.running and not done.wait(0, min(deadline, time.monotonic() + 0.1)):
             if time.monotonic() >= deadline:
                 return False
         return True
@@ -158,9 +153,7 @@ class Sender:
 
     def _tell_room(self) -> None:
         self._telling = False
-        with self._room:
-            self._told += 1
-            self._room.notify_all()
+        self._room.ring()
 
 
 APPENDED = Appended()

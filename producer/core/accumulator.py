@@ -170,9 +170,12 @@ class Accumulator:
             with self.shared.lock:
                 if not self.shared.woken and self._touched:
                     wake = self.shared.woken = True
-        finally:
             if wake:
                 self.shared.rouse()
+        except BaseException:
+            if wake:
+                self.shared.rouse()
+            raise
 
     def line_up(self, queue: PartitionQueue, batch: Batch) -> None:
         """Have a new batch, with its first record in it, follow the one that was open."""

@@ -49,28 +49,28 @@ class Shared:
         self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
 
     def rouse(self) -> None:
-        """Wake the sender, also when Ctrl-C strikes in the middle of it. In a forked child it is somebody else's."""
-        if self.forked is not None:
-            return
-        try:
+        """Wake the sender; once more where Ctrl-C struck in the middle of it. In a forked child it is somebody else's."""
+        if self.forked is None:
             self.wake()
-        except BaseException:
-            self.wake()
-            raise
 
     def hasten(self, batches: list[Batch]) -> None:
         """Have these sent without further lingering, because somebody waits. The sender is woken unless it is going to look anyhow."""
-        with self.lock:
-            wake = False
-            for batch in batches:
-                if not batch.urgent:
-                    batch.urgent = True
-                    self.urgent.append(batch)
-                    wake = not self.woken
+        wake = False
+        try:
+            with self.lock:
+                for batch in batches:
+                    if not batch.urgent:
+                        # Without a call in it: uncompiled, Ctrl-C can strike at any.
+                        batch.urgent = True
+                        self.urgent += [batch]
+                        wake = wake or not self.woken
+                        self.woken = True
             if wake:
-                self.woken = True
-        if wake:
-            self.rouse()
+                self.rouse()
+        except BaseException:
+            if wake:
+                self.rouse()
+            raise
 
     def on_sender(self) -> bool:
         """Whether the caller is the sender thread, where waiting for the sender would never end."""

@@ -9,8 +9,6 @@ Compiled by mypyc.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from producer.core.batch import Batch, Follower, Shared, deadline_after
+from producer.core.bell import Bell
 from producer.core.errors import DeliveryError, Misuse, again
 from producer.core.record import Deliveries
 
@@ -27,23 +26,24 @@ ROW_MASK: Final[i64] = 0xFFFFFFFF
 
 
 class BulkFuture:
-    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: how many rows have been appended."""
+    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: how many rows have been appended. `whole`: every row that
+    will be; set without a call, at which Ctrl-C could strike, and before anybody has the future to wait for."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         self.accepted = 0
-        self._complete = False
+        self.whole = False
         self._open_parts: dict[Part, None] = {}
         self._acknowledged: i64 = 0
         self._spans: dict[int, list[tuple[int, int]]] = {}
         self._failed: list[tuple[Batch, bytes]] = []
         self._looked = 0
-        self._event: threading.Event | None = None
+        self._bell: Bell | None = None
         self._waiters: list[Any] = []
 
     def done(self) -> bool:
         """Whether every row has its outcome."""
-        return self._complete and not self._open_parts
+        return self.whole and not self._open_parts
 
     def result(self, timeout: float | None = None) -> Deliveries:
         """What became of the rows, waiting up to `timeout` seconds (None: until the delivery deadline has decided all of them).
@@ -89,14 +89,6 @@ class BulkFuture:
         self._open_parts.pop(part, None)
         part.batch.follow_no_more(part)
 
-    def finish(self) -> None:
-        """Every row that will be has been appended."""
-        with self.shared.lock:
-            self._complete = True
-            over = not self._open_parts
-        if over:
-            self._over()
-
     # -- outcomes --------------------------------------------------------------------------------------------------------
 
     def settled(self, part: Part, pairs: bytes) -> None:
@@ -110,7 +102,7 @@ class BulkFuture:
                 self._acknowledged += part.count
                 if batch.base_offset >= 0:
                     self._note_offsets(batch, pairs)
-            over = self._complete and not self._open_parts
+            over = self.done()
         if over:
             self._over()
 
@@ -142,10 +134,10 @@ class BulkFuture:
 
     def _over(self) -> None:
         with self.shared.lock:
-            event, waiters = self._event, self._waiters
-            self._event, self._waiters = None, []
-        if event is not None:
-            event.set()
+            bell, waiters = self._bell, self._waiters
+            self._bell, self._waiters = None, []
+        if bell is not None:
+            bell.ring()
         for waiter in waiters:
             self._run(waiter)
 
@@ -191,10 +183,10 @@ class BulkFuture:
         with shared.lock:
             if self.done():
                 return
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
-        if not event.wait(max(0.0, deadline - time.monotonic())) and not self.done():
+            bell = self._bell
+            if bell is None:
+                bell = self._bell = Bell()
+        if not bell.wait(0, deadline) and not self.done():
             raise TimeoutError(f"not every row has its outcome within {limit} s; they are still on their way")
 
 

@@ -243,7 +243,7 @@ def test_a_row_of_a_bulk_that_the_encoder_refuses(kind: str, before: int) -> Non
     columns = Columns(5, column, None, None, None, [POISON if n == before else None for n in range(5)])
     with pytest.raises((TypeError, ValueError)):
         target.append_rows(rows, 0, 5, 0, -7) if kind == "rows" else target.append_columns(columns, 0, 5, 0, 7)
-    bulk.finish()
+    bulk.whole = True
     assert bench.wakes == (1 if before else 0)
     assert bulk.accepted == before
     assert bulk.done() is (before == 0)

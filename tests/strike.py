@@ -1,0 +1,101 @@
+"""Strikes a call at a point that was drawn beforehand, so that a run can be played again.
+
+The points are those at which Python lets the handler of a signal run: a function has just begun, or one that is not written in Python has
+just returned. What is done there may raise, as Ctrl-C does, or fork.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+from types import FrameType
+from typing import Any, TypeVar
+
+import pytest
+
+from producer.core.errors import ProducerForked
+
+T = TypeVar("T")
+
+CHILD_LIMIT_S = 5
+"""A child that hangs dies of it."""
+
+
+MARKS = (
+    # A strike may come in a callback of a weak reference, where Python drops what is raised.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # That there are threads is what is tried.
+    pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+)
+"""For tests that strike."""
+
+
+class Struck(BaseException):
+    """What a signal's handler raises, as Ctrl-C does."""
+
+
+def interrupt() -> None:
+    raise Struck
+
+
+def struck(call: Callable[[], T], point: int, strike: Callable[[], object]) -> T:
+    """Make the call; at its so manieth point the strike comes, on the same thread. Not at all where the call has no so many."""
+    left = point
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal left
+        if event in ("call", "c_return"):
+            left -= 1
+            if left < 0:
+                sys.setprofile(None)
+                strike()
+
+    sys.setprofile(look)
+    try:
+        return call()
+    finally:
+        sys.setprofile(None)
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """Nothing in here is the call's: no strike comes."""
+    look = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(look)
+
+
+def draw_point(random: Random, points_max: int) -> int:
+    """Early ones as often as late ones."""
+    return int(points_max ** random.random())
+
+
+def fork(calls: Iterable[Callable[[], object]]) -> None:
+    """Fork here. The child makes the calls, each of which has to raise ProducerForked, and is gone; it sees what other threads, and this
+    one, were in the middle of."""
+    with spared():
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                signal.alarm(CHILD_LIMIT_S)
+                code = 0 if all(is_refused(call) for call in calls) else 1
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert not status, f"a forked child was not refused: it ended with {os.waitstatus_to_exitcode(status)}"
+
+
+def is_refused(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except ProducerForked:
+        return True
+    return False
