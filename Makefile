@@ -109,7 +109,7 @@ bench-spark: .venv/.built
 
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built
-	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation -s --timeout 7200
+	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
 
 walk: .venv/.built
 	@FENCEPOST_WALKS=$(WALKS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn_walk -n $(WORKERS) --dist loadfile

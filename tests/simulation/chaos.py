@@ -13,6 +13,7 @@ from broker_stub.log.producers import Origin
 from producer.core.batch import RecordFuture
 from producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
 from producer.wire.records import Record, encode_batch
+from tests.simulation.callers import Callers
 from tests.simulation.world import START_MS, STRANGER, World
 
 TOPIC = "t"
@@ -54,6 +55,7 @@ class Chaos:
     recreate: bool = False
     move: bool = False
     isolate: bool = True  # acknowledged with acks=1, it is lost with its leader
+    callers: Callers | None = None
     deleted: list[tuple[int, list[tuple[int, bytes]]]] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
@@ -70,6 +72,7 @@ class Chaos:
             *([(recreate_topic, 6_000)] if self.recreate else []),
             *([(change_limit, 700)] if self.topic_config else []),
             *(MOVES if self.move else []),
+            *([(call, 250)] if self.callers else []),
         ]
         for trouble, every_ms in [*TROUBLES, *more]:
             self._schedule(partial(trouble, self), every_ms)
@@ -82,6 +85,7 @@ class Chaos:
         for partition in range(self.partitions):
             self._send(partition)
         world.run(world.now + 5_000)
+        assert len(self.sent) == before + self.partitions, "not healed: there is no room"
         for sent in self.sent[before:]:
             assert sent.future.done()
             assert sent.future.batch.failure is None, f"not healed: {sent.future.batch.failure}"
@@ -120,7 +124,11 @@ class Chaos:
 
     def _send(self, partition: int) -> None:
         value = b"%06d" % len(self.sent) + b"." * self.world.random.choice((0, 10, 300))
-        self.sent.append(Sent(partition, value, self.world.send(TOPIC, partition, value), self.world.now))
+        future = self.world.send(TOPIC, partition, value)
+        if future is not None:
+            self.sent.append(Sent(partition, value, future, self.world.now))
+        else:
+            self.count("no room")
 
     def _heal(self) -> None:
         world = self.world
@@ -329,6 +337,11 @@ def blind(chaos: Chaos) -> None:
     chaos.count("questions refused")
     code = chaos.world.random.choice((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER))
     chaos.world.cluster.faults.on(Api.DESCRIBE_PRODUCERS).before().error(code).times(2)
+
+
+def call(chaos: Chaos) -> None:
+    assert chaos.callers is not None
+    chaos.callers.call(TOPIC)
 
 
 MOVES = ((move_brokers, 3_000), (send_back, 4_000))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from producer.core.accumulator import Accumulator
 from producer.core.errors import Persisted
+from tests.simulation.callers import NEVER, Callers
 from tests.simulation.chaos import TOPIC, Chaos, Sent
 
 Log = list[tuple[int, bytes]]
@@ -31,6 +33,9 @@ def check(chaos: Chaos) -> dict[str, int]:
         limit = chaos.world.settings.max_in_flight
         assert chaos.world.widest <= limit, f"{chaos.world.widest} unresolved batches of one partition, more than {limit}"
     check_ends(chaos)
+    check_memory(chaos.world.accumulator)
+    if chaos.callers:
+        tally["claimed"] = check_bulks(chaos.callers, dict(now))
     asked = chaos.world.counts.get("METADATA", 0)
     assert asked <= METADATA_MAX, f"metadata was asked for {asked} times"
     return tally
@@ -44,7 +49,7 @@ def check_log(chaos: Chaos, partition: int, values: list[bytes]) -> None:
         # A new producer id does not fence requests of the old one that are still under way; what they carry was reported as MAYBE.
         unsure = {sent.value for sent in chaos.sent if _persisted(sent) is Persisted.MAYBE}
         values = [value for value in values if value not in unsure]
-    assert values == sorted(values), f"partition {partition}: out of order"
+    assert sorted(values, key=caller) == sorted(values, key=lambda value: (caller(value), value)), f"partition {partition}: out of order"
 
 
 def check_outcome(sent: Sent, offsets: list[int], *, exact: bool) -> str:
@@ -62,6 +67,46 @@ def check_outcome(sent: Sent, offsets: list[int], *, exact: bool) -> str:
     return persisted.name
 
 
+def check_memory(accumulator: Accumulator) -> None:
+    """Nothing is left over."""
+    queues = [queue for topic in accumulator.topics.values() for queue in topic.queues]
+    left = accumulator.used, accumulator.waiting, len(accumulator._incomplete), sum(queue.queued_bytes for queue in queues)
+    assert left == (0, 0, 0, 0), f"left over: {left} bytes, waiting, batches, bytes in queues"
+
+
+def check_bulks(callers: Callers, logs: dict[int, Log]) -> int:
+    """Every row that a bulk claims is at that offset, its rows in order; the others failed as it says, or are nowhere. Returns how many
+    were claimed."""
+    there = {(partition, offset): value for partition, log in logs.items() for offset, value in log}
+    written = set(there.values())
+    assert NEVER not in written
+    claimed = 0
+    for called in callers.called:
+        rows = {value: row for row, value in enumerate(called.values)}
+        if called.bulk is None:
+            assert not rows.keys() & written, "accepted, and nobody was told"
+            continue
+        assert called.bulk.done(), "a bulk has no outcome"
+        deliveries = called.bulk.result(0)
+        assert deliveries.acknowledged + len(deliveries.failures) == called.bulk.accepted
+        assert not (called.whole and called.poisoned and called.bulk.accepted), "accepted with a row that cannot be sent"
+        found = set()
+        for partition, spans in deliveries.offsets.items():
+            values = [there.get((partition, offset), b"") for span in spans for offset in span]
+            assert set(values) <= rows.keys(), f"partition {partition}: {set(values) - rows.keys()} is claimed"
+            assert values == sorted(values)
+            found |= set(values)
+        assert len(found) == deliveries.acknowledged, f"{deliveries.acknowledged} acknowledged, and {len(found)} claimed"
+        for row, failure in deliveries.failures.items():
+            assert failure.persisted is not Persisted.NO or called.values[row] not in written
+            assert failure.persisted is not Persisted.YES or called.values[row] in written
+        failed = {called.values[row] for row in deliveries.failures}
+        assert not found & failed
+        assert rows.keys() & written <= found | failed, "accepted, and nobody was told"
+        claimed += len(found)
+    return claimed
+
+
 def check_ends(chaos: Chaos) -> None:
     """Every record has its outcome when its deadline and the grace after it are over, or hardly later."""
     settings = chaos.world.settings
@@ -76,9 +121,17 @@ def check_order_of_outcomes(chaos: Chaos) -> None:
     last = [-1] * chaos.partitions
     for _, settle in chaos.world.settled:
         place = order.get(id(settle.batch), -1)
+        if place < 0 and chaos.callers:
+            continue  # a bulk's
         partition = int(settle.batch.partition)
         assert place > last[partition], f"partition {partition}: outcomes out of order"
         last[partition] = place
+
+
+def caller(value: bytes) -> bytes:
+    """Whose record it is: a bulk's name, or nothing for those sent one by one."""
+    name, _, row = value.partition(b" ")
+    return name if row else b""
 
 
 def _persisted(sent: Sent) -> Persisted | None:

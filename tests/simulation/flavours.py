@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from producer.wire.compression import Codec
+from tests.simulation.callers import Callers, SimProducer, small_steps
 from tests.simulation.chaos import Chaos
 from tests.simulation.checks import check
 from tests.simulation.world import World
@@ -33,6 +34,10 @@ FLAVOURS: dict[str, dict[str, Any]] = {
     "addresses change": {"settings": {"metadata_recovery_rebootstrap_trigger_ms": 4_000.0}, "chaos": {"move": True}},
     "one in flight": {"settings": {"max_in_flight": 1}},
     "at least once": {"settings": {"enable_idempotence": False}, "chaos": {"exactly_once": False}},
+    "callers": {"settings": {"buffer_memory": 60_000}, "callers": {"choosing": False}},
+    "callers with a partitioner": {"settings": {"buffer_memory": 60_000}, "callers": {"choosing": True}},
+    "callers of large batches": {"chaos": {"topic_config": {"max.message.bytes": "450"}}, "callers": {"choosing": False}},
+    "callers without room": {"settings": {"buffer_memory": 8_000}, "callers": {"choosing": True}},
     "leader acks": {"settings": {"enable_idempotence": False, "acks": 1}, "chaos": {"exactly_once": False, "isolate": False}},
 }
 
@@ -41,6 +46,8 @@ def simulate(seed: int, flavour: str) -> tuple[Chaos, dict[str, int]]:
     """Run one seed of one kind and check it. Returns the run and how many records ended how."""
     kind = FLAVOURS[flavour]
     world = World(seed, **{**BASE, **kind.get("settings", {})})
-    chaos = Chaos(world, 4, **kind.get("chaos", {}))
-    chaos.run()
+    callers = Callers(world, SimProducer(world, **kind["callers"])) if "callers" in kind else None
+    chaos = Chaos(world, 4, callers=callers, **kind.get("chaos", {}))
+    with small_steps():
+        chaos.run()
     return chaos, check(chaos)

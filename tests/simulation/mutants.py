@@ -10,12 +10,19 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from producer import chunks, front
 from producer.core import answers, scout
-from producer.core.errors import Persisted
+from producer.core.accumulator import Accumulator, PartitionQueue
+from producer.core.batch import Batch
+from producer.core.bulk import BulkFuture, Part
+from producer.core.bulk_append import Target
+from producer.core.errors import Persisted, ProducerForked
 from producer.core.sequence import SEQUENCE_RING, distance
 from producer.core.slot import Slot, State
 from producer.core.verdict import Landed, Row, judge
 from producer.core.window import Known, Window
+from producer.lifecycle import Lease
+from producer.producer import Producer
 from producer.wire import Api, ErrorCode
 from tests.simulation.flavours import simulate
 
@@ -159,6 +166,66 @@ def _its_word_is_enough(window: Window, known: Known | None) -> None:
             slot.state = State.LOGGED
 
 
+def _reserve_rows(target: Target, rows: list[object], start: int, *rest: int) -> int:
+    """Bytes are reserved first, and put right after the append."""
+    target.accumulator.used += 100
+    reached = APPEND_ROWS(target, rows, start, *rest)
+    target.accumulator.used -= 100
+    return reached
+
+
+def _line_up_empty(accumulator: Accumulator, queue: PartitionQueue, need: int) -> Batch:
+    """A new batch comes into its queue before its first record does."""
+    batch = BATCH_FOR(accumulator, queue, need)
+    if queue.open is not batch:
+        accumulator.line_up(queue, batch)
+        accumulator.used += batch.size
+        queue.queued_bytes += batch.size
+    return batch
+
+
+def _own_together(bulk: BulkFuture, batch: Batch, pairs: bytes) -> None:
+    """A bulk's rows in a batch are taken to lie side by side."""
+    first, count = int.from_bytes(pairs[4:8], "little"), len(pairs) // 8
+    begun = int(batch.base_offset) + first
+    bulk._spans.setdefault(int(batch.partition), []).append((begun, begun + count - 1))
+
+
+def _wake_once(accumulator: Accumulator) -> None:
+    """Whoever is struck on the way to waking the sender has not woken it."""
+    if not accumulator.shared.woken and accumulator._touched:
+        accumulator.shared.woken = True
+        accumulator.shared.rouse()
+
+
+def _chunk_by_chunk(*args: Any, whole: bool, **kwargs: Any) -> Any:
+    return LIST_CHUNKS(*args, whole=False, **kwargs)
+
+
+def _finished_elsewhere(producer: Producer, *args: Any) -> BulkFuture:
+    try:
+        return SEND_BULK(producer, *args)
+    except BaseException as error:
+        vars(error).pop("sent", None)
+        raise
+
+
+def _open_ended(producer: Producer, *args: Any) -> BulkFuture:
+    try:
+        return SEND_BULK(producer, *args)
+    except BaseException as error:
+        if bulk := vars(error).get("sent"):
+            bulk.whole = False
+        raise
+
+
+def _unburied(lease: Lease) -> None:
+    """The child knows of the fork, and keeps the lock that it found."""
+    lease._shared.forked = lease._accumulator.refusal = ProducerForked("forked")
+
+
+APPEND_ROWS, BATCH_FOR = Target.append_rows, Accumulator.batch_for
+LIST_CHUNKS, SEND_BULK = chunks.list_chunks, Producer._send_bulk
 LOST: set[object] = set()
 TAKE_FINISHED = Window.take_finished
 
@@ -189,6 +256,16 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "a doubtful batch that is too large is refused for certain": ("batches too large", [(Window, "too_large", _split_at_once)]),
     "no deadline is kept": ("plain", [(Window, "expire", _no_deadline)]),
     "metadata does not back off": ("plain", [(scout, "backoff_ms", _eager)]),
+    "an append that is interrupted leaves its bytes reserved": ("callers", [(Target, "append_rows", _reserve_rows)]),
+    "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "batch_for", _line_up_empty)]),
+    "a row that did not come into its batch is still counted": ("callers", [(Part, "take_back", _nothing)]),
+    "the sender is not woken by who is interrupted": ("callers", [(Accumulator, "wake_if_due", _wake_once)]),
+    "a bulk's rows are taken to lie side by side": ("callers", [(BulkFuture, "_note_offsets", _own_together)]),
+    "rows before one that cannot be sent are accepted": ("callers", [(front, "list_chunks", _chunk_by_chunk)]),
+    "a bulk that is interrupted is forgotten": ("callers", [(Producer, "_send_bulk", _finished_elsewhere)]),
+    "a bulk that is interrupted has no end": ("callers", [(Producer, "_send_bulk", _open_ended)]),
+    "a child does not know that it was forked": ("callers", [(Lease, "after_fork_in_child", _nothing)]),
+    "a child keeps the lock that it found": ("callers", [(Lease, "after_fork_in_child", _unburied)]),
 }
 
 
@@ -197,6 +274,7 @@ BEGIN_AT = {
     "a doubtful batch that is too large is refused for certain": 40,
     "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
     "offsets of the forgotten are guessed": 10,
+    "the sender is not woken by who is interrupted": 45,
 }
 """Seeds that come shortly before the one that notices, where that takes more than a few."""
 
@@ -211,6 +289,6 @@ def hunt(mutant: str) -> Caught | int:
         for seed in range(first, first + RUNS_MAX):
             try:
                 simulate(seed, flavour)
-            except (AssertionError, ValueError, IndexError) as error:
+            except (AssertionError, ValueError, LookupError, ArithmeticError) as error:
                 return Caught(seed, flavour, f"{type(error).__name__}: {error}"[:80])
     return RUNS_MAX

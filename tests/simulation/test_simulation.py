@@ -14,9 +14,12 @@ import pytest
 import fencepost
 from tests.simulation.flavours import FLAVOURS, simulate
 from tests.simulation.mutants import MUTANTS, Caught, hunt
+from tests.strike import MARKS
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
 RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "6"))
+
+pytestmark = MARKS
 
 
 @pytest.mark.timeout(3600)
@@ -55,6 +58,9 @@ def test_what_the_flavours_are_about_really_happens() -> None:
     assert sum(each.events.get("isolated leaders replaced", 0) for each in isolated) > 5
     assert sum(each.events.get("records lost with isolated leaders", 0) for each in isolated) > 0
     assert sum(each.world.counts.get("LATE", 0) for each in isolated) > 0
+    called = [callers.events for flavour in FLAVOURS if (callers := simulate(1, flavour)[0].callers)]
+    for what in ("Struck", "Poison", "BufferFull", "TypeError", "ValueError", *(["forks"] if hasattr(os, "fork") else [])):
+        assert sum(events.get(what, 0) for events in called) > 0, what
 
 
 @pytest.mark.skipif(

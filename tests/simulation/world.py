@@ -42,6 +42,7 @@ from producer.core.events import (
 from producer.core.settings import Settings
 from producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
 from producer.wire.records import BatchHeader, iter_batches, read_records
+from tests.strike import spared
 
 FRAME_SIZE_BYTES = 4
 START_MS = 1_700_000_000_000
@@ -159,7 +160,8 @@ class World:
         self._number = 0
         self._timer = float("inf")
         self.settings = Settings(bootstrap_servers=("sim:1",), **settings)
-        self.shared = Shared(wake=lambda: self.at(self.now, lambda: self.event(Appended())), patience_s=1.0)
+        self.wakes = 0
+        self.shared = Shared(wake=self._wake, patience_s=1.0)
         self.accumulator = Accumulator(
             batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
         )
@@ -211,6 +213,14 @@ class World:
         self.widest = max([self.widest, *(len(lane.window.slots) for lane in self.core.delivery.lanes.values())])
         wake = self.core.next_wake_ms(self.now)
         self._timer = wake if wake > self.now else self.now + 0.01 if wake != float("inf") else wake
+
+    def _wake(self) -> None:
+        self.at(self.now, self._woken)
+        self.wakes += 1
+
+    def _woken(self) -> None:
+        self.wakes -= 1
+        self.event(Appended())
 
     def _check_nothing_is_forgotten(self) -> None:
         """Looking at every lane, and not only at those whose turn it is, finds nothing more to do (in every other run)."""
@@ -282,6 +292,16 @@ class World:
         queues.partitions = heard.partitions
         queues.available = list(command.available)
 
+    def elapse(self, span_ms: float) -> None:
+        """Let so much time pass in the middle of a caller's call. What happens meanwhile is not struck with it."""
+        with spared():
+            self.run(self.now + span_ms)
+
+    def dawdle(self) -> None:
+        """The caller's own code takes some time, or others have their turn; mostly it is too little to matter."""
+        if self.random.random() < 0.05:
+            self.elapse(self.random.expovariate(1 / 40))
+
     # -- the caller's part -----------------------------------------------------------------------------------------------
 
     def learn(self, topic: str) -> None:
@@ -292,10 +312,9 @@ class World:
             self.run(self.now + 10)
         assert topic in self.accumulator.topics
 
-    def send(self, topic: str, partition: int, value: bytes) -> RecordFuture:
-        future = self.accumulator.append(self.accumulator.topics[topic], partition, int(START_MS + self.now), b"key", value, None, None)
-        assert future is not None, "the simulated buffer is full"
-        return future
+    def send(self, topic: str, partition: int, value: bytes) -> RecordFuture | None:
+        """None where the buffer has no room."""
+        return self.accumulator.append(self.accumulator.topics[topic], partition, int(START_MS + self.now), b"key", value, None, None)
 
     def headers(self, topic: str, partition: int) -> list[BatchHeader]:
         """The header of every batch in the partition's log."""
