@@ -25,12 +25,12 @@ CHILD_LIMIT_S = 5
 """A child that hangs dies of it."""
 
 
-MARKS = (
+MARKS = [
     # A strike may come in a callback of a weak reference, where Python drops what is raised.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     # That there are threads is what is tried.
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
-)
+]
 """For tests that strike."""
 
 

@@ -46,10 +46,8 @@ def works(producer: Producer, topic: str = "t") -> None:
     offsets: list[int] = []
 
     def use() -> None:
-        # Nothing that wakes the sender by itself comes first.
         offsets.append(producer.send(topic, b"alive").result(PATIENCE_S).offset)
         producer.flush(PATIENCE_S)
-        producer.partitions_for(topic, PATIENCE_S)
 
     thread = threading.Thread(target=use, daemon=True)
     thread.start()
