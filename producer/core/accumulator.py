@@ -109,36 +109,39 @@ class Accumulator:
             need += len(value)
         if headers is not None:
             need += len(headers)
-        with self.shared.lock:
-            if self.refusal is not None:
-                raise again(self.refusal)
-            if self.used + need > self._limit:
-                return None
-            queues = topic.queues
-            queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
-            batch = queue.open
-            fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
-            if batch is None or fresh:
-                batch = self.new_batch(queue)
-            before: i64 = batch.size
-            # What the encoder refuses raises here, before anybody has been told of the batch.
-            future = batch.append(timestamp, key, value, headers, on_delivery)
-            if fresh:
-                self.line_up(queue, batch)
-                before = 0
-            grown: i64 = batch.size - before
-            self.used += grown
-            if on_delivery is not None:
-                # Beyond what was asked for, so that a record that fits the budget is never kept out by its callback.
-                batch.kept += CALLBACK_BYTES
-                self.used += CALLBACK_BYTES
-            queue.queued_bytes += grown
-            if partition < 0 and key is None and topic.rotation is None:
-                topic.sticky.spend(grown)
-            # Also for a batch that a call began which Ctrl-C struck.
-            due = not self.shared.woken and len(self._touched) > 0
-        if due:
-            self.wake_if_due()
+        try:
+            with self.shared.lock:
+                if self.refusal is not None:
+                    raise again(self.refusal)
+                if self.used + need > self._limit:
+                    return None
+                queues = topic.queues
+                queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
+                batch = queue.open
+                fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
+                if batch is None or fresh:
+                    batch = self.new_batch(queue)
+                before: i64 = batch.size
+                # What the encoder refuses raises here, before anybody has been told of the batch.
+                future = batch.append(timestamp, key, value, headers, on_delivery)
+                if fresh:
+                    self.line_up(queue, batch)
+                    before = 0
+                grown: i64 = batch.size - before
+                self.used += grown
+                if on_delivery is not None:
+                    # Beyond what was asked for, so that a record that fits the budget is never kept out by its callback.
+                    batch.kept += CALLBACK_BYTES
+                    self.used += CALLBACK_BYTES
+                queue.queued_bytes += grown
+                if partition < 0 and key is None and topic.rotation is None:
+                    topic.sticky.spend(grown)
+                due = not self.shared.woken and len(self._touched) > 0
+            if due:
+                self.wake_if_due()
+        except BaseException:
+            self.wake_if_due()  # Also where Ctrl-C struck between a new batch and this.
+            raise
         return future
 
     def batch_for(self, queue: PartitionQueue, need: i64) -> Batch:

@@ -124,8 +124,10 @@ class Target:
                     place += 1
                     if partition < 0 and key is None and self.topic.rotation is None:
                         self.topic.sticky.spend(size)
-        finally:
             accumulator.wake_if_due()
+        except BaseException:
+            accumulator.wake_if_due()  # Also where Ctrl-C struck on the way there.
+            raise
         return place
 
     def append_columns(self, columns: Columns, start: i64, end: i64, row_number: i64, now_ms: i64) -> i64:
@@ -200,6 +202,8 @@ class Target:
                     place += 1
                     if partition < 0 and key_length < 0 and topic.rotation is None:
                         topic.sticky.spend(size)
-        finally:
             accumulator.wake_if_due()
+        except BaseException:
+            accumulator.wake_if_due()  # Also where Ctrl-C struck on the way there.
+            raise
         return place

@@ -269,9 +269,12 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
     batches = [draft.batch if draft.batch is not None else target.accumulator.new_batch(draft.queue) for draft in plan.made]
     pairs = [draft.pairs.getvalue() for draft in plan.made]
     try:
-        return _commit(target, plan, blocks, batches, pairs)
-    finally:
+        committed = _commit(target, plan, blocks, batches, pairs)
         target.accumulator.wake_if_due()
+    except BaseException:
+        target.accumulator.wake_if_due()  # Also where Ctrl-C struck on the way there.
+        raise
+    return committed
 
 
 def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batches: list[Batch], pairs: list[bytes]) -> bool:

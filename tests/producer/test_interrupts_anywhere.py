@@ -11,7 +11,7 @@ import pytest
 
 from broker_stub import BrokerStub
 from producer import BulkFuture, Producer, ProducerClosed
-from tests.producer.stage import quick
+from tests.producer.stage import quick, until
 from tests.strike import MARKS, Struck, interrupt, struck
 
 PATIENCE_S = 20
@@ -81,6 +81,7 @@ def test_a_call(stub: BrokerStub, name: str) -> None:
     with quick(stub, **SMALL) as producer:
         producer.partitions_for("t")
         for _ in at_every_point(lambda: CALLS[name](producer)):
+            until(lambda: not producer._accumulator.used, "what was accepted is delivered without another call")
             works(producer)
 
 
