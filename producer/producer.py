@@ -315,8 +315,10 @@ class Producer(Front):
             # An outcome is published before its callbacks run and its failure is noted: let the sender finish what it is at.
             if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")
-        finally:
             self._accumulator.end_flush(flush)
+        except BaseException:
+            self._accumulator.end_flush(flush)  # Also where Ctrl-C struck on the way there.
+            raise
 
     def _refuse_on_sender(self, call: str) -> None:
         if self._shared.on_sender():
