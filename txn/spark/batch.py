@@ -3,6 +3,8 @@
 A write is executed when it is called; where it turns out that the transaction cannot be committed, all writes of the batch are executed
 again in a new one, `max_reruns` times. The DataFrames therefore have to be the same while the block lasts. A batch that the ledger has is
 not written again, but its DataFrames are executed all the same, because Spark checks that the state of stateful operators was committed.
+Where a write has failed for good the transaction is gone, with the writes before it: nothing of the batch is committed any more, even if
+the caller keeps the error from leaving the block.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ class Batch:
         self._timeouts = 0
         self._expired = False
         self._over = False
+        self._failure: BaseException | None = None
 
     def write(self, df: DataFrame, topic: str | None = None) -> None:
         """Write a DataFrame with the sink's columns into the batch's transaction. `topic`: instead of the writer's and of the column.
@@ -99,12 +102,18 @@ class Batch:
         try:
             if self._over:
                 raise Misuse(f"{self.identity.name} is over: write inside its block")
+            if self._failure is not None:
+                raise self._failed() from self._failure
             if self.skipped:
                 with interrupts(), self._described(df):
                     df.write.format("noop").mode("overwrite").save()
                 return
             self._writes.append(Write(df, topic))
-            self._until_certain(lambda: self._execute(self._writes[-1]))
+            try:
+                self._until_certain(lambda: self._execute(self._writes[-1]))
+            except BaseException as error:
+                self._failure = error
+                raise
         finally:
             self._alone.release()
 
@@ -128,16 +137,33 @@ class Batch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        alone = self._alone.acquire(blocking=False)
         try:
-            if error is not None:
+            failed = None if self._failure is None and alone else self._failed(under_way=not alone)
+            if error is not None or failed is not None:
                 self._abort(best_effort=True)
                 self.metrics.ledger = "aborted"
-            elif not self.skipped:
+            if error is None and failed is not None:
+                raise failed from self._failure
+            if error is None and not self.skipped:
                 self._until_certain(self._commit)
         finally:
+            if alone:
+                self._alone.release()
             self._over = True
             self._hold.at_work = None
             self._writes.clear()
+
+    def _failed(self, *, under_way: bool = False) -> FencepostError:
+        """What is said where the block goes on, or ends, without what one of its writes was to write."""
+        if isinstance(self._failure, QueryStopped):
+            return QueryStopped()
+        why = "is under way, in another thread: wait for it inside the block"
+        if not under_way and self._failure is not None:
+            why = f"has failed, and the transaction went with it: {cause_of(self._failure)}"
+        return Misuse(
+            f"{self.identity.name} of sink {self._hold.key!r} cannot be committed: a write into it {why}. Nothing of the batch is visible"
+        )
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)

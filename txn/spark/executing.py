@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from producer.core.sequence import SEQUENCE_RING, advance, distance
@@ -41,14 +43,8 @@ def write_on_executors(
     """Have the executors write. `opening` is called before that. Raises Tainted where exactly one attempt may not be what wrote."""
     settle_python(context_of(plan.frame.sparkSession))
     frame = _brought(plan)
-    # What the user keeps is not taken out of there again.
-    keeps = plan.staged and not (frame.storageLevel.useDisk or frame.storageLevel.useMemory)
-    if plan.staged:
-        with metrics.phase("stage"):
-            frame = frame.persist(StorageLevel.DISK_ONLY) if keeps else frame
-            frame.write.format("noop").mode("overwrite").save()
     tasks = plan.tasks or _at_once(plan)
-    try:
+    with prepared(frame, plan, metrics):
         opening()
         with metrics.phase("lend"):
             loan = transaction.lend(plan.routes.every)
@@ -67,9 +63,6 @@ def write_on_executors(
         )
         with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
             rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
-    finally:
-        if keeps:
-            frame.unpersist()
     with metrics.phase("verify"):
         summaries = from_rows(rows)
         done = [each for each in summaries if each.kind == DONE]
@@ -85,6 +78,30 @@ def write_on_executors(
         bytes=sum(each.size for each in done),
         bad=[each for each in summaries if each.kind == BAD],
     )
+
+
+@contextmanager
+def prepared(frame: DataFrame, plan: WritePlan, metrics: BatchMetrics) -> Iterator[None]:
+    """The rows are where they are written, and kept there during the block, where that is wanted."""
+    if not plan.staged:
+        yield
+        return
+    # What the user keeps is not taken out of there again.
+    keeps = not (frame.storageLevel.useDisk or frame.storageLevel.useMemory)
+    try:
+        with metrics.phase("stage"):
+            if keeps:
+                frame.persist(StorageLevel.DISK_ONLY)
+            frame.write.format("noop").mode("overwrite").save()
+        yield
+    except BaseException:
+        if keeps:
+            # What made the rows fail Spark may meet there again.
+            with suppress(PySparkException, Py4JError):
+                frame.unpersist()
+        raise
+    if keeps:
+        frame.unpersist()
 
 
 def _brought(plan: WritePlan) -> DataFrame:

@@ -73,7 +73,8 @@ class BarrierGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
-        _one_stage(done)
+        if done:
+            _one_stage(done)
 
     def close(self) -> None:
         return None
@@ -93,6 +94,8 @@ class StatusGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
+        if not done:
+            return  # A DataFrame without partitions has no stage: of a task Spark would have delivered a row, or the job's failure.
         stage = _one_stage(done)
         deadline = time.monotonic() + STATUS_WAIT_S
         while True:

@@ -90,8 +90,9 @@ TUNES_JAVA: Final = frozenset(
 TRANSLATED: Final = stores.STORE_NAMES | {JAAS, TIMEOUT}
 
 
-def read_kafka_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `kafka.*` is to be used, by names without `kafka.`. Raises ConfigError for what is refused and what nobody knows."""
+def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
+    """What of `kafka.*` is to be used, by names without `kafka.`. Raises ConfigError for what is refused and what nobody knows; `names`:
+    what may have been meant beside."""
     kept: dict[str, Any] = {}
     for name, value in given.items():
         dotted = name.replace("_", ".")
@@ -108,7 +109,7 @@ def read_kafka_options(given: Mapping[str, Any]) -> dict[str, Any]:
         elif dotted in TRANSLATED or known_setting(name):
             kept[dotted if dotted in TRANSLATED else name] = value
         else:
-            raise unknown(f"{KAFKA}{name}", ())
+            raise unknown(f"{KAFKA}{name}", names)
     return kept
 
 
@@ -178,5 +179,6 @@ def unknown(key: str, names: Collection[str]) -> ConfigError:
         return ConfigError(f"unknown option {key!r}; did you mean {KAFKA + name!r}? Kafka's settings begin with {KAFKA}")
     of_kafka = (*DOTTED, *TRANSLATED, *EXACTLY_ONCE, *TUNES_JAVA)
     candidates = {each.lower(): each for each in (*names, *(KAFKA + each for each in of_kafka))}
+    candidates |= {f"{KAFKA}{each.lower()}": each for each in names}
     near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return ConfigError(f"unknown option {key!r}" + (f"; did you mean {candidates[near[0]]!r}?" if near else ""))

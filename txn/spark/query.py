@@ -119,7 +119,8 @@ def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint:
         query = _query_of(spark, checkpoint)
     if query is None:
         raise BatchUnknown(
-            "which query this batch is of is not known here (Spark Connect does not tell): give the writer checkpoint=, the query's"
+            "which query this batch is of is not known here (Spark Connect does not tell, nor Spark any thread but the one that calls"
+            " foreachBatch's function): call it there; or give the writer checkpoint=, the query's"
             " checkpointLocation, or query=, a name that stays the same as long as the checkpoint does"
         )
     told = here.get(BATCH_ID)

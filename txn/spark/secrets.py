@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from producer.core.errors import ConfigError
@@ -68,15 +68,16 @@ class KafkaSettings:
         self._provider = provider
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], secrets: Provider | None = None) -> KafkaSettings:
-        """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. Raises ConfigError."""
+    def of(cls, settings: Mapping[str, Any], secrets: Provider | None = None, *, names: Collection[str] = ()) -> KafkaSettings:
+        """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. `names`: the caller's own settings, one of which
+        may have been meant by a name that nobody knows. Raises ConfigError."""
         kafka: dict[str, Any] = {}
         for name, value in settings.items():
             bare = name[len(KAFKA) :] if name.lower().startswith(KAFKA) else name
             if bare in kafka:
                 raise ConfigError(f"{name} is set twice, with {KAFKA!r} before it and without")
             kafka[bare] = value
-        return cls(read_kafka_options(kafka), secrets)
+        return cls(read_kafka_options(kafka, names), secrets)
 
     @property
     def key(self) -> bytes:

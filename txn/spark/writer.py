@@ -13,12 +13,14 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from producer.config import read_settings
+from producer.core.errors import Misuse
 from producer.front import check_topic
 from txn.ledger_errors import LedgerBusy
 from txn.spark.at_driver import write_at_driver
@@ -26,7 +28,7 @@ from txn.spark.bad_rows import bury, is_too_much, refuse
 from txn.spark.batch import Batch, Identity
 from txn.spark.choosing import ROW_BYTES, slots_that_may_come
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
-from txn.spark.errors import BadRows, GuardUnavailable, TooMuch
+from txn.spark.errors import GuardUnavailable, TooMuch
 from txn.spark.executing import write_on_executors
 from txn.spark.explaining import explain
 from txn.spark.failures import interrupts
@@ -34,6 +36,7 @@ from txn.spark.guarding import Guards
 from txn.spark.guards import BarrierGuard, KafkaClaimsGuard, TurnsGuard
 from txn.spark.hold import Hold
 from txn.spark.metrics import BatchMetrics
+from txn.spark.nowhere import nowhere
 from txn.spark.plan import Outcome, WritePlan
 from txn.spark.query import identify
 from txn.spark.routing import Routes
@@ -70,7 +73,7 @@ class ExactlyOnceKafkaWriter:
             ours["topics"] = tuple(ours["topics"])
         self.settings = WriterSettings(sink_id=sink_id, topic=topic, **ours)
         rest = {name: value for name, value in settings.items() if name not in NAMES}
-        self.kafka = KafkaSettings.of({"bootstrap_servers": bootstrap, **rest}, secrets)
+        self.kafka = KafkaSettings.of({"bootstrap_servers": bootstrap, **rest}, secrets, names=NAMES)
         self._metrics: list[BatchMetrics] = []
         self._begin()
 
@@ -177,9 +180,12 @@ class ExactlyOnceKafkaWriter:
         columns = read_columns(df.schema, topic if topic is not None else self.settings.topic)
         frame = select_columns(df, columns)
         with metrics.phase("plan"):
-            counts = self._counts(frame, columns, hold)
-            if not counts:
+            topics = self._topics(frame, columns)
+            if topics is None:
                 return Outcome()
+            if not topics:
+                return self._accepted(Outcome(bad=nowhere(frame, self.settings)), metrics)
+            counts = {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
             limits = self._limits_of(routes.topics)
             guard, reason = self.choose_guard(df, columns, routes, metrics, collects=collects)
@@ -215,9 +221,7 @@ class ExactlyOnceKafkaWriter:
                 return self.execute(df, topic, hold, transaction, metrics, staged=staged, collects=False)
         else:
             outcome = write_on_executors(plan, self._guards.get(guard, df), transaction, metrics, hold.opening)
-        if is_too_much(outcome.bad, self.settings):
-            raise refuse(outcome.bad, self.settings, metrics.batch)
-        return outcome
+        return self._accepted(outcome, metrics)
 
     def dispose_of(self, bad: Sequence[Summary], hold: Hold, transaction: Transaction, metrics: BatchMetrics) -> None:
         """Write the rows that cannot be written where such rows go."""
@@ -283,21 +287,26 @@ class ExactlyOnceKafkaWriter:
                 self._limits = NOT_ASKED
             return self._holds[run]
 
-    def _counts(self, frame: DataFrame, columns: SinkColumns, hold: Hold) -> Mapping[str, int]:
-        """The partitions of the topics that the batch may go to; nothing where the batch has no rows."""
+    def _accepted(self, outcome: Outcome, metrics: BatchMetrics) -> Outcome:
+        """Raises BadRows where its bad rows are too many."""
+        if is_too_much(outcome.bad, self.settings):
+            raise refuse(outcome.bad, self.settings, metrics.batch)
+        return outcome
+
+    def _topics(self, frame: DataFrame, columns: SinkColumns) -> Sequence[str] | None:
+        """The topics that the batch may go to; None where it has no rows. A row with what no topic can be called, or with the name of one
+        that is for something else, is a bad row."""
+        own = self.settings.own_topics
+        if columns.topic in own:
+            raise Misuse(f"topic={columns.topic!r}: a topic of its own, not the one that {own[columns.topic]}")
         if columns.topic is not None:
-            topics: Sequence[str] = (columns.topic,)
-        elif self.settings.topics is not None:
-            topics = self.settings.topics
-        else:
-            found = [row[0] for row in frame.select(TOPIC).distinct().collect()]
-            if not found:
-                return {}
-            # A row with what no topic can be called is a bad row.
-            topics = [name for name in found if name is not None and _is_name(name)]
-        if not topics:
-            raise BadRows(f"sink {hold.key!r}: no row has a topic: set the option topic")
-        return {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
+            return (columns.topic,)
+        if self.settings.topics is not None:
+            return self.settings.topics
+        # As bytes: to a collation two names may be one.
+        found = [row[0] for row in frame.select(F.col(TOPIC).cast("binary")).distinct().collect()]
+        names = [bytes(name).decode(errors="replace") for name in found if name is not None]
+        return [name for name in names if name not in own and _is_name(name)] if found else None
 
 
 def _is_name(topic: str) -> bool:

@@ -84,8 +84,9 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             ("tasks", 1),
         ):
             _at_least(name, getattr(self, name), least)
-        if self.topic is not None and self.on_bad_row == self.topic:
-            raise ConfigError(f"on_bad_row={self.on_bad_row!r}: a topic of its own, not the sink's")
+        _names("topics", self.topics)
+        if self.on_bad_row in (self.topic, *(self.topics or ())):
+            raise ConfigError(f"on_bad_row={self.on_bad_row!r}: a topic of its own, none of the sink's")
         for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic", "claims_topic"):
             _text(name, getattr(self, name))
         self._check_own_topics()
@@ -102,6 +103,13 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             taken[name] = f"{setting} names"
         if self.dead_letters is not None:
             check_own_topic("on_bad_row", self.dead_letters)
+
+    @property
+    def own_topics(self) -> dict[str, str]:
+        """Topics that no row may name, and what they are for: in the ledger it would be read as an entry, and bad rows have another writer
+        than the tasks."""
+        own = {self.ledger_topic: "ledger_topic names", self.claims_topic: "claims_topic names"}
+        return own if self.dead_letters is None else own | {self.dead_letters: "bad rows go to"}
 
     @property
     def timeout_s(self) -> float:
@@ -131,3 +139,9 @@ def _at_least(name: str, value: Any, least: int) -> None:
 def _text(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ConfigError(f"{name}={value!r}: a text that is not empty")
+
+
+def _names(name: str, value: Any) -> None:
+    if value is None or (isinstance(value, tuple) and value and all(isinstance(each, str) and each.strip() for each in value)):
+        return
+    raise ConfigError(f"{name}={value!r}: a list of topics' names, at least one")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from broker_stub import BrokerStub, Fault
-from producer.core.errors import Misuse, TopicUnavailable
+from producer.core.errors import FencepostError, Misuse, TopicUnavailable
 from producer.wire.codes import Api, ErrorCode
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping import SkippingClock
 from tests.waiting import until
 from txn.errors import NotPermitted
-from txn.spark import BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
+from txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
 KEYED = {"key": "value"}
@@ -81,6 +84,77 @@ def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
     with pytest.raises(Misuse, match="batch 0 is over"):
         batch.write(second)
     assert site.committed() == ["1"]
+
+
+@BOTH
+def test_a_write_that_has_failed_ends_the_batch(site: Site, guard: str) -> None:
+    """Its transaction is gone, with the writes before it. Who keeps the error from leaving the block is told so by the next write and at
+    the block's end, nothing is visible, the ledger has nothing, and the batch can be written again, whole."""
+    writer = site.by_hand(guard=guard)
+    refused = pytest.raises(Misuse, match="batch 0 of sink 'sink' cannot be committed: a write into it has failed")
+    with refused as caught, writer.batch(site.rows("1"), site.offsets(0)) as batch:
+        batch.write(site.rows("1"))
+        with pytest.raises(BadRows):
+            batch.write(site.rows("2", partition="99"))
+        with pytest.raises(Misuse, match=r"a write into it has failed.* 99 is not in the range"):
+            batch.write(site.rows("3"))
+    assert isinstance(caught.value.__cause__, BadRows)
+    assert site.committed() == []
+    assert (writer.metrics["ledger"], writer.metrics["rows"]) == ("aborted", 0)
+    with writer.batch(site.rows("1"), 0) as batch:
+        batch.write(site.rows("1"))
+        batch.write(site.rows("3"))
+    assert site.committed() == ["1", "3"]
+    assert writer.metrics["rows"] == 2
+
+
+def test_a_write_that_is_under_way_when_the_block_ends(site: Site) -> None:
+    """A batch without its rows is not committed."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand(max_reruns=0)
+    with ThreadPoolExecutor(1) as pool:
+        refused = pytest.raises(Misuse, match="a write into it is under way, in another thread")
+        with refused, writer.batch(site.rows("1"), site.offsets(0)) as batch:
+            writing = pool.submit(batch.write, site.rows("1"))
+            assert held.wait(timeout=60)
+        held.release()
+        assert isinstance(writing.exception(60), FencepostError)
+    assert site.committed() == []
+    writer(site.rows("1"), 0)
+    assert site.committed() == ["1"]
+
+
+@pytest.mark.parametrize("guard", ["barrier", "status", "claims", "turns", "kafka-claims", "driver", "auto"])
+@pytest.mark.parametrize("schema", ["value string", "key string, value string"])
+def test_a_dataframe_without_partitions(site: Site, guard: str, schema: str) -> None:
+    """Spark runs no task for it: there is nothing to guard, and the batch is committed without rows."""
+    empty = site.spark.createDataFrame(site.spark.sparkContext.emptyRDD(), schema)
+    assert empty.rdd.getNumPartitions() == 0
+    writer = site.by_hand(guard=guard)
+    writer(empty, site.offsets(0))
+    assert (writer.metrics["ledger"], writer.metrics["rows"], writer.metrics["reruns"]) == ("committed", 0, 0)
+
+
+def test_rows_that_were_prepared_are_not_kept(site: Site, by_value: None) -> None:
+    """Also where preparing them failed, and the batch was written again or given up."""
+    kept = site.spark.sparkContext._jsc.getPersistentRDDs
+    before = kept().size()
+    flag = site.place / "failed"
+    writer = site.by_hand(guard="turns", stage="always", max_reruns=1)
+    df = site.rows("1").mapInArrow(functools.partial(_fails_once, str(flag)), "value string")
+    writer(df, site.offsets(0))
+    assert (writer.metrics["reruns"], site.committed()) == (1, ["1"])
+    assert kept().size() == before
+    with pytest.raises(BatchFailed, match="always"):
+        writer(site.rows("2", key="cast(raise_error('always') as string)"), site.offsets(1))
+    assert kept().size() == before
+
+
+def _fails_once(flag: str, batches: Iterator[Any]) -> Iterator[Any]:
+    if not os.path.exists(flag):
+        open(flag, "w").close()
+        raise RuntimeError("once")
+    yield from batches
 
 
 @BOTH

@@ -11,6 +11,7 @@ from producer.config import read_settings
 from producer.core.errors import ConfigError
 from txn.ledger import Ledger
 from txn.own_topics import KAFKAS
+from txn.spark import ExactlyOnceKafkaWriter
 from txn.spark.errors import GuardUnavailable
 from txn.spark.kafka_claims import KafkaClaims
 from txn.spark.secrets import KafkaSettings
@@ -58,6 +59,30 @@ def test_one_topic_for_two_things(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         WriterSettings(sink_id="s", **settings)
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("given", [{"topic": "out"}, {"topics": ("in", "out")}])
+def test_bad_rows_among_the_others(given: dict[str, Any]) -> None:
+    """Tasks write there what the driver would have to."""
+    with pytest.raises(ConfigError, match="on_bad_row='out': a topic of its own, none of the sink's"):
+        WriterSettings(sink_id="s", on_bad_row="out", **given)
+
+
+@pytest.mark.parametrize("wrong", ["orders", (), [], {"a": 1}, (1,), (" ",)])
+def test_topics_are_several_names(wrong: Any) -> None:
+    """A text alone is not taken for its letters, and no name at all is refused before there is a batch."""
+    with pytest.raises(ConfigError, match=r"topics=.*: a list of topics' names, at least one"):
+        ExactlyOnceKafkaWriter("b:9092", "s", topics=wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("gaurd", "guard"), ("Topic", "topic"), ("on_badrow", "on_bad_row"), ("compresion_type", "kafka.compression.type")]
+)
+def test_a_setting_that_nobody_knows(given: str, meant: str) -> None:
+    """The one that was meant is a writer's or a producer's."""
+    settings: dict[str, Any] = {given: "x"}
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        ExactlyOnceKafkaWriter("b:9092", "s", **settings)
 
 
 def test_names_of_the_users_own() -> None:

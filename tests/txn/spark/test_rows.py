@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from producer.core.errors import ConfigError
+from producer.core.errors import ConfigError, Misuse
 from producer.core.partition import partition_for_key
 from producer.wire.codes import Api, ErrorCode
+from tests.txn.spark.releases import needs
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
 from txn.errors import MustAbort
 from txn.spark import BadColumns, BadRows, GuardUnavailable
@@ -176,6 +177,59 @@ def test_many_kinds_of_bad_rows_go_elsewhere(site: Site, guard: str) -> None:
     assert dict(cut.headers())["fencepost.cut"] == b"True"
     assert 1000 < len(cut.key()) < 6000
     assert (writer.metrics["bad_rows"], writer.metrics["reruns"]) == (3, 0)
+
+
+@BOTH
+def test_no_row_has_a_topic(site: Site, guard: str) -> None:
+    """A batch in which no row says where it goes, and nobody said it beforehand, has bad rows alone: they go where such rows go, or fail
+    the batch with their places."""
+    site.stub.create_topic("dead")
+    topics = "case value when '1' then null when '2' then 'a/b' end"
+    writer = site.by_hand(topic=None, guard=guard, on_bad_row="dead", bad_row_limit=3)
+    writer(site.rows("1", "2", "3", topic=topics), site.offsets(0))
+    assert (writer.metrics["ledger"], writer.metrics["rows"], writer.metrics["bad_rows"]) == ("committed", 0, 3)
+    assert site.committed("dead", 1) == ["1", "2", "3"]
+    with pytest.raises(BadRows, match=f"{NULL_TOPIC}.*raise bad_row_limit=3"):
+        writer(site.rows(*"456789", topic="cast(null as string)"), site.offsets(1))
+    writer.close()
+    with pytest.raises(BadRows, match=f"{NULL_TOPIC}.*let on_bad_row="):
+        site.by_hand(topic=None, guard=guard)(site.rows("4", topic="cast(null as string)"), 1)
+    assert site.committed("dead", 1) == ["1", "2", "3"]
+
+
+@BOTH
+@pytest.mark.parametrize("own", ["__fencepost_ledger", "__fencepost_claims", "dead"])
+def test_rows_that_name_a_topic_that_is_for_something_else(site: Site, guard: str, own: str) -> None:
+    """A row cannot write an entry of a sink, a claim or a bad row by naming the topic of these: it is a bad row. Who names such a topic in
+    the program is refused."""
+    site.stub.create_topic("dead")
+    writer = site.by_hand(topic=None, guard=guard, on_bad_row="dead")
+    topic = f"if(value = 'bad', '{own}', '{TOPIC}')"
+    writer(site.rows("good", "bad", "bad", topic=topic, key="'sink'"), site.offsets(0))
+    assert (writer.metrics["rows"], writer.metrics["bad_rows"], writer.metrics["reruns"]) == (1, 2, 0)
+    assert site.committed() == ["good"]
+    found = site.messages("dead", 1)
+    assert [dict(each.headers())["fencepost.topic"] for each in found] == [own.encode()] * 2
+    with writer.batch(site.rows("1"), site.offsets(1)) as batch:
+        batch.write(site.rows("1", topic=f"'{TOPIC}'"))
+    refused = pytest.raises(Misuse, match=f"topic='{own}': a topic of its own, not the one that")
+    with refused, writer.batch(site.rows("1"), site.offsets(2)) as batch:
+        batch.write(site.rows("1"), topic=own)
+    writer.close()
+    site.by_hand(guard=guard)(site.rows("2"), 2)
+    assert site.committed() == ["1", "2", "good"]
+
+
+@needs((4, 0), "collations")
+@pytest.mark.parametrize("guard", ["driver", "turns"])
+def test_topics_that_a_collation_takes_for_one(site: Site, guard: str) -> None:
+    """Kafka does not: both are topics of the batch."""
+    site.stub.create_topic("Out", partitions=1)
+    writer = site.by_hand(topic=None, guard=guard)
+    topic = f"cast(if(value = 'other', 'Out', '{TOPIC}') as string collate UTF8_LCASE)"
+    writer(site.rows("one", "other", topic=topic), site.offsets(0))
+    assert site.committed() == ["one"]
+    assert site.committed("Out", 1) == ["other"]
 
 
 @pytest.mark.parametrize("guard", ["driver", "turns"])
