@@ -22,6 +22,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from producer.wire.errors import NO_JSON
+
 HEAD_BYTES_MAX: Final = 16 * 1024
 BODY_BYTES_MAX: Final = 64 * 1024
 CONNECTIONS_MAX: Final = 64
@@ -171,7 +173,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
     raw = await reader.readexactly(int(length))
     try:
         return msgspec.json.decode(raw) if raw.strip() else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}") from None
 
 

@@ -22,6 +22,7 @@ from producer.core.errors import AuthenticationFailed
 from producer.core.settings import Settings
 from producer.off_loop import off_loop
 from producer.refusal import Refusal
+from producer.wire.errors import NO_JSON
 
 REUSED_SHARE: Final = 0.8
 """A token with a known expiry is used again until so much of its life has passed, as librdkafka does."""
@@ -131,7 +132,7 @@ def _claims(token: str) -> dict[str, Any]:
         return {}
     try:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, *NO_JSON):
         return {}
     return claims if isinstance(claims, dict) else {}
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from producer.core.errors import FencepostError
 from producer.version import VERSION
+from producer.wire.errors import NO_JSON
 
 T = TypeVar("T")
 
@@ -35,15 +36,15 @@ class Format:
         """Read what `dumps` wrote."""
         try:
             fields = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, TypeError) as error:
+        except (*NO_JSON, TypeError) as error:
             raise self._error(f"no {self._what}: the text is not JSON ({error})") from None
         if not isinstance(fields, dict) or "format" not in fields:
             raise self._error(f'no {self._what}: {self._one} is a JSON object with a field "format"')
         said = fields.pop("format")
         if said not in self._known or isinstance(said, bool):
             raise self._error(
-                f"{self._one} of format {said!r}; this version of fencepost ({VERSION}) reads format {' and '.join(map(str, self._known))}:"
-                " use the one that made it"
+                f"{self._one} of format {said!r:.60}; this version of fencepost ({VERSION}) reads format"
+                f" {' and '.join(map(str, self._known))}: use the one that made it"
             )
         try:
             return msgspec.convert(fields, kind)

@@ -90,6 +90,7 @@ def test_an_entry_that_readers_would_pass_over_is_not_written() -> None:
     ("value", "words"),
     [
         (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b"[]", 'is a JSON object with a field "format"'),
         (b"{}", 'is a JSON object with a field "format"'),
         (

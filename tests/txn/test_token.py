@@ -55,6 +55,8 @@ def test_the_text_of_format_1() -> None:
         ("", "the text is not JSON"),
         ("{", "the text is not JSON"),
         (b"\xff", "the text is not JSON"),
+        ("[" * 100_000, "the text is not JSON"),
+        ('{"format": "' + "x" * 100_000 + '"}', "a token of format 'x{59};"),
         ("7", 'a JSON object with a field "format"'),
         ("{}", 'a JSON object with a field "format"'),
         (json.dumps({**FIELDS, "format": 2}), "a token of format 2; this version of fencepost .* reads format 1"),

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.fs as files
 
+from producer.wire.errors import NO_JSON
 from txn.spark.errors import BatchUnknown
 from txn.spark.query import BatchIdentity, files_of, fingerprint_of
 
@@ -57,7 +58,7 @@ def newest_batch(checkpoint: str) -> BatchIdentity:
         if offsets is None:
             raise ValueError(f"offsets/{batch} is gone")
         found = files_of(offsets, lambda place: _text(system, place), f"{root}/sources")
-    except (OSError, ValueError, pa.ArrowException, msgspec.DecodeError) as error:
+    except (OSError, ValueError, pa.ArrowException, *NO_JSON) as error:
         raise BatchUnknown(
             f"the checkpoint {checkpoint!r} cannot be read by Python on the driver's host ({_first_line(error)}), and without it a replay"
             f" cannot be told from other rows. {_advice(checkpoint)}, or write with ExactlyOnceKafkaWriter and foreachBatch, which reads it"

@@ -18,10 +18,11 @@ from msgspec import Struct
 from producer.wire.batch_header import BatchHeader, iter_batches
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.compression import CorruptBatch
+from producer.wire.errors import NO_JSON
 from producer.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from producer.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from producer.wire.record_batch import encode_batch, read_records
-from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.envoy import Deadline, Envoy, Unanswered, refuse, the_one
 from txn.errors import NotPermitted
 from txn.own_topics import POLICY, policy_of
 from txn.raw_log import LATEST, fetch, offset_of
@@ -120,7 +121,8 @@ class ClaimsTopic:
 
         async def write() -> int:
             answer: ProduceResponse = await self._envoy.ask(await self._leader(partition), request, PRODUCE_VERSIONS)
-            said = answer.responses[0].partition_responses[0]
+            place = f"{self._topic}-{partition}"
+            said = the_one(the_one(answer.responses, place).partition_responses, place)
             self._refuse(Api.PRODUCE, said.error_code)
             return said.base_offset
 
@@ -150,7 +152,7 @@ class ClaimsTopic:
         try:
             (record,) = read_records(batch, limit=CLAIM_BYTES_MAX, records_max=1, with_headers=False)
             return msgspec.json.decode(record.value or b"", type=KafkaClaim)
-        except (CorruptBatch, msgspec.DecodeError, ValueError) as error:
+        except (CorruptBatch, *NO_JSON, ValueError) as error:
             raise Tainted(f"{self._topic}-{partition} has something else than a claim at offset {header.base_offset}: {error}") from None
 
     async def _check_policy(self) -> None:
@@ -200,7 +202,7 @@ class ClaimsTopic:
 
     async def _look(self) -> dict[int, int] | None:
         """The leader of each partition, -1 where there is none; None where there is no such topic."""
-        (said,) = (await self._envoy.metadata([self._topic])).topics
+        said = the_one((await self._envoy.metadata([self._topic])).topics, f"topic {self._topic!r}")
         if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
         self._refuse(Api.METADATA, said.error_code)

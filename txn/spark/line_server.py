@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from producer.wire.errors import NO_JSON
+
 log = logging.getLogger("fencepost.spark")
 
 LINE_BYTES: Final = 1 << 20
@@ -97,8 +99,11 @@ class LineServer:
             elif isinstance(link, socket.socket) and link in self._strangers:
                 try:
                     self._hear(self._strangers[link])
-                except (msgspec.DecodeError, RecursionError, OSError) as error:
+                except (*NO_JSON, OSError) as error:
                     log.debug("somebody said nothing that can be read: %s", error)
+                    self._drop(link)
+                except Exception:
+                    log.exception("%s: a connection is closed", self._name)
                     self._drop(link)
         now = time.monotonic()
         for stranger in [each for each in self._strangers.values() if each.until <= now]:
@@ -144,8 +149,8 @@ class LineServer:
         link.close()
 
     def _forget(self, link: socket.socket) -> None:
-        del self._strangers[link]
-        self._selector.unregister(link)
+        if self._strangers.pop(link, None) is not None:
+            self._selector.unregister(link)
 
     # -- in the thread of a connection -----------------------------------------------------------------------------------------
 
@@ -157,7 +162,7 @@ class LineServer:
                 # Who is gone without a word is noticed by the kernel.
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 self._talk(_lines(link, said), lambda answer: link.sendall(_line(answer)))
-            except (msgspec.DecodeError, RecursionError, OSError) as error:
+            except (*NO_JSON, OSError) as error:
                 log.debug("a task said nothing that can be read: %s", error)
 
 

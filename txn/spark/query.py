@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from producer.wire.errors import NO_JSON
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision, decide
 from txn.spark.choosing import context_of
@@ -157,7 +158,7 @@ def files_of(offsets: str, read: Read, sources: str) -> list[str]:
     for number, line in enumerate(_sources(offsets)):
         try:
             newest = msgspec.json.decode(line, type=FileOffset).log_offset
-        except msgspec.DecodeError:
+        except NO_JSON:
             continue  # another kind of source, whose offsets say what they are, or "-" for none
         entry = read(f"{sources}/{number}/{newest}") or read(f"{sources}/{number}/{newest}.compact") or ""
         found += [line for line in entry.split("\n")[1:] if line and msgspec.json.decode(line, type=FileEntry).batch_id == newest]

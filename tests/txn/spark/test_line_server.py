@@ -14,7 +14,7 @@ from tests.waiting import until
 from txn.loan import Loan
 from txn.spark import line_server
 from txn.spark.claims import ClaimServer
-from txn.spark.errors import Tainted
+from txn.spark.errors import DriverUnreachable, Tainted
 from txn.spark.turn_server import TurnServer
 
 CROWD = 300
@@ -87,6 +87,8 @@ def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, drippin
         b'{"secret": "\\ud800", "run": 1, "task": 0, "attempt_id": 1}',
         b'{"secret": "", "x": ' + b"[" * 4000,
         b'{"secret": 7}',
+        b'{"secret": "\xff"}',
+        b'{"\xff": 1, "secret": ""}',
         b"\xff\xfe",
         b"GET / HTTP/1.1",
         b"null",
@@ -112,3 +114,16 @@ def test_a_secret_in_another_script() -> None:
         lent = turns.begin(LOAN)
         with pytest.raises(Tainted, match="no task of this driver's"):
             msgspec.structs.replace(lent, secret="пароль").enter(0, 10)
+
+
+def test_a_connection_that_fails_harms_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong with one that is still a stranger, such as a system that gives no more threads, the next one is heard."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises((Tainted, DriverUnreachable)):
+            desk.enter()
+    desk.enter()
