@@ -28,13 +28,18 @@ class Inner(Producer):
         except ConfigError:
             self.close()
             raise
+        self._take_lease(manager)
+
+    def _take_lease(self, manager: Manager) -> None:
+        """Instead of the producer's. Not in `__init__`, where mypyc takes an attribute that a base class has set for a new one, and never
+        lets go of what it held: the whole producer."""
         self._lease.end()
         self._lease = TransactionLease(
             self._sender,
             self._accumulator,
             self._shared,
             exit_flush_s=self._settings.exit_flush_ms / 1000.0,
-            admission=self._admission,
+            admission=self.admission,
             wanted=manager.end_at_close,
         )
 

@@ -9,6 +9,8 @@ import threading
 import pytest
 
 from broker_stub import BrokerStub
+from producer.core.core import Core
+from producer.link import Link
 from producer.wire import Api
 from tests.producer.scripts import run
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
@@ -161,3 +163,19 @@ def test_a_forked_child_is_refused_every_call() -> None:
         assert ended.complaints == ""
         assert ends(stub) == [True]
         assert committed(stub, "t") == [b"row", b"more"]
+
+
+def test_a_closed_producer_is_let_go() -> None:
+    """Nothing of it stays in memory once nobody has it: a program that makes one for each job would grow by half a megabyte each time."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(each, Core | Link) for each in gc.get_objects())
+
+    before = alive()
+    with BrokerStub() as stub:
+        for _ in range(2):
+            with TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap) as producer, producer.transaction(LIMIT_S) as tx:
+                tx.send("t", b"row")
+            del producer, tx
+        assert alive() <= before
