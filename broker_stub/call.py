@@ -45,6 +45,7 @@ class Reply(NamedTuple):
     fate: Fate
     response: Message | None = None
     throttle_ms: int = 0
+    exchange: Exchange | None = None  # which the journal may have
 
 
 class Call:
@@ -221,7 +222,7 @@ class Call:
             response = with_error(response, action.code, action.covers, self.broker.cluster.topic_name)
         if self._throttle_ms and "throttle_time_ms" in response.__struct_fields__:
             response = msgspec.structs.replace(response, throttle_time_ms=self._throttle_ms)
-        self._end(Reply(fate, response, self._throttle_ms))
+        self._end(Reply(fate, response, self._throttle_ms, self.exchange))
 
     def _end(self, reply: Reply) -> None:
         if reply.response is not None and reply.fate is Fate.ANSWER and self.broker.cluster.journal.enabled:

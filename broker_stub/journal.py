@@ -1,8 +1,8 @@
 """Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`, or `proxy.journal`.
 
-Bounded by count and by the size of what was asked, and light: of record batches longer than 4 KiB only the header stays, enough to read
-producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep their records in
-memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
+Bounded by count and by the size of what was asked and answered, and light: of record batches longer than 4 KiB only the header stays,
+enough to read producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep their
+records in memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
 """
 
 import threading
@@ -19,7 +19,7 @@ from producer.wire import Api, Message
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
 HEADER_BYTES = 61
-EXCHANGE_BYTES = 16 * 1024  # that a request may have, on the average, for the journal to keep as many as it was told to
+EXCHANGE_BYTES = 16 * 1024  # that a request and its answer may have, on the average, for the journal to keep as many as it was told to
 
 
 class Heard(Enum):
@@ -46,6 +46,7 @@ class Exchange:
         "connection_id",
         "correlation_id",
         "heard",
+        "kept",
         "node",
         "request",
         "response",
@@ -78,6 +79,7 @@ class Exchange:
         self.heard = heard
         self.at_ms = at_ms
         self.weight = 0
+        self.kept = False  # by the journal, which counts its weight
         self._partitions = partitions
         self._journal: Journal | None = None
 
@@ -142,11 +144,29 @@ class Journal:
         with self._lock:
             self._kept.append(exchange)
             self._bytes += exchange.weight
-            while len(self._kept) > self._limit or self._bytes > self._bytes_max:
-                self._bytes -= self._kept.popleft().weight
+            exchange.kept = True
+            self._make_room()
         exchange._journal = self
         for follower in self.followers:
             follower.asked(exchange)
+
+    def weigh(self, exchange: Exchange, answer: Message, *, size_bytes: int) -> None:
+        """The answer is there: `size_bytes` of a frame, before it was lightened."""
+        if exchange.response is None:
+            return
+        more = size_bytes - _records_bytes(answer) + _records_bytes(exchange.response)
+        with self._lock:
+            if exchange.kept:
+                exchange.weight += more
+                self._bytes += more
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Lets go of the oldest; the lock is held."""
+        while len(self._kept) > self._limit or self._bytes > self._bytes_max:
+            oldest = self._kept.popleft()
+            oldest.kept = False
+            self._bytes -= oldest.weight
 
     def requests(self, api: int | None = None, *, node: int | None = None, client_id: str | None = None) -> list[Exchange]:
         """The kept exchanges of that API, node and client, oldest first."""
@@ -162,6 +182,8 @@ class Journal:
 
     def clear(self) -> None:
         with self._lock:
+            for each in self._kept:
+                each.kept = False
             self._kept.clear()
             self._bytes = 0
 

@@ -258,6 +258,8 @@ class Link:
         if reply.throttle_ms:
             self._mute(reply.throttle_ms)
         if slot not in self._slots:
+            if reply.exchange is not None:
+                reply.exchange.response = None
             return  # the connection is down or silent
         if reply.fate is Fate.SILENCE:
             self._silent = True
@@ -277,6 +279,9 @@ class Link:
             except Exception:  # noqa: BLE001 - an answer may come in the middle of somebody else's request: see `_failed`
                 self._failed()
                 return
+            journal = self.broker.cluster.journal
+            if journal.enabled and reply.exchange is not None:
+                journal.weigh(reply.exchange, reply.response, size_bytes=sum(memoryview(part).nbytes for part in slot.parts))
         if reply.fate is Fate.CUT_HALFWAY:
             whole = b"".join(slot.parts)
             slot.parts = [whole[: len(whole) // 2]]

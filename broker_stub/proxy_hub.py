@@ -163,7 +163,7 @@ class Hub:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self.loop.create_connection(lambda: _BrokerSide(link), host, port)
-        except (OSError, OverflowError, UnicodeError) as error:  # an address that is none, and a port, are said in ways of their own
+        except (OSError, OverflowError, ValueError) as error:  # an address that is none, and a port, are said in ways of their own
             _log.info("node %d at %s cannot be reached: %s", link.node, spelled(host, port), error)
             self.counters.unreachable += 1
             link.broker_lost()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker_stub.journal import Exchange, Heard, lightened
+from broker_stub.journal import Exchange, Heard, Journal, lightened
 from broker_stub.proxy_messages import read_answer, read_request
 from producer.wire import Api, ErrorCode, Malformed, decode_request_header
 
@@ -49,7 +49,7 @@ def note_request(link: ProxyLink, slot: Slot, frame: bytes) -> Exchange | None:
     return exchange
 
 
-def note_answer(exchange: Exchange, frame: bytes) -> None:
+def note_answer(journal: Journal, exchange: Exchange, frame: bytes) -> None:
     """The broker's answer, as it came and before any fault about it."""
     # A broker that does not know the version of ApiVersions that it was asked in answers in version 0 (KIP-511).
     old = exchange.api == Api.API_VERSIONS and frame[_ERROR_AT] == _UNSUPPORTED_VERSION
@@ -59,4 +59,6 @@ def note_answer(exchange: Exchange, frame: bytes) -> None:
         _log.warning("node %d: %s; the journal does not have it", exchange.node, error)
         answer = None
     exchange.response = None if answer is None else lightened(answer)
+    if answer is not None:
+        journal.weigh(exchange, answer, size_bytes=len(frame))
     exchange.settle()

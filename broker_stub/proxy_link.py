@@ -256,7 +256,7 @@ class ProxyLink:
             return
         slot, exchange, wanted = self._asked.popleft()
         if exchange is not None:
-            note_answer(exchange, frame)
+            note_answer(self.hub.journal, exchange, frame)
         if wanted:
             slot.answer = frame
             self.hub.sessions.note(slot, frame)

@@ -62,6 +62,7 @@ class Topics:
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self._by_metric: dict[str, dict[str, Topic]] = {}  # under the name that its metrics have
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -72,10 +73,15 @@ class Topics:
     def add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._by_metric.setdefault(_metric(topic.name), {})[topic.name] = topic
 
     def remove(self, topic: Topic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        alike = self._by_metric[_metric(topic.name)]
+        del alike[topic.name]
+        if not alike:
+            del self._by_metric[_metric(topic.name)]
 
     def named(self, name: str) -> Topic | None:
         return self._by_name.get(name)
@@ -85,10 +91,12 @@ class Topics:
 
     def colliding(self, name: str) -> Topic | None:
         """Another topic whose metrics would have the same name: `.` and `_` are one there."""
-        if "." not in name and "_" not in name:
-            return None
-        flat = name.replace(".", "_")
-        return next((topic for topic in self if topic.name != name and topic.name.replace(".", "_") == flat), None)
+        alike = self._by_metric.get(_metric(name), {})
+        return next((topic for topic in alike.values() if topic.name != name), None)
+
+
+def _metric(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def illegal_name(name: str) -> str | None:

@@ -14,12 +14,13 @@ Leaves out: racks and listeners (every broker has one).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
-from broker_stub.handlers.create_topics import why_not
+from broker_stub.handlers.create_topics import PARTITIONS_MAX, why_not
 from broker_stub.operations import Operation, Resource
 from broker_stub.partitions import NO_LEADER, Partition
 from broker_stub.router import handles
@@ -102,9 +103,10 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
             else _known(call, request, each)
             for each in found
         ]
-    may_create = cluster.auto_create_topics and (call.version < 4 or request.allow_auto_topic_creation)
+    names = dict.fromkeys(each.name or "" for each in asked)
+    may_create = cluster.auto_create_topics and (call.version < 4 or request.allow_auto_topic_creation) and _are_few(cluster, names)
     topics = []
-    for name in dict.fromkeys(each.name or "" for each in asked):
+    for name in names:
         topic = cluster.topics.named(name)
         refusal = call.topic_refusal(name)
         if refusal:
@@ -114,6 +116,11 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
         else:
             topics.append(_unknown(call, request, name, may_create=may_create))
     return topics
+
+
+def _are_few(cluster: Cluster, names: Iterable[str]) -> bool:
+    """Whether CreateTopics, which a broker of Kafka's sends for them, would take so many at once."""
+    return sum(cluster.topics.named(name) is None for name in names) * cluster.default_partitions <= PARTITIONS_MAX
 
 
 def _unknown(call: Call, request: MetadataRequest, name: str, *, may_create: bool) -> MetadataResponseTopic:

@@ -45,12 +45,12 @@ class _Writing:
         self._request = request
         self._parked: Parked[WriteTxnMarkersResponse] = Parked(call)
         self._codes: dict[Place, int] = {}
-        self._places = [
+        self._places = dict.fromkeys(
             (number, topic.name, index)
             for number, marker in enumerate(request.markers)
             for topic in marker.topics
             for index in topic.partition_indexes
-        ]
+        )
         may = call.may(Operation.ALTER, Resource.CLUSTER) or call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER)
         refused = call.error or (ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not self._places:
@@ -88,7 +88,7 @@ class _Writing:
 
     def _written(self, place: Place, code: int) -> None:
         self._codes[place] = code
-        if len(self._codes) == len(set(self._places)):
+        if len(self._codes) == len(self._places):
             self._answer()
 
     def _answer(self) -> None:

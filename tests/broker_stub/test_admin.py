@@ -3,13 +3,14 @@ Kafka's in tests/conformance."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from producer import wire
 from producer.wire import Api, ErrorCode
-from producer.wire.messages import configs
+from producer.wire.messages import configs, end_txn
 from producer.wire.messages.incremental_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -217,3 +218,47 @@ def test_topics_are_not_made_where_they_must_not_be(how: str) -> None:
         answer = world.ask(wire.MetadataRequest(topics=asked, allow_auto_topic_creation=how != "request"), 12, node=1)
         assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(world.cluster.topics) == 0
+
+
+def test_very_many_markers_take_time_for_each_and_no_more() -> None:
+    """WriteTxnMarkers for four times as many partitions takes about four times as long: the loop belongs to every client."""
+
+    def seconds(count: int) -> float:
+        world = Inside()
+        topics = [end_txn.WritableTxnMarkerTopic(name=f"t{n}", partition_indexes=list(range(100))) for n in range(count)]
+        request = end_txn.WriteTxnMarkersRequest(markers=[end_txn.WritableTxnMarker(producer_id=1, topics=topics)])
+        begun = time.process_time()
+        answer = world.ask(request, 1, node=1)
+        assert sum(len(topic.partitions) for marker in answer.markers for topic in marker.topics) == count * 100
+        return time.process_time() - begun
+
+    assert seconds(200) < 10 * seconds(50) + 0.5
+
+
+def test_a_marker_for_one_partition_named_twice() -> None:
+    """It is written once, and answered as often as it was asked for."""
+    world = Inside()
+    world.topic(partitions=1)
+    topic = end_txn.WritableTxnMarkerTopic(name="t", partition_indexes=[0, 0])
+    request = end_txn.WriteTxnMarkersRequest(markers=[end_txn.WritableTxnMarker(producer_id=1, topics=[topic])])
+    answer = world.ask(request, 1)
+    assert [each.error_code for each in answer.markers[0].topics[0].partitions] == [0, 0]
+    found = world.cluster.find("t", 0)
+    assert found is not None
+    assert found.log.log_end_offset == 1
+
+
+def test_very_many_topics_made_on_demand() -> None:
+    """Their names are not compared with one another, and what CreateTopics would refuse as too many at once is not made."""
+    world = Inside()
+    names = [f"a.{n}" for n in range(3000)]
+    begun = time.process_time()
+    world.ask(metadata_request(*names), 12, node=1)
+    assert len(world.cluster.topics) == 3000
+    assert time.process_time() - begun < 10.0
+    assert world.cluster.topics.colliding("a_7") is world.cluster.topics.named("a.7")
+    (gone,) = (each for each in world.cluster.topics if each.name == "a.7")
+    world.cluster.delete_topic(gone)
+    assert world.cluster.topics.colliding("a_7") is None
+    world.ask(metadata_request(*(f"b{n}" for n in range(10_001))), 12, node=1)
+    assert len(world.cluster.topics) == 2999

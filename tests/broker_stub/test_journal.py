@@ -60,7 +60,7 @@ def test_large_requests_push_out_the_oldest() -> None:
             for sequence in range(100):
                 talker.produce("t", batch(b"x" * 100_000, pid=7, epoch=0, sequence=sequence))
             assert len(stub.journal) == 100
-            large = wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["k" * 30_000] * 30)
+            large = wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["k" * 30_000] * 15)  # and as much is answered
             for _ in range(10):
                 talker.ask(large, 4)
             assert 100 * EXCHANGE_BYTES // 900_000 == 1
@@ -119,3 +119,26 @@ def test_a_thousand_large_requests_are_not_kept_in_memory() -> None:
         tracemalloc.stop()
     assert len(world.cluster.journal) == 40
     assert kept < 1_000_000
+
+
+def test_large_answers_push_out_the_oldest() -> None:
+    """What many large answers hold on to is bounded like what was asked, also where it was asked in few bytes; an answer that comes when
+    its exchange has gone is counted no more."""
+    with BrokerStub(journal=100) as stub:
+        stub.create_topic("t", partitions=3000)
+        with Talker(stub) as talker:
+            for _ in range(60):
+                answer = talker.metadata("t")
+            size = sum(len(bytes(part)) for part in wire.encode_response(answer, 12, correlation_id=0))
+            assert 60 * size > 100 * EXCHANGE_BYTES
+            assert 0 < len(stub.journal) <= 100 * EXCHANGE_BYTES // size
+            for _ in range(100):
+                talker.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+            assert len(stub.journal) == 100
+        kept = stub.journal.requests()
+        gone, (newest,) = kept[:-1], kept[-1:]
+        stub.journal.clear()
+        for each in gone:
+            stub.journal.weigh(each, each.response, size_bytes=1 << 40)  # type: ignore[arg-type]
+        stub.journal.add(newest, newest.request, size_bytes=1)
+        assert len(stub.journal) == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub, Exchange, proxy_messages
-from broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX, Heard
+from broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX, Heard, Journal
 from broker_stub.proxy import FaultProxy
 from broker_stub.proxy_journal import note_answer
 from producer import wire
@@ -305,7 +305,7 @@ def test_versions_that_the_broker_does_not_know_are_answered_in_version_0() -> N
         request=wire.ApiVersionsRequest(),
         at_ms=0,
     )
-    note_answer(asked, bytes.fromhex("00000009 0023 00000001 0012 0000 0004"))
+    note_answer(Journal(1), asked, bytes.fromhex("00000009 0023 00000001 0012 0000 0004"))
     answer: Any = asked.response
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(each.api_key, each.max_version) for each in answer.api_keys] == [(Api.API_VERSIONS, 4)]
