@@ -67,6 +67,7 @@ class RecordColumns:
         index: i64 = 0
         fixed_time: i64 = append_time if append_time is not None else 0
         size: i64 = len(data)
+        begun: i64 = self.rows
         try:
             while index < count:
                 length, at = read_signed(data, at)
@@ -89,6 +90,8 @@ class RecordColumns:
                     raise CorruptBatch(f"record {index} claims {length} bytes, its fields take {length + value_end + 1 - stop}")
                 offset: i64 = base_offset + delta
                 if first <= offset < until:
+                    if self.rows - begun >= until - first:
+                        raise CorruptBatch(f"record {index} has an offset that another one has")
                     if append_time is not None:
                         timestamp = fixed_time
                     elif base_timestamp > 0 and timestamp > TIMESTAMP_MAX - base_timestamp:

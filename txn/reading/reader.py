@@ -10,9 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from producer.core.settings import Settings
+from producer.wire.batch_header import BatchHeader
 from producer.wire.compression import CorruptBatch
 from txn.envoy import Envoy
 from txn.reading.committed import seen_batches
@@ -24,6 +25,9 @@ from txn.reading.rows import RowBuilder
 from txn.reading.scan import Answer, Scan
 
 T = TypeVar("T")
+SHARE_ROWS: Final = 1 << 20
+SHARES_MAX: Final = 64
+"""A batch is opened once more for each share."""
 _numbers = itertools.count(1)
 
 
@@ -90,14 +94,15 @@ class LogReader:
                 for header, batch in self._batches(answer, topic, partition):
                     if header.base_offset >= until:
                         break
-                    if rows.opened and (rows.rows >= self.limits.rows or rows.opened >= self.limits.piece_bytes):
-                        if rows.rows:
-                            yield rows.finish()
-                        rows = RowBuilder(topic, partition, include_headers=include_headers)
-                    try:
-                        rows.add(header, batch, start, until)
-                    except CorruptBatch as error:
-                        raise Unreadable(f"{topic}-{partition}, batch at offset {header.base_offset}: {error}") from None
+                    for first, end in _shares(header, start, until):
+                        if rows.opened and (rows.rows >= self.limits.rows or rows.opened >= self.limits.piece_bytes):
+                            if rows.rows:
+                                yield rows.finish()
+                            rows = RowBuilder(topic, partition, include_headers=include_headers)
+                        try:
+                            rows.add(header, batch, first, end)
+                        except CorruptBatch as error:
+                            raise Unreadable(f"{topic}-{partition}, batch at offset {header.base_offset}: {error}") from None
             if rows.rows:
                 yield rows.finish()
         finally:
@@ -112,3 +117,15 @@ class LogReader:
 
     def _ask(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
         return self._thread.run(patiently(self._envoy, ask, self.limits.timeout_ms / 1000.0, what))
+
+
+def _shares(header: BatchHeader, start: int, until: int) -> Iterator[tuple[int, int]]:
+    """The offsets that are taken at once of a batch: all that are wanted, unless it has very many records. Whoever may write can have ten
+    million of them in a few thousand bytes, and a row takes a hundred until it is handed out."""
+    if header.records_count <= SHARE_ROWS:
+        yield start, until
+        return
+    first, end = max(start, header.base_offset), min(until, header.last_offset + 1)
+    step = max(SHARE_ROWS, (end - first) // SHARES_MAX + 1)
+    for begin in range(first, end, step):
+        yield begin, min(begin + step, end)

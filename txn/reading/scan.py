@@ -14,7 +14,7 @@ from producer.wire.batch_header import iter_batches
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.compression import CorruptBatch
 from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from txn.envoy import Envoy, Unanswered, refuse
+from txn.envoy import Envoy, Unanswered, refuse, the_one
 from txn.reading.errors import OffsetsGone, Unreadable
 from txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
 from txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently
@@ -76,7 +76,7 @@ class Scan:
         )
         answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
         refuse(Api.FETCH, answer.error_code, self._name)
-        return answer.responses[0].partitions[0]
+        return the_one(the_one(answer.responses, self._name).partitions, self._name)
 
     def _after(self, offset: int, data: PartitionData) -> int:
         following = offset

@@ -141,3 +141,19 @@ def test_a_reader_that_stops_in_the_middle_leaves_nothing_behind(stub: BrokerStu
         rows = log.read(TOPIC, 0, 0, 300)
         next(rows)
     log.close()
+
+
+def test_a_batch_of_very_many_records_is_taken_in_shares(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader holds does not grow with the number of records of one batch, which anybody may pack into few bytes: it comes in
+    pieces, each record once and in order, whatever range is asked for."""
+    monkeypatch.setattr("txn.reading.reader.SHARE_ROWS", 100)
+    with Producer(bootstrap_servers=stub.bootstrap, linger_ms=1000) as producer:
+        producer.send_many(TOPIC, [(None, each) for each in numbered(1000)], partition=0).result(WAIT_S)
+    with reader(stub, rows=1) as log:
+        pieces = list(log.read(TOPIC, 0, 0, 1000))
+        assert max(piece.num_rows for piece in pieces) <= 100
+        assert [value for piece in pieces for value in piece.column("value").to_pylist()] == numbered(1000)
+        assert values(log, 150, 777) == numbered(1000)[150:777]
+    monkeypatch.setattr("txn.reading.reader.SHARES_MAX", 3)
+    with reader(stub, rows=1) as log:
+        assert [piece.num_rows for piece in log.read(TOPIC, 0, 0, 1000)] == [334, 334, 332]

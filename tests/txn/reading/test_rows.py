@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from producer.wire.batch_header import BATCH_OVERHEAD, read_header
 from producer.wire.compression import Codec, CorruptBatch
 from producer.wire.record_batch import Record, encode_batch, read_records
+from producer.wire.record_columns import RecordColumns
 from txn.reading.rows import SCHEMA, SCHEMA_WITH_HEADERS, RowBuilder
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -125,3 +126,12 @@ def test_a_header_name_that_is_no_text_gets_replacement_characters() -> None:
     builder._parts.append(bytes(batch[BATCH_OVERHEAD:]))
     builder._types.append((0, 1))
     assert rows_of(builder)[0]["headers"] == [{"key": "\ufffdame", "value": b"1"}, {"key": "other", "value": None}]
+
+
+def test_more_records_than_offsets_are_refused() -> None:
+    """An offset stands for one record: a few thousand bytes cannot open to ten million rows at one offset."""
+    records = bytes.fromhex("0c000000010100") * 1000  # null keys and values, all at the first offset
+    columns = RecordColumns()
+    with pytest.raises(CorruptBatch, match="record 10 has an offset that another one has"):
+        columns.append(records, 1000, place=0, base_offset=5, base_timestamp=1, append_time=None, first=0, until=10)
+    assert columns.rows == 10
