@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Final
 
 from producer.core.errors import AuthenticationFailed
@@ -39,6 +39,9 @@ ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 131_072
 """Kafka makes credentials of 4,096 to 16,384 iterations. Fewer are too easily guessed, and a peer that asks for very many only wants to
 keep the client busy."""
+
+NAMED_MAX: Final = 20
+NAMED_CHARACTERS_MAX: Final = 200
 
 HASHES: Final[Mapping[SaslMechanism, str]] = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "sha512"}
 SERVER_FIRST: Final = re.compile(r"(?:m=[^,]*,)?r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,10})(?:,.*)?")
@@ -80,7 +83,7 @@ class Login:
         assert isinstance(answer, SaslHandshakeResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise Refusal(
-                f"the broker does not take sasl_mechanism={self._mechanism.value}; it takes {', '.join(answer.mechanisms) or 'none'}",
+                f"the broker does not take sasl_mechanism={self._mechanism.value}; it takes {named(answer.mechanisms)}",
                 kind=AuthenticationFailed,
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
@@ -116,6 +119,11 @@ class Login:
             "the settings are sasl_username and sasl_password",
             kind=AuthenticationFailed,
         )
+
+
+def named(mechanisms: Sequence[str]) -> str:
+    """What a broker says that it takes, as much of it as can be read in a message."""
+    return f"{', '.join(mechanisms[:NAMED_MAX]):.{NAMED_CHARACTERS_MAX}}" or "none"
 
 
 def plain(username: str, password: str) -> Exchange:

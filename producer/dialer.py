@@ -13,7 +13,7 @@ import ssl
 from functools import partial
 from typing import Final, NamedTuple
 
-from producer.auth import Login
+from producer.auth import Login, named
 from producer.core.errors import AuthenticationFailed, NoUsableBroker, plain
 from producer.core.events import NO_FEATURES, Features
 from producer.core.settings import Settings
@@ -77,6 +77,8 @@ class Dialer:
             except Refusal as refusal:
                 reason = str(refusal)
                 kind = refusal.kind if kind is not AuthenticationFailed else kind
+            except OverflowError:
+                reason = "there is no such port"
             except OSError as error:
                 # What asyncio makes of the system's error repeats the address.
                 reason = os.strerror(error.errno) if error.errno and error.errno > 0 else f"{error}{attempt.stage}"
@@ -100,6 +102,7 @@ class Dialer:
             link.silence()
             raise
         attempt.stage = ""
+        link.known()
         link.on_unserved = partial(self._suspects.add, where)
         return Opened(link, versions, attempt.features)
 
@@ -139,7 +142,7 @@ class _Attempt:
         assert isinstance(answer, ApiVersionsResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = next((key.max_version for key in answer.api_keys if key.api_key == Api.API_VERSIONS), 0)
-            answer = await self.link.ask(request, min(API_VERSIONS_MAX, theirs))
+            answer = await self.link.ask(request, max(0, min(API_VERSIONS_MAX, theirs)))
             assert isinstance(answer, ApiVersionsResponse)
         if answer.error_code:
             raise OSError(f"ApiVersions was answered with {error_name(answer.error_code)}")
@@ -156,7 +159,7 @@ class _Attempt:
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             protocol = self._settings.security_protocol
             raise Refusal(
-                f"the listener wants SASL ({', '.join(answer.mechanisms)}) and closes at other requests: "
+                f"the listener wants SASL ({named(answer.mechanisms)}) and closes at other requests: "
                 f"security_protocol={protocol.value}; set it to {'SASL_SSL' if protocol.tls else 'SASL_PLAINTEXT'}, and sasl_mechanism",
                 kind=AuthenticationFailed,
             )

@@ -21,6 +21,7 @@ from producer.outlet import Outlet
 from producer.peers import OPENING_BYTES
 from producer.refusal import Refusal
 from producer.wire import (
+    FRAME_BYTES_MAX,
     Api,
     FrameSplitter,
     Message,
@@ -33,6 +34,9 @@ from producer.wire.tls import TlsPipe
 CORRELATION_ID_FIRST = int.from_bytes(b"\r\n\r\n", "big")
 """Any number would do, and this one ends the line and the headers that an HTTP server waits for: it complains at once instead of saying
 nothing until somebody's patience ends."""
+
+STRANGERS_BYTES_MAX = 1024 * 1024
+"""Largest answer of a peer that has still to say what it speaks, and to authenticate where that is wanted: a thousandth would do."""
 
 READ_BYTES = 256 * 1024
 """Most that is read at once, into memory that stays. What asyncio would allocate for each read goes back to the system afterwards, which
@@ -94,7 +98,7 @@ class Link(asyncio.BufferedProtocol):
         self._explain: Explain = explain or (lambda error, opening: None)
         self._secured: asyncio.Future[None] | None = None
         self._unwritten: list[int] = []
-        self._splitter = FrameSplitter()
+        self._splitter = FrameSplitter(limit=STRANGERS_BYTES_MAX)
         self._read = memoryview(bytearray(READ_BYTES))
         self._pending: deque[Pending] = deque()
         self._correlation_id = CORRELATION_ID_FIRST - 1
@@ -175,6 +179,10 @@ class Link(asyncio.BufferedProtocol):
         self._perform = perform
         self._patience_s = patience_s
         self._expire_after(await perform(self.ask))
+
+    def known(self) -> None:
+        """The peer has said what it speaks, and has authenticated where that is wanted: its answers may be large from here on."""
+        self._splitter.limit = FRAME_BYTES_MAX
 
     # -- the engine's side -------------------------------------------------------------------------------------------
 

@@ -27,6 +27,6 @@ async def resolve(host: str, *, timeout_s: float) -> list[str]:
 def _look_up(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:  # a name that cannot be encoded, or has a zero in it
         raise OSError(f"the name cannot be resolved: {error}") from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

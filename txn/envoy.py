@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -227,6 +227,13 @@ class Envoy:
                 self._open[address] = (opened.link, opened.versions)
                 self.levels = opened.features.levels
             return self._open[address]
+
+
+def the_one(answers: Sequence[T], subject: str) -> T:
+    """The answer about the one thing that was asked about. Raises Unanswered where a broker tells of none, or of others as well."""
+    if len(answers) != 1:
+        raise Unanswered(f"{subject}: a broker was asked about one thing, and tells of {len(answers)}")
+    return answers[0]
 
 
 def refuse(api: Api, code: int, subject: str) -> None:

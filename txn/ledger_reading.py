@@ -21,7 +21,7 @@ from producer.wire.batch_header import iter_batches
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.compression import CorruptBatch
 from producer.wire.messages.fetch import PartitionData
-from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.envoy import Deadline, Envoy, Unanswered, refuse, the_one
 from txn.ledger_scan import Scan
 from txn.ledger_topic import leaders_of
 from txn.loan import name
@@ -98,7 +98,7 @@ class _Reading:
         # The end first: what is deleted between the two questions is then before the start, not behind the end.
         end = await self._offset_of(LATEST)
         start = await self._offset_of(EARLIEST)
-        (topic,) = metadata.topics
+        topic = the_one(metadata.topics, self._name)
         epoch = next(each.leader_epoch for each in topic.partitions if each.partition_index == self._partition)
         mark = Mark(self._topic, topic.topic_id, frozenset(self._envoy.brokers.values()), epoch, start)
         scan = await self._recalled(mark, end) or Scan(self._topic, self._partition, start=start, end=end, wanted=self._wanted)

@@ -15,7 +15,7 @@ from producer.wire.messages import InitProducerIdResponse, PartitionProduceData,
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from producer.wire.messages.end_txn import EndTxnResponse
 from producer.wire.record_batch import encode_batch
-from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.envoy import Deadline, Envoy, Unanswered, refuse, the_one
 from txn.ledger_topic import find_topic
 from txn.requests import ADD_VERSIONS, END_VERSIONS, add_request, end_request, init_request, init_versions
 
@@ -74,7 +74,7 @@ class Tombstones:
         data = TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
         request = ProduceRequest(transactional_id=self._id, acks=ALL, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data])
         answer: ProduceResponse = await self._envoy.ask(leader, request, PRODUCE_VERSIONS)
-        code = answer.responses[0].partition_responses[0].error_code
+        code = the_one(the_one(answer.responses, name).partition_responses, name).error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise Unanswered(f"{name} is not known to its leader at the moment")
         if code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from producer.wire.codes import Api, ErrorCode, error_name
 from producer.wire.messages.metadata import MetadataResponse
-from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse
+from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse, the_one
 from txn.errors import NotPermitted
 from txn.ledger_errors import LedgerUnusable
 from txn.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of
@@ -84,7 +84,7 @@ async def _create(envoy: Envoy, topic: str) -> None:
 
 
 async def _check(envoy: Envoy, topic: str) -> None:
-    (said,) = (await envoy.metadata([topic])).topics
+    said = the_one((await envoy.metadata([topic])).topics, f"topic {topic!r}")
     fewest = min((len(each.replica_nodes) for each in said.partitions), default=REPLICAS)
     if fewest < REPLICAS:
         _warn(

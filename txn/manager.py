@@ -441,7 +441,10 @@ class Manager:
         return commands
 
     def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
-        (said,) = answer.transaction_states
+        if len(answer.transaction_states) != 1:
+            self._line.again(Step.LOOKUP, now_ms)  # whoever was asked about one id and tells of none, or of others, is no coordinator
+            return []
+        said = answer.transaction_states[0]
         row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
         if self.machine.state is State.REGISTERING and row.step in (Step.DONE, Step.SPOIL):
             self._line.went_well()

@@ -11,7 +11,7 @@ from producer.core.errors import ConfigError
 from producer.front import check_topic
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
-from txn.envoy import Envoy, Unanswered, refuse
+from txn.envoy import Envoy, Unanswered, refuse, the_one
 
 KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Kafka's internal topics, to which nobody else may write."""
@@ -35,7 +35,7 @@ async def configs_of(envoy: Envoy, topic: str, *names: str) -> dict[str, str]:
     """The topic's values of these configs, as they are said. Raises NotPermitted where nobody may tell."""
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=list(names))
     answer: DescribeConfigsResponse = await envoy.ask_any(DescribeConfigsRequest(resources=[resource]))
-    said = answer.results[0]
+    said = the_one(answer.results, f"topic {topic!r}")
     if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Unanswered(f"topic {topic!r} is not known to every broker yet")
     refuse(Api.DESCRIBE_CONFIGS, said.error_code, f"topic {topic!r}")

@@ -16,7 +16,7 @@ from producer.wire.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from txn.envoy import Envoy, Unanswered, refuse
+from txn.envoy import Envoy, Unanswered, refuse, the_one
 from txn.loan import TP, name
 
 FETCH_VERSIONS: Final = range(4, 13)
@@ -47,4 +47,4 @@ async def offset_of(envoy: Envoy, leader: int, tp: TP, timestamp: int) -> ListOf
     asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
     answer: ListOffsetsResponse = await envoy.ask(leader, request, LIST_VERSIONS)
-    return answer.topics[0].partitions[0]
+    return the_one(the_one(answer.topics, name(tp)).partitions, name(tp))

@@ -20,7 +20,7 @@ from producer.core.settings import Settings
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from producer.wire.messages.end_txn import EndTxnResponse
-from txn.envoy import Deadline, Envoy, Unanswered, refuse
+from txn.envoy import Deadline, Envoy, Unanswered, refuse, the_one
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionTimeout
 from txn.outcome import Outcome, PreparedStatus, conclude, read_coordinator
 from txn.outstanding import OUTSTANDING
@@ -170,7 +170,7 @@ class Resumption:
         answer: DescribeTransactionsResponse = await self._envoy.ask_coordinator(
             token.transactional_id, state_request(token.transactional_id), STATE_VERSIONS
         )
-        (said,) = answer.transaction_states
+        said = the_one(answer.transaction_states, f"transactional id {token.transactional_id!r}")
         if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return None
         if said.error_code == ErrorCode.NOT_COORDINATOR:

@@ -8,7 +8,7 @@ from typing import Final
 
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from txn.envoy import Envoy, Unanswered, refuse
+from txn.envoy import Envoy, Unanswered, refuse, the_one
 from txn.errors import NotPermitted
 from txn.own_topics import MIN_IN_SYNC
 
@@ -35,7 +35,7 @@ async def create_topic(envoy: Envoy, topic: str, partitions: int, configs: Mappi
         answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
     else:
         answer = await envoy.ask_any(request, CREATE_VERSIONS)
-    said = answer.topics[0]
+    said = the_one(answer.topics, f"topic {topic!r}")
     if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
         return False
     if said.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:

@@ -6,17 +6,19 @@ What is refused there is a Complaint here, in the words that came back.
 from __future__ import annotations
 
 import os
-from http.client import HTTPException
+import socket
+import threading
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import msgspec
 
 from broker_stub.spelling import TOKEN_VARIABLE
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.waiting import waiting
+from producer.wire.errors import NO_JSON
 
 ASK_S: Final = 15.0
 VARIABLE: Final = "FENCEPOST_CONTROL"
@@ -51,37 +53,56 @@ def control_from(option: str | None) -> Place:
     return Place((f"http://{address}" if at else url).rstrip("/"), token)
 
 
-class _Stay(HTTPRedirectHandler):
-    """A token is for whom it was given to, not for whoever he names."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 def ask(control: Place, method: str, path: str, shape: object, body: object = None) -> Any:
     """The answer to one request, which has at least what `shape` (a TypedDict) names."""
-    data = None if body is None else msgspec.json.encode(body)
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {control.token}"} if control.token else {})
+    status, said = _said(control, method, path, None if body is None else msgspec.json.encode(body))
+    if not 200 <= status < 300:  # a redirection, too: a token is for whom it was given to, not for whoever he names
+        raise Complaint(_refusal(control, said, status))
     try:
-        request = Request(f"{control.url}{path}", data=data, method=method, headers=headers)
-        # No proxy of the environment's: the control is on this machine or next to it.
-        opener = build_opener(ProxyHandler({}), _Stay())
-        with waiting(f"an answer from the control {control.url}", ASK_S), opener.open(request, timeout=ASK_S) as answer:
-            told = msgspec.json.decode(answer.read(ANSWER_BYTES_MAX))
-            msgspec.convert(told, shape)
-            return told
-    except HTTPError as error:
-        raise Complaint(_refusal(control, error.read(ANSWER_BYTES_MAX), error.code)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        told = msgspec.json.decode(said)
+        msgspec.convert(told, shape)
+    except NO_JSON:
         raise Complaint(f"--control {control.url}: what answers there is no control of fencepost; {HOW}") from None
-    except URLError as error:
-        raise Complaint(f"--control {control.url}: {error.reason}; {HOW}") from None
+    return told
+
+
+def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+    """Status and body, whole within ASK_S. No proxy of the environment's is asked: the control is on this machine or next to it."""
+    split = urlsplit(control.url)
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {control.token}"} if control.token else {})
+    connection = HTTPConnection(split.hostname or "", split.port, timeout=ASK_S)
+    late = threading.Event()
+
+    def give_up(link: socket.socket) -> None:
+        late.set()
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_RDWR)
+
+    try:
+        with waiting(f"an answer from the control {control.url}", ASK_S):
+            connection.connect()
+            # A timeout of the socket's begins anew with each byte.
+            limit = threading.Timer(ASK_S, give_up, (connection.sock,))
+            limit.daemon = True
+            limit.start()
+            try:
+                connection.request(method, f"{split.path}{path}", data, headers)
+                answer = connection.getresponse()
+                said = answer.read(ANSWER_BYTES_MAX)
+            finally:
+                limit.cancel()
+            if late.is_set():
+                raise TimeoutError
+            return answer.status, said
     except (OSError, HTTPException) as error:
-        raise Complaint(f"--control {control.url}: {str(error) or type(error).__name__}; {HOW}") from None
+        reason = f"it did not answer within {ASK_S:g} s" if late.is_set() else str(error) or type(error).__name__
+        raise Complaint(f"--control {control.url}: {reason}; {HOW}") from None
+    finally:
+        connection.close()
 
 
 def _refusal(control: Place, body: bytes, status: int) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+    except (*NO_JSON, KeyError, TypeError):
         return f"--control {control.url}: what answers there (HTTP {status}) is no control of fencepost; {HOW}"

@@ -36,6 +36,7 @@ from producer.wire import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    UnsupportedFieldValue,
     error_name,
 )
 
@@ -43,6 +44,8 @@ ASK_S: Final = 5.0
 TRANSACTIONS_S: Final = 20.0
 TRANSACTION_MS: Final = 10_000
 AGAIN_S: Final = 0.2
+BROKERS_MAX: Final = 256
+DIALLED_TOGETHER: Final = 32
 NEEDED: Final = (Api.METADATA, Api.PRODUCE, Api.INIT_PRODUCER_ID)
 NOT_YET: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
@@ -104,7 +107,10 @@ class Connection(msgspec.Struct, frozen=True):
         version = self.speaks(message.api)
         if version is None:
             raise OSError(f"the broker does not speak {message.api.name} in a version known here")
-        return await within(self.link.ask(message, version), ASK_S)
+        try:
+            return await within(self.link.ask(message, version), ASK_S)
+        except UnsupportedFieldValue as error:
+            raise OSError(f"the broker speaks {message.api.name} in too old a version: {error}") from None
 
 
 async def examine(settings: Settings, *, topic: str | None, transactions: bool) -> list[Finding]:
@@ -170,7 +176,7 @@ class Examination:
     async def _versions(self, connection: Connection) -> None:
         request = ApiVersionsRequest(client_software_name="fencepost", client_software_version=VERSION)
         highest = connection.versions.get(Api.API_VERSIONS, (0, 0))[1]
-        answer = await within(connection.link.ask(request, min(highest, API_VERSIONS_MAX)), ASK_S)
+        answer = await within(connection.link.ask(request, max(0, min(highest, API_VERSIONS_MAX))), ASK_S)
         assert isinstance(answer, ApiVersionsResponse)
         produce = connection.versions.get(Api.PRODUCE, (0, -1))[1]
         level = next((each.max_version for each in answer.supported_features if each.name == "metadata.version"), None)
@@ -199,7 +205,15 @@ class Examination:
     async def _brokers(self, metadata: MetadataResponse) -> None:
         """Whether the addresses that the brokers give for themselves lead to them: a producer uses only these."""
         brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
-        opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in brokers))
+        others = len(brokers) - BROKERS_MAX
+        brokers = brokers[:BROKERS_MAX]
+        turn = asyncio.Semaphore(DIALLED_TOGETHER)
+
+        async def dial(host: str, port: int) -> Connection | OSError:
+            async with turn:
+                return await self._dial(host, port)
+
+        opened = await asyncio.gather(*(dial(each.host, each.port) for each in brokers))
         for broker, result in zip(brokers, opened, strict=True):
             where = f"broker {broker.node_id} at {Address(broker.host, broker.port)}"
             if isinstance(result, Connection):
@@ -207,6 +221,8 @@ class Examination:
             else:
                 hint = "a producer would never reach it: see the broker's advertised.listeners"
                 self._say(Verdict.FAIL, Subject.BROKER, f"{where}: {result}; {hint}")
+        if others > 0:
+            self._say(Verdict.WARN, Subject.BROKER, f"{others} more brokers are named: only {BROKERS_MAX} are tried")
 
     async def _idempotence(self, connection: Connection) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)

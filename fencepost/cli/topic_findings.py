@@ -5,15 +5,19 @@ It reads configs and changes none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 from fencepost.cli.verdicts import Finding, Verdict
 from producer.core.settings import Settings
 from producer.wire import ErrorCode, Message, MetadataResponse, MetadataResponseTopic, error_name
 from producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from txn.envoy import the_one
 
 TOPIC_RESOURCE = 2
 CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type", "cleanup.policy")
+NUMBER = re.compile("[0-9]{1,10}")
+NUMBERS = ("min.insync.replicas", "max.message.bytes")
 REASONS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist, or this client may not see it (DESCRIBE); fencepost topics create makes it",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not see it: grant DESCRIBE and WRITE on it",
@@ -26,7 +30,7 @@ Ask = Callable[[Message], Awaitable[Message]]
 async def topic_findings(ask: Ask, metadata: MetadataResponse, name: str, settings: Settings) -> list[Finding]:
     """Its rows."""
     subject = f"topic {name}"
-    [topic] = metadata.topics
+    topic = the_one(metadata.topics, subject)
     if topic.error_code:
         reason = REASONS.get(ErrorCode(topic.error_code)) if topic.error_code in list(ErrorCode) else None
         return [Finding(Verdict.FAIL, subject, f"{error_name(topic.error_code)}{f': {reason}' if reason else ''}")]
@@ -44,10 +48,13 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
     wanted = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic.name or "", configuration_keys=list(CONFIGS))
     answer = await ask(DescribeConfigsRequest(resources=[wanted]))
     assert isinstance(answer, DescribeConfigsResponse)
-    [found] = answer.results
+    found = the_one(answer.results, subject)
     if found.error_code:
         return [Finding(Verdict.WARN, subject, f"its configs cannot be read: {error_name(found.error_code)}; grant DESCRIBE_CONFIGS on it")]
     configs = {each.name: each.value or "" for each in found.configs}
+    untold = [name for name in CONFIGS if name not in configs or (name in NUMBERS and not NUMBER.fullmatch(configs[name]))]
+    if untold:
+        return [Finding(Verdict.WARN, subject, f"the broker was asked for its configs, and tells nothing of {', '.join(untold)}")]
     findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]))]
     largest, batch = int(configs["max.message.bytes"]), settings.batch_size
     if largest < batch:
@@ -69,8 +76,8 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
 
 def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Finding:
     """Whether acks=all can be had, now and with one broker fewer."""
-    fewest = min(len(each.replica_nodes) for each in topic.partitions)
-    in_sync = min(len(each.isr_nodes) for each in topic.partitions)
+    fewest = min((len(each.replica_nodes) for each in topic.partitions), default=0)
+    in_sync = min((len(each.isr_nodes) for each in topic.partitions), default=0)
     stands = f"min.insync.replicas={needed}, {fewest} replicas, at least {in_sync} in sync"
     if fewest < needed:
         return Finding(Verdict.FAIL, subject, f"{stands}: acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)")

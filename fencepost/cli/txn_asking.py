@@ -22,7 +22,7 @@ from producer.wire.messages.end_txn import (
 )
 from producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from producer.wire.messages.metadata import MetadataResponse
-from txn.envoy import DENIED, Envoy, refuse
+from txn.envoy import DENIED, Envoy, refuse, the_one
 from txn.errors import NotPermitted
 from txn.manager import FEATURE
 from txn.outcome import Outcome
@@ -95,7 +95,7 @@ async def list_transactions(
 async def describe_transaction(envoy: Envoy, transactional_id: str) -> tuple[TransactionState, int] | None:
     """What its coordinator has of it, and which broker that is; None where nobody knows the id."""
     answer: DescribeTransactionsResponse = await envoy.ask_coordinator(transactional_id, state_request(transactional_id))
-    (said,) = answer.transaction_states
+    said = the_one(answer.transaction_states, f"transactional id {transactional_id!r}")
     if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
     if said.error_code:
@@ -158,8 +158,9 @@ async def write_marker(envoy: Envoy, each: OpenTransaction, *, commit: bool) -> 
         coordinator_epoch=max(0, each.coordinator_epoch),
     )
     answer: WriteTxnMarkersResponse = await envoy.ask(leader, WriteTxnMarkersRequest(markers=[marker]))
-    code = answer.markers[0].topics[0].partitions[0].error_code
-    refuse(Api.WRITE_TXN_MARKERS, code, f"{each.topic}-{each.partition}")
+    place = f"{each.topic}-{each.partition}"
+    said = the_one(the_one(the_one(answer.markers, place).topics, place).partitions, place)
+    refuse(Api.WRITE_TXN_MARKERS, said.error_code, place)
 
 
 def _partitions(

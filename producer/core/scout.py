@@ -23,7 +23,7 @@ from producer.wire.codes import Api
 from producer.wire.messages import MetadataRequest, MetadataResponse
 from producer.wire.messages.metadata import MetadataRequestTopic
 
-METADATA_VERSION_MAX = 13
+METADATA_VERSION_MIN, METADATA_VERSION_MAX = 4, 13  # before 4 every question for a topic may create it
 NAMELESS_TOPIC_ID_VERSION = 10
 
 
@@ -96,7 +96,7 @@ class Scout:
         self._recovery.attempt(now_ms)
         node, begun = self._nodes.pick(now_ms)
         commands += begun
-        version = node.version(Api.METADATA, METADATA_VERSION_MAX) if node is not None else None
+        version = node.version(Api.METADATA, METADATA_VERSION_MAX, least=METADATA_VERSION_MIN) if node is not None else None
         if node is None or version is None:
             return commands
         request = self._nodes.begin(node, Api.METADATA, now_ms)

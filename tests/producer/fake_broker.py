@@ -71,7 +71,10 @@ class FakeBroker:
                 reply = self._answer(header)
                 if reply is None:
                     return
-                connection.sendall(reply)
+                try:
+                    connection.sendall(reply)
+                except OSError:
+                    return
 
 
 def framed(message: Message, version: int, header: RequestHeader) -> bytes:

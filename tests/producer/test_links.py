@@ -15,8 +15,19 @@ import pytest
 
 from broker_stub import BrokerStub
 from producer import NoUsableBroker, Producer, TopicUnavailable
-from producer.link import Link
-from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, RequestHeader
+from producer.link import STRANGERS_BYTES_MAX, Link
+from producer.wire import (
+    Api,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ErrorCode,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    RequestHeader,
+    encode,
+)
 from producer.wire.messages.api_versions import ApiVersion
 from tests.names import names
 from tests.producer.fake_broker import FakeBroker, framed
@@ -235,3 +246,34 @@ def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
         return lost
 
     assert len(asyncio.run(talk())) == 1
+
+
+def test_a_stranger_makes_nobody_remember_much() -> None:
+    """Before a peer has said what it speaks, an answer above a megabyte costs its link and is not read: a hundred megabytes of versions
+    would be a gigabyte of memory, and seconds in which nothing else is done."""
+    many = [ApiVersion(api_key=n % 100) for n in range(200_000)]
+    with (
+        FakeBroker(lambda header: framed(ApiVersionsResponse(api_keys=many), header.api_version, header)) as fake,
+        Producer(bootstrap_servers=fake.address, **QUICK) as producer,
+        ThreadPoolExecutor() as pool,
+    ):
+        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
+        until(producer._sender.engine.trouble, "a reason", good=lambda said: f"0 to {STRANGERS_BYTES_MAX} are allowed" in said)
+        assert isinstance(waiting.exception(20), TopicUnavailable)
+
+
+def test_who_has_said_what_it_speaks_may_answer_at_length() -> None:
+    """A topic of very many partitions is described in more than a megabyte."""
+    offered = [ApiVersion(api_key=api, max_version=high) for api, high in ((Api.METADATA, 5), (Api.PRODUCE, 3))]
+    partitions = [MetadataResponsePartition(partition_index=n, leader_id=1, replica_nodes=[1], isr_nodes=[1]) for n in range(40_000)]
+    brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)]
+    large = MetadataResponse(brokers=brokers, topics=[MetadataResponseTopic(name="t", partitions=partitions)])
+
+    def answer(header: RequestHeader) -> bytes:
+        if header.api_key == Api.API_VERSIONS:
+            return framed(ApiVersionsResponse(api_keys=offered), header.api_version, header)
+        return framed(large, header.api_version, header)
+
+    assert len(encode(large, 5)) > STRANGERS_BYTES_MAX
+    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
+        assert len(producer.partitions_for("t", timeout=20)) == 40_000

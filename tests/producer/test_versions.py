@@ -84,3 +84,15 @@ def test_kafka_0_10(idempotent: bool, auto_create: bool) -> None:
                 producer.send("t", b"x")
             assert fake.address in str(caught.value)
         assert [(header.api_key, header.api_version) for header in fake.seen] == [(Api.API_VERSIONS, 4), (Api.API_VERSIONS, 0)]
+
+
+@pytest.mark.parametrize("high", range(4))
+def test_a_broker_that_tells_of_topics_in_old_words_only(high: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that offers the Produce of today, and Metadata only from before version 4, is asked nothing that cannot be said in it, and
+    ends no producer: whoever waits for a topic waits in vain."""
+    monkeypatch.setitem(VERSIONS, Api.METADATA, (0, high))
+    desk = Desk()
+    desk.happen(TopicWanted(TOPIC))
+    desk.advance(5_000)
+    assert desk.dead is None
+    assert not [flight for flight in desk.open if flight.command.api is Api.METADATA]

@@ -1,0 +1,65 @@
+"""A relay before a stub that makes of each of its answers what the test says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from msgspec.structs import replace
+
+from producer.wire import Message, MetadataResponse, decode_request_header, decode_response, encode_response
+
+HOST = "127.0.0.1"
+Lie = Callable[[Message], Message]
+
+
+@contextmanager
+def lying_relay(port: int, lie: Lie) -> Iterator[str]:
+    """Its address, before the one broker that listens at that port of this host."""
+    with socket.create_server((HOST, 0)) as listener:
+        own = listener.getsockname()[1]
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    threading.Thread(target=_converse, args=(client, port, own, lie), daemon=True).start()
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield f"{HOST}:{own}"
+        listener.shutdown(socket.SHUT_RDWR)
+    serving.join(10)
+
+
+def _converse(client: socket.socket, port: int, own: int, lie: Lie) -> None:
+    """One question and its answer after the other."""
+    with suppress(OSError, EOFError), client, socket.create_connection((HOST, port)) as broker:
+        while True:
+            asked = _frame(client)
+            header, _ = decode_request_header(asked)
+            broker.sendall(len(asked).to_bytes(4, "big") + asked)
+            correlation_id, answer = decode_response(_frame(broker), header.api_key, header.api_version)
+            if isinstance(answer, MetadataResponse):
+                answer = replace(answer, brokers=[replace(each, port=own) for each in answer.brokers])
+            if hasattr(answer, "coordinators"):
+                answer = replace(answer, coordinators=[replace(each, port=own) for each in answer.coordinators])
+            parts = encode_response(lie(answer), header.api_version, correlation_id=correlation_id)
+            client.sendall(b"".join(bytes(part) for part in parts))
+
+
+def _frame(link: socket.socket) -> bytes:
+    size = int.from_bytes(_exactly(link, 4), "big")
+    return _exactly(link, size)
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    came = bytearray()
+    while len(came) < size:
+        more = link.recv(size - len(came))
+        if not more:
+            raise EOFError
+        came += more
+    return bytes(came)
