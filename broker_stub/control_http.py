@@ -77,6 +77,8 @@ class HttpServer:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(READ_TIMEOUT_S):
                     await _write(writer, status, body)
+        except asyncio.CancelledError:
+            return  # the control is closed; a stream's task that is cancelled would be logged with its stack
         finally:
             self._open -= 1
             writer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import random
@@ -430,3 +431,16 @@ def test_every_route_is_tried_here() -> None:
     with open(__file__, encoding="utf-8") as source:
         text = source.read()
     assert [path for _, path in ROUTES if path.split("{")[0] not in text] == []
+
+
+def test_a_control_that_closes_says_nothing_of_who_was_connected(caplog: pytest.LogCaptureFixture) -> None:
+    """Connections without a request end with it, and no stack is logged for them."""
+    with BrokerStub() as stub:
+        with Control(stub) as control:
+            port = int(control.url.rpartition(":")[2])
+            link = socket.create_connection(("127.0.0.1", port))
+            link.sendall(b"GET / HT")
+            until(lambda: len(asyncio.all_tasks(control._loop)) > 0, "it is served")
+        with link:
+            assert link.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
