@@ -92,6 +92,7 @@ def test_a_broker_that_tells_of_topics_in_old_words_only(high: int, monkeypatch:
     ends no producer: whoever waits for a topic waits in vain."""
     monkeypatch.setitem(VERSIONS, Api.METADATA, (0, high))
     desk = Desk()
+    desk.auto.discard(Api.METADATA)
     desk.happen(TopicWanted(TOPIC))
     desk.advance(5_000)
     assert desk.dead is None
