@@ -230,7 +230,7 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
     assert not server.is_alive()
 
 
-@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092)])
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092), ("a\0b", 9092)])
 def test_an_address_that_is_none_cuts_whoever_is_sent_there(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
     """A broker that names an impossible address is not reached there: clients are cut off at once, and do not wait for nobody."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, Link(proxy.addresses[1]) as link:
