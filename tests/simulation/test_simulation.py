@@ -58,7 +58,7 @@ def test_what_the_flavours_are_about_really_happens() -> None:
     assert sum(each.events.get("isolated leaders replaced", 0) for each in isolated) > 5
     assert sum(each.events.get("records lost with isolated leaders", 0) for each in isolated) > 0
     assert sum(each.world.counts.get("LATE", 0) for each in isolated) > 0
-    called = [callers.events for flavour in FLAVOURS if (callers := simulate(1, flavour)[0].callers)]
+    called = [callers.events for flavour in FLAVOURS for seed in range(4) if (callers := simulate(seed, flavour)[0].callers)]
     for what in ("Struck", "Poison", "BufferFull", "TypeError", "ValueError", *(["forks"] if hasattr(os, "fork") else [])):
         assert sum(events.get(what, 0) for events in called) > 0, what
 
