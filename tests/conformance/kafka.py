@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -300,7 +301,8 @@ class KafkaCluster:
         def seen(broker: KafkaBroker) -> set[int]:
             if not broker.alive:
                 raise RuntimeError(f"broker {broker.node} ended while starting: {_last_lines(broker)}")
-            return _live_nodes(broker.address)
+            # It serves each listener as soon as that is there, not all of them at once.
+            return _live_nodes(broker.address) if all(map(_listens, broker.other_ports.values())) else set()
 
         for broker in brokers:
             try:
@@ -320,6 +322,13 @@ def _record_classes(version: str, archive: Path) -> None:
     """A broker's whole life, for the classes that it needs."""
     with KafkaCluster(sharing=class_archive.recording(archive), version=version) as cluster:
         cluster.stop_broker(1)
+
+
+def _listens(port: int) -> bool:
+    for host in (HOST, "::1"):
+        with suppress(OSError), socket.create_connection((host, port), timeout=1):
+            return True
+    return False
 
 
 def new_cluster_id() -> str:

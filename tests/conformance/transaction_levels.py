@@ -26,6 +26,7 @@ NOT_AT_0 = frozenset(
         "transaction_markers.without_bumps",
         "transaction_offsets.members",
         "transaction_offsets.with_bumps",
+        "transactions.a_transactional_batch_whose_length_lies",
         "transactions.admins",
         "transactions.names_that_come_twice",
         "transactions.partitions_of_every_version",
@@ -33,6 +34,7 @@ NOT_AT_0 = frozenset(
         "transactions.records_that_nobody_vouches_for",
         "transactions.records_without_a_transaction",
         "transactions.takeovers",
+        "transactions.two_producers_in_one_request",
         "transactions.what_is_written_with_bumps",
         "transactions.with_bumps",
     )

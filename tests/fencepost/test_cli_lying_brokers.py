@@ -95,13 +95,13 @@ def test_a_broker_that_lies(lie: str) -> None:
     assert ran.returncode in (0, 1, 2, 3)
 
 
-MEASURED = """
-import resource
+MEASURED = r"""
+import pathlib, re
 from fencepost.cli import main
 try:
     main()
 finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(re.search(r'VmHWM:\s*(\d+)', pathlib.Path('/proc/self/status').read_text())[1])  # its own, unlike ru_maxrss
 """
 
 
