@@ -68,6 +68,7 @@ class RecordColumns:
         fixed_time: i64 = append_time if append_time is not None else 0
         size: i64 = len(data)
         begun: i64 = self.rows
+        room: i64 = until - first if first > 0 else until  # How many offsets there are for them.
         try:
             while index < count:
                 length, at = read_signed(data, at)
@@ -90,7 +91,7 @@ class RecordColumns:
                     raise CorruptBatch(f"record {index} claims {length} bytes, its fields take {length + value_end + 1 - stop}")
                 offset: i64 = base_offset + delta
                 if first <= offset < until:
-                    if self.rows - begun >= until - first:
+                    if self.rows - begun >= room:
                         raise CorruptBatch(f"record {index} has an offset that another one has")
                     if append_time is not None:
                         timestamp = fixed_time

@@ -7,6 +7,7 @@ import pytest
 from producer.config import read_settings
 from tests.conformance.txn_site import PARTITIONS, Site, older, site
 from tests.txn.spark.sink_play import Play
+from tests.waiting import until
 from txn.borrower import LoanOver
 from txn.ledger import Ledger
 from txn.spark.errors import Tainted
@@ -24,7 +25,8 @@ def test_what_the_tasks_wrote_is_committed_with_the_ledgers_record(site: Site) -
         told = [play.task(begun, task, value=[f"{version}-{task}-{row}" for row in range(20)]) for task in range(PARTITIONS)]
         assert len(site.committed()) == 60 * version
         play.commit(*told, begun=begun)
-        assert len(set(site.committed())) == 60 * (version + 1)
+        # A coordinator says that it will be committed a moment before readers of committed records see it.
+        until(lambda: len(set(site.committed())), "all of them are committed", good=(60 * (version + 1)).__eq__)
         assert play.begin().lent is None
     entry = Ledger(read_settings({"bootstrap_servers": site.bootstrap})).read(f"{site.name}#load")
     assert entry is not None

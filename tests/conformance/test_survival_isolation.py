@@ -59,7 +59,7 @@ def test_no_false_word_about_what_isolated_leaders_had(kafka_cluster: ClusterFac
             send(producer, topic, ledger, failures, range(rows.start, half))
             producer.flush(WAIT_S)  # what was in flight to the leader already would keep it from getting more
             sender = threading.Thread(target=send, args=(producer, topic, ledger, failures, range(half, rows.stop)))
-            cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[number // PARTITIONS % 3])
+            cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[(number + number // PARTITIONS) % 3])
             sender.join(WAIT_S)
             producer.flush(WAIT_S)
             print(f"isolation {number + 1}: {ledger.acked:,} acknowledged, {ledger.failed:,} failed, {cut} batches cut", flush=True)
@@ -89,7 +89,7 @@ def isolate(cluster: KafkaCluster, topic: str, partition: int, sender: threading
     try:
         sender.start()
         alone = PartitionFile(cluster, leader, topic, partition)
-        until(lambda: len(alone.refresh()) > begun + 1, "appends without followers", timeout_s=WAIT_S)
+        until(lambda: len(alone.refresh()) > begun + 3, "appends without followers", timeout_s=WAIT_S)
         time.sleep(patience_s)  # How long the producer is left with this leader is what the rounds differ in.
         had = {(batch.identity, batch.header.base_offset) for batch in alone.refresh()}
         cluster.pause_broker(leader)

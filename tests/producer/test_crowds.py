@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -79,10 +80,19 @@ def addresses_changed(stub: BrokerStub, rng: random.Random) -> Logs:
     """One broker after the other moves to another port, until nobody is where bootstrap_servers says."""
     before = set(stub.addresses.values())
     for node in rng.sample(sorted(stub.addresses), len(stub.addresses)):
-        stub.restart_broker(node, clean=rng.random() < 0.5, port=0)
+        stub.restart_broker(node, clean=rng.random() < 0.5, port=another_port(before))
         heard_of(stub)
     assert not before & set(stub.addresses.values())
     return []
+
+
+def another_port(before: set[tuple[str, int]]) -> int:
+    """A free one, and none that was a broker's."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            place: tuple[str, int] = listener.getsockname()
+        if place not in before:
+            return place[1]
 
 
 def heard_of(stub: BrokerStub) -> None:

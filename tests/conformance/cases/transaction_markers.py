@@ -45,7 +45,7 @@ def of_nobody(w: World) -> None:
     w.describe(topic)
 
 
-@case("M1")
+@case()
 def producers_that_cannot_be(w: World) -> None:
     """Ids and epochs below 0 fail all that the request asks for."""
     topic = w.topic(partitions=2)
