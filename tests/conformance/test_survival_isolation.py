@@ -35,7 +35,10 @@ FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 ROWS = 1_000_000 if FULL else 60_000
 ISOLATIONS = 30 if FULL else 3
 PARTITIONS = 3
+ROUNDS_MAX = 3 * ISOLATIONS
+"""Chance has it that a leader loses nothing: then there are more rounds."""
 WAIT_S = 180.0
+APPENDS_S = 20.0
 
 pytestmark = pytest.mark.timeout(3600 if FULL else 600)
 
@@ -48,18 +51,20 @@ def test_no_false_word_about_what_isolated_leaders_had(kafka_cluster: ClusterFac
     cluster = kafka_cluster(brokers=3, config=QUICK_ELECTIONS)
     topic = f"isolation-{secrets.token_hex(4)}"
     Admin(cluster.bootstrap).create(topic, partitions=PARTITIONS, replicas=3)
-    ledger = Ledger(ROWS, seed=random.SystemRandom().randrange(10**6))
+    ledger = Ledger(ROWS * ROUNDS_MAX // ISOLATIONS, seed=random.SystemRandom().randrange(10**6))
     failures: dict[int, DeliveryError] = {}
     cut = 0
     with Producer(bootstrap_servers=cluster.bootstrap, **SETTINGS) as producer:
         tap = Tap(producer)
-        for number in range(ISOLATIONS):
+        for number in range(ROUNDS_MAX):
+            if number >= ISOLATIONS and cut:
+                break
             rows = range(ROWS * number // ISOLATIONS, ROWS * (number + 1) // ISOLATIONS)
             half = (rows.start + rows.stop) // 2
             send(producer, topic, ledger, failures, range(rows.start, half))
             producer.flush(WAIT_S)  # what was in flight to the leader already would keep it from getting more
             sender = threading.Thread(target=send, args=(producer, topic, ledger, failures, range(half, rows.stop)))
-            cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[(number + number // PARTITIONS) % 3])
+            cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[number // PARTITIONS % 3])
             sender.join(WAIT_S)
             producer.flush(WAIT_S)
             print(f"isolation {number + 1}: {ledger.acked:,} acknowledged, {ledger.failed:,} failed, {cut} batches cut", flush=True)
@@ -68,11 +73,11 @@ def test_no_false_word_about_what_isolated_leaders_had(kafka_cluster: ClusterFac
     said = Counter("acknowledged" if row not in failures else failures[row].persisted.name for row in range(ledger.sent))
     there = read_back(cluster, topic, ledger, failures)
     print(f"said: {dict(said)}; of these in the log: {dict(there)}; {tap.questions} questions; {dict(tap.codes)}", flush=True)
-    assert ledger.sent == ROWS == said.total()
+    assert ledger.sent == said.total() >= ROWS
     assert there["acknowledged"] == said["acknowledged"]
     assert there["YES"] == said["YES"]
     assert there["NO"] == 0
-    assert said["acknowledged"] > ROWS // 3
+    assert said["acknowledged"] > ledger.sent // 3
     assert cut > 0, "no leader lost anything: that was no isolation"
 
 
@@ -89,7 +94,11 @@ def isolate(cluster: KafkaCluster, topic: str, partition: int, sender: threading
     try:
         sender.start()
         alone = PartitionFile(cluster, leader, topic, partition)
-        until(lambda: len(alone.refresh()) > begun + 3, "appends without followers", timeout_s=WAIT_S)
+        try:
+            # The first of them may still reach the followers, whose fetches wait at the leader.
+            until(lambda: len(alone.refresh()) > begun + 1, "appends without followers", timeout_s=APPENDS_S)
+        except TimeoutError:
+            return 0  # A Kafka reads no second request of a connection before it has answered the first: nothing was taken in time.
         time.sleep(patience_s)  # How long the producer is left with this leader is what the rounds differ in.
         had = {(batch.identity, batch.header.base_offset) for batch in alone.refresh()}
         cluster.pause_broker(leader)
