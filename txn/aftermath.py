@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from producer.core.errors import Fenced, FencepostError
+from producer.core.errors import Fatal, Fenced, FencepostError, ProducerClosed
 from producer.core.settings import Settings
 from txn.errors import (
     CommitOutcomeUnknown,
@@ -28,6 +28,20 @@ REFUSED: Final = (Fenced, IdentityLost, MustAbort)
 
 LEAST_S: Final = 0.5
 """However little of the call's time is left: a refusal comes in time as a rule, and without a look it would stay a riddle."""
+
+
+def to_ask_about(
+    token: PreparedTransaction | None, in_question: PreparedTransaction | None, error: FencepostError
+) -> PreparedTransaction | None:
+    """What to ask about after the end was refused; None where the refusal says it all. `token`: of the transaction, where it was prepared
+    and wrote; `in_question`: where the coordinator had been asked to commit.
+
+    The owner of a token may have ended it, and a newer producer may have registered since: a refusal says neither. Nor does what ended the
+    producer, where the coordinator had been asked to commit.
+    """
+    if token is not None:
+        return token if isinstance(error, REFUSED) else None
+    return in_question if isinstance(error, (*REFUSED, Fatal, ProducerClosed)) else None
 
 
 async def find_out(token: PreparedTransaction, error: FencepostError, settings: Settings, left_s: float) -> PreparedStatus:

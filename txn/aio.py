@@ -18,7 +18,7 @@ from producer.core.bulk import BulkFuture
 from producer.core.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
 from producer.stats import ProducerStats
 from txn.admission import NoTransaction
-from txn.aftermath import LEAST_S, REFUSED, find_out, settle
+from txn.aftermath import LEAST_S, find_out, settle, to_ask_about
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
 from txn.inner_aio import AsyncInner
@@ -238,8 +238,7 @@ class AsyncTransactionalProducer:
 
     async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self._manager.preparation
-        token = preparation.token
-        prepared = token is not None and token.wrote
+        prepared = preparation.token if preparation.token is not None and preparation.token.wrote else None
         began = time.monotonic()
         try:
             await self._call(event, limit_s, number)
@@ -249,19 +248,14 @@ class AsyncTransactionalProducer:
                 if told is None:
                     return
                 raise ProducerClosed(f"the producer is closed; {told}") from error
-            # Whoever has the token may have ended it, and a newer producer may have registered since: a refusal says neither. Nor does what
-            # ended the producer, where the coordinator had been asked to commit.
-            if prepared:
-                token = token if isinstance(error, REFUSED) else None
-            else:
-                token = preparation.in_question if isinstance(error, (*REFUSED, Fatal, ProducerClosed)) else None
+            token = to_ask_about(prepared, preparation.in_question, error)
             if token is None:
                 raise
             left_s = limit_s - (time.monotonic() - began)
             status = await find_out(token, error, self._inner.settings, left_s)
             if not isinstance(error, Fatal):
                 await self._give_up()
-            settle(status, event, error, prepared=prepared)
+            settle(status, event, error, prepared=prepared is not None)
 
     async def _give_up(self) -> None:
         """What the coordinator has ended already is over here, too."""

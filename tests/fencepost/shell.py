@@ -33,6 +33,24 @@ def run(*arguments: object, given: bytes | None = None, **environment: str) -> s
     return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
 
+def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:
+    """How many KiB the command, and no process that it started, had in memory at most."""
+    # A process's ru_maxrss begins with what the one that started it had; VmHWM is its own.
+    watched = "import pathlib, re, runpy, sys; sys.argv[0] = 'fencepost'\n"
+    watched += "try:\n runpy.run_module('fencepost', run_name='__main__')\n"
+    watched += "finally:\n print(re.search(r'VmHWM:\\s*(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])"
+    ran = subprocess.run(
+        [sys.executable, "-c", watched, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env=surroundings(),
+        stdin=subprocess.DEVNULL,
+    )
+    return int(ran.stdout.split()[-1]), ran
+
+
 @contextmanager
 def running(*arguments: object, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """The process while it runs, with pipes to it; it does not outlive the block."""

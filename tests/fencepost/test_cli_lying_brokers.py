@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +11,7 @@ from msgspec.structs import replace
 from broker_stub import BrokerStub
 from producer.wire import Api, MetadataResponseBroker
 from tests.fencepost.lying import Lie, lying_relay
-from tests.fencepost.shell import run, surroundings
+from tests.fencepost.shell import peak_of, run
 from tests.fencepost.test_cli_txn import TOPIC, prepare
 
 pytestmark = pytest.mark.timeout(300)
@@ -95,16 +93,6 @@ def test_a_broker_that_lies(lie: str) -> None:
     assert ran.returncode in (0, 1, 2, 3)
 
 
-MEASURED = r"""
-import pathlib, re
-from fencepost.cli import main
-try:
-    main()
-finally:
-    print(re.search(r'VmHWM:\s*(\d+)', pathlib.Path('/proc/self/status').read_text())[1])  # its own, unlike ru_maxrss
-"""
-
-
 def test_a_cluster_of_very_many_brokers() -> None:
     """Of those that a cluster names `doctor` tries some, a few at a time, and says how many it left out."""
     with BrokerStub() as stub:
@@ -114,7 +102,6 @@ def test_a_cluster_of_very_many_brokers() -> None:
             return replace(answer, brokers=[MetadataResponseBroker(node_id=n, host="127.0.0.1", port=own) for n in range(3_000)])
 
         with lying_relay(stub.addresses[1][1], of(Api.METADATA, many)) as bootstrap:
-            command = [sys.executable, "-c", MEASURED, "doctor", bootstrap]
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=surroundings())
+            peak, ran = peak_of("doctor", bootstrap)
     assert "2744 more brokers are named: only 256 are tried" in ran.stdout, ran.stderr
-    assert int(ran.stdout.split()[-1]) < 400_000  # KiB
+    assert peak < 400_000  # KiB

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from fencepost.cli.complaints import Complaint
 from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
-from tests.fencepost.shell import complaint, run, surroundings
+from tests.fencepost.shell import complaint, peak_of, run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -190,24 +189,6 @@ def chunks_of(kind: str, data: bytes) -> Iterator[RowChunk]:
         else:
             source, fields = CsvLines(lines), Fields() if kind == "csv" else Fields("a", "b", ("d",))
             yield from csv_chunks(lines, source, csv_header(source, fields), fields)
-
-
-def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:
-    """How many KiB the command, and no process that it started, had in memory at most."""
-    # A process's ru_maxrss begins with what the one that started it had; VmHWM is its own.
-    watched = "import pathlib, re, runpy, sys; sys.argv[0] = 'fencepost'\n"
-    watched += "try:\n runpy.run_module('fencepost', run_name='__main__')\n"
-    watched += "finally:\n print(re.search(r'VmHWM:\\s*(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])"
-    ran = subprocess.run(
-        [sys.executable, "-c", watched, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env=surroundings(),
-        stdin=subprocess.DEVNULL,
-    )
-    return int(ran.stdout.split()[-1]), ran
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------------------------
