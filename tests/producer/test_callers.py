@@ -159,7 +159,7 @@ def run(seed: int) -> None:
         assert not producer._sender.running
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 def test_callers_in_any_state() -> None:
     """However callers are interrupted, forked, slow or wrong: each claim is so, nothing else is in the logs, the budget comes back, every
     call ends, children are refused, and the producer works."""
