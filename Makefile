@@ -141,7 +141,7 @@ epochs: .venv/.built
 	@FENCEPOST_TXN_EPOCHS=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_transactions_on_kafka.py -k epochs -s
 
 survive: .venv/.built
-	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival.py -s
+	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival*.py -s
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py

@@ -17,7 +17,7 @@ import struct
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,7 @@ class KafkaCluster:
     `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags and
     `sharing` those about class data, by default of an archive made when first needed. `listeners` are further ones beside the plain one,
     name to security protocol; `formatting` are further arguments for formatting the directories, `version` is the release.
+    `advertise(node, listener, port)`: the port at which others are told to find a listener, where that is not its own.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class KafkaCluster:
         listeners: Mapping[str, str] | None = None,
         formatting: Sequence[str] = (),
         version: str = KAFKA_VERSION,
+        advertise: Callable[[int, str, int], int] | None = None,
     ) -> None:
         self.java = find_java()
         self.home = kafka_home(version)
@@ -118,6 +120,7 @@ class KafkaCluster:
         self.config = dict(config or {})
         self.listeners = dict(listeners or {})
         self.formatting = tuple(formatting)
+        self.advertise = advertise or _itself
         self.cluster_id = new_cluster_id()
         self.directory = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
         reaper.watch_directory(self.directory)
@@ -229,18 +232,21 @@ class KafkaCluster:
         return [str(self.java), *self.jvm, *flags, "-cp", f"{self.home}/libs/*", main_class, *arguments]
 
     def _format(self) -> None:
-        voters = ",".join(f"{b.node}@{HOST}:{b.controller_port}" for b in self.brokers.values())
+        voters = ",".join(f"{b.node}@{HOST}:{self.advertise(b.node, 'CONTROLLER', b.controller_port)}" for b in self.brokers.values())
         replicas = min(3, len(self.brokers))
         running = []
         for broker in self.brokers.values():
             broker.directory.mkdir()
-            clients = [f"PLAINTEXT://{HOST}:{broker.port}", *(f"{name}://{HOST}:{port}" for name, port in broker.other_ports.items())]
+            clients = {"PLAINTEXT": broker.port, **broker.other_ports}
+            everybody = {**clients, "CONTROLLER": broker.controller_port}
+            told = clients if self.advertise is _itself else everybody
+            advertised = {name: self.advertise(broker.node, name, port) for name, port in told.items()}
             protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
             properties: dict[str, object] = {
                 "process.roles": "broker,controller",
                 "node.id": broker.node,
-                "listeners": ",".join([*clients, f"CONTROLLER://{HOST}:{broker.controller_port}"]),
-                "advertised.listeners": ",".join(clients),
+                "listeners": _spelled(everybody),
+                "advertised.listeners": _spelled(advertised),
                 "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
                 "controller.quorum.voters": voters,
                 "log.dirs": broker.directory / "data",
@@ -322,6 +328,14 @@ def _record_classes(version: str, archive: Path) -> None:
     """A broker's whole life, for the classes that it needs."""
     with KafkaCluster(sharing=class_archive.recording(archive), version=version) as cluster:
         cluster.stop_broker(1)
+
+
+def _itself(node: int, listener: str, port: int) -> int:
+    return port
+
+
+def _spelled(listeners: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items())
 
 
 def _listens(port: int) -> bool:

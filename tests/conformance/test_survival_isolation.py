@@ -1,157 +1,254 @@
-"""Leaders that are cut off from their followers, and lose what they had when one of these leads: every claim of the producer is held
-against the logs that the cluster ends up with, at the exact offset.
+"""Leaders that are cut off from their followers, take batches that nobody else has, and lose them when another one leads: every claim of
+several producers is held against the logs that the cluster ends up with, at the exact offset.
 
-The followers are frozen (SIGSTOP), and the leader goes on appending above its high watermark, and says so to whoever asks, for less or
-more time than the deadlines of what waits there. Then it freezes, too, the followers thaw, and one of them is elected; when the old leader
-thaws, its log is cut. A sample by default; FENCEPOST_SURVIVAL=full sends a million records through thirty isolations.
+Only links between brokers are cut, so that the leader goes on serving clients, above its high watermark: from its followers, until the
+controller has another one elected; or from the controller, too, which then takes it for dead, while clients are served by two leaders. A
+leader may also be killed as it stands there. When the links are mended its log is cut. A sample by default; FENCEPOST_SURVIVAL=full goes
+through thirty isolations, and a million records at least.
 """
 
 from __future__ import annotations
 
+import enum
 import os
 import random
 import secrets
 import threading
-import time
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Place
 
 from producer import DeliveryError, Persisted, Producer
-from tests.conformance.fixtures import ClusterFactory
+from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import PartitionFile
 from tests.conformance.survival.ledger import Ledger
+from tests.conformance.survival.links import End, Links
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
 from tests.conformance.test_survival_outcomes import settled
 from tests.waiting import until
 
-FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
-ROWS = 1_000_000 if FULL else 60_000
-ISOLATIONS = 30 if FULL else 3
-PARTITIONS = 3
-ROUNDS_MAX = 3 * ISOLATIONS
-"""Chance has it that a leader loses nothing: then there are more rounds."""
-WAIT_S = 180.0
-APPENDS_S = 20.0
+FULL: Final = os.environ.get("FENCEPOST_SURVIVAL") == "full"
+ISOLATIONS: Final = 30 if FULL else 3
+ROWS: Final = 1_000_000 if FULL else 50_000
+ROWS_MAX: Final = 1_000_000 if FULL else 200_000
+"""Of one producer."""
+PRODUCERS: Final = 6
+PARTITIONS: Final = 6
+AT_ONCE: Final = 20
+PACE_S: Final = 0.02
+WAIT_S: Final = 120.0
+BETWEEN: Final = "BETWEEN"
 
 pytestmark = pytest.mark.timeout(3600 if FULL else 600)
 
-QUICK_ELECTIONS = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500, "min.insync.replicas": 2}
-SETTINGS: dict[str, Any] = {"batch_size": 8192, "request_timeout_ms": 1500, "delivery_timeout_ms": 4000, "max_block_ms": 300_000}
+CONFIG: Final = {
+    "inter.broker.listener.name": BETWEEN,
+    "min.insync.replicas": 2,
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+}
+SETTINGS: Final[dict[str, Any]] = {"batch_size": 8192, "request_timeout_ms": 1500, "delivery_timeout_ms": 4000, "max_block_ms": 300_000}
 
 
-def test_no_false_word_about_what_isolated_leaders_had(kafka_cluster: ClusterFactory) -> None:
+OnDisk = tuple[int, tuple[int, int, int], int]
+"""Partition, identity and sequence, base offset."""
+
+
+class Kind(enum.Enum):
+    """How a leader is isolated."""
+
+    FROM_FOLLOWERS = "from its followers"
+    FROM_ALL = "from all brokers"
+    AND_KILLED = "from all brokers, and killed"
+
+
+class Sender:
+    """One producer, with its rows and what it said of each."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, seed: int) -> None:
+        self.ledger: Final = Ledger(ROWS_MAX, seed=seed)
+        self.failures: Final[dict[int, DeliveryError]] = {}
+        self.producer: Final = Producer(bootstrap_servers=bootstrap, **SETTINGS)
+        self.tap: Final = Tap(self.producer)
+        self._name = b"%d:" % number
+        self._topic = topic
+
+    def send(self, stop: threading.Event) -> None:
+        """Send at a moderate pace, until it is enough."""
+        while not stop.wait(PACE_S):
+            for row in range(self.ledger.sent, min(ROWS_MAX, self.ledger.sent + AT_ONCE)):
+                key, value = self.ledger.sending(row)
+                self.producer.send(self._topic, value, key=self._name + key, on_delivery=partial(settled, self.ledger, self.failures, row))
+
+    def said(self, row: int) -> str:
+        failure = self.failures.get(row)
+        assert failure is None or failure.persisted in Persisted
+        return "acknowledged" if failure is None else failure.persisted.name
+
+
+def test_no_false_word_about_what_isolated_leaders_had() -> None:
     """Acknowledged is there once, at the offset that was told; YES is there, NO is not, MAYBE at most once; order holds."""
-    cluster = kafka_cluster(brokers=3, config=QUICK_ELECTIONS)
+    require_kafka()
     topic = f"isolation-{secrets.token_hex(4)}"
-    Admin(cluster.bootstrap).create(topic, partitions=PARTITIONS, replicas=3)
-    ledger = Ledger(ROWS * ROUNDS_MAX // ISOLATIONS, seed=random.SystemRandom().randrange(10**6))
-    failures: dict[int, DeliveryError] = {}
-    cut = 0
-    with Producer(bootstrap_servers=cluster.bootstrap, **SETTINGS) as producer:
-        tap = Tap(producer)
-        for number in range(ROUNDS_MAX):
-            if number >= ISOLATIONS and cut:
-                break
-            rows = range(ROWS * number // ISOLATIONS, ROWS * (number + 1) // ISOLATIONS)
-            half = (rows.start + rows.stop) // 2
-            send(producer, topic, ledger, failures, range(rows.start, half))
-            producer.flush(WAIT_S)  # what was in flight to the leader already would keep it from getting more
-            sender = threading.Thread(target=send, args=(producer, topic, ledger, failures, range(half, rows.stop)))
-            cut += isolate(cluster, topic, number % PARTITIONS, sender, patience_s=(1.0, 4.5, 6.5)[number // PARTITIONS % 3])
-            sender.join(WAIT_S)
-            producer.flush(WAIT_S)
-            print(f"isolation {number + 1}: {ledger.acked:,} acknowledged, {ledger.failed:,} failed, {cut} batches cut", flush=True)
-        afterwards = [producer.send(topic, b"afterwards", partition=p) for p in range(PARTITIONS)]
+    seed = random.SystemRandom().randrange(10**6)
+    with ExitStack() as stack:
+        links = stack.enter_context(Links())
+        cluster = stack.enter_context(a_cluster(links))
+        Admin(cluster.bootstrap).create(topic, partitions=PARTITIONS, replicas=3)
+        site = Site(cluster, links, topic, random.Random(seed))
+        senders = [Sender(number, cluster.bootstrap, topic, seed + number) for number in range(PRODUCERS)]
+        for sender in senders:
+            stack.enter_context(sender.producer)
+        stop = threading.Event()
+        threads = [threading.Thread(target=sender.send, args=(stop,)) for sender in senders]
+        for thread in threads:
+            thread.start()
+        stack.callback(stop.set)
+        lost: list[int] = []
+        kinds = list(Kind)
+        while len(lost) < ISOLATIONS or sum(sender.ledger.sent for sender in senders) < ROWS:
+            kind = kinds[len(lost) % len(kinds)]
+            lost.append(site.isolate(len(lost) % PARTITIONS, kind))
+            print(f"isolation {len(lost)}, {kind.value}: {lost[-1]} batches lost", flush=True)
+        stop.set()
+        for sender, thread in zip(senders, threads, strict=True):
+            thread.join(WAIT_S)
+            sender.producer.flush(WAIT_S)
+        afterwards = [sender.producer.send(topic, b"afterwards", partition=p) for sender in senders for p in range(PARTITIONS)]
         assert all(future.result(WAIT_S).offset >= 0 for future in afterwards)
-    said = Counter("acknowledged" if row not in failures else failures[row].persisted.name for row in range(ledger.sent))
-    there = read_back(cluster, topic, ledger, failures)
-    print(f"said: {dict(said)}; of these in the log: {dict(there)}; {tap.questions} questions; {dict(tap.codes)}", flush=True)
-    assert ledger.sent == said.total() >= ROWS
+        said = Counter(sender.said(row) for sender in senders for row in range(sender.ledger.sent))
+        there = read_back(cluster, topic, senders)
+    codes = sum((sender.tap.codes for sender in senders), Counter[str]())
+    questions = sum(sender.tap.questions for sender in senders)
+    print(f"seed {seed}, said: {dict(said)}; of these in the log: {dict(there)}; {questions} questions; {dict(codes)}", flush=True)
     assert there["acknowledged"] == said["acknowledged"]
     assert there["YES"] == said["YES"]
     assert there["NO"] == 0
-    assert said["acknowledged"] > ledger.sent // 3
-    assert cut > 0, "no leader lost anything: that was no isolation"
+    assert said["acknowledged"] > said.total() // 3
+    assert sum(lost) >= PRODUCERS, f"hardly anything was lost in {lost}: that was no isolation"
 
 
-def isolate(cluster: KafkaCluster, topic: str, partition: int, sender: threading.Thread, *, patience_s: float) -> int:
-    """Freeze the followers of the partition's leader, have it append for so long, and let one of them lead. Returns how many batches the
-    leader had that are gone from its log afterwards."""
-    until(lambda: in_sync(cluster, topic), "all replicas in sync", timeout_s=WAIT_S)
-    leader = Admin(cluster.bootstrap).in_sync(topic)[partition][0]
-    followers = [node for node in cluster.brokers if node != leader]
-    begun = len(PartitionFile(cluster, leader, topic, partition).refresh())
-    frozen = [*followers]
-    for node in followers:
-        cluster.pause_broker(node)
-    try:
-        sender.start()
-        alone = PartitionFile(cluster, leader, topic, partition)
+def a_cluster(links: Links) -> KafkaCluster:
+    """Three brokers that reach each other through these links alone."""
+
+    def advertise(node: int, listener: str, port: int) -> int:
+        return port if listener == "PLAINTEXT" else links.before(node, listener, port)
+
+    return KafkaCluster(brokers=3, config=CONFIG, listeners={BETWEEN: "PLAINTEXT"}, advertise=advertise)
+
+
+class Site:
+    """Where leaders are isolated."""
+
+    def __init__(self, cluster: KafkaCluster, links: Links, topic: str, rng: random.Random) -> None:
+        self._cluster = cluster
+        self._links = links
+        self._topic = topic
+        self._rng = rng
+
+    def isolate(self, partition: int, kind: Kind) -> int:
+        """Isolate the partition's leader, have another one lead, and mend it. Returns how many batches it had in all that it led that are
+        gone from its logs afterwards."""
+        until(self._in_sync, "all replicas in sync", timeout_s=WAIT_S)
+        leaders = {number: leader for number, (leader, _) in Admin(self._cluster.bootstrap).in_sync(self._topic).items()}
+        node = leaders[partition]
+        led = [number for number, leader in leaders.items() if leader == node]
+        other = next(each for each in self._cluster.brokers if each != node)
+
+        def between(end: End) -> bool:
+            there, listener, here = end
+            if kind is Kind.FROM_FOLLOWERS:
+                return here == node != there and listener == BETWEEN
+            return here != there and node in (here, there)
+
+        self._links.cut(between)
         try:
-            # The first of them may still reach the followers, whose fetches wait at the leader.
-            until(lambda: len(alone.refresh()) > begun + 1, "appends without followers", timeout_s=APPENDS_S)
-        except TimeoutError:
-            return 0  # A Kafka reads no second request of a connection before it has answered the first: nothing was taken in time.
-        time.sleep(patience_s)  # How long the producer is left with this leader is what the rounds differ in.
-        had = {(batch.identity, batch.header.base_offset) for batch in alone.refresh()}
-        cluster.pause_broker(leader)
-        frozen = [leader]
-        for node in followers:
-            cluster.resume_broker(node)
-        until(lambda: leader_seen_by(cluster, followers[0], topic, partition) in followers, "another leader", timeout_s=WAIT_S)
-    finally:
-        for node in {*frozen, leader}:
-            cluster.resume_broker(node)
-    until(lambda: in_sync(cluster, topic), "all replicas in sync again", timeout_s=WAIT_S)
-    has = {(batch.identity, batch.header.base_offset) for batch in PartitionFile(cluster, leader, topic, partition).refresh()}
-    return len(had - has)
+            if kind is Kind.FROM_FOLLOWERS:
+                self._pause()
+                had = self._batches(node, led)
+                self._elect(led, node)
+            until(lambda: not any(self._leader(other, each) in (node, -1) for each in led), "other leaders", timeout_s=WAIT_S)
+            if kind is not Kind.FROM_FOLLOWERS:
+                self._pause()
+                had = self._batches(node, led)
+            if kind is Kind.AND_KILLED:
+                self._cluster.kill_broker(node)
+        finally:
+            self._links.mend()
+        if kind is Kind.AND_KILLED:
+            self._cluster.start_broker(node)
+        until(lambda: self._agrees(node, led), "a log that has what others have", timeout_s=WAIT_S)
+        return len(had - self._batches(node, led))
+
+    def _pause(self) -> None:
+        """How long producers are left with the leader is what isolations differ in: less or more than their deadlines."""
+        threading.Event().wait(self._rng.choice((0.5, 2.0, 5.0)))
+
+    def _elect(self, partitions: list[int], node: int) -> None:
+        """Make another broker the preferred leader, and elect it."""
+        others = [each for each in self._cluster.brokers if each != node]
+        admin = KafkaAdminClient(bootstrap_servers=self._cluster.bootstrap)
+        try:
+            refused = admin.alter_partition_reassignments({Place(self._topic, each): [*others, node] for each in partitions})
+            assert set(refused.values()) == {None}, refused
+            admin.elect_leaders(0, {self._topic: partitions})
+        finally:
+            admin.close()
+
+    def _batches(self, node: int, partitions: list[int]) -> set[OnDisk]:
+        """What a broker has on its disk."""
+        return {
+            (each, batch.identity, batch.header.base_offset)
+            for each in partitions
+            for batch in PartitionFile(self._cluster, node, self._topic, each).refresh()
+        }
+
+    def _agrees(self, node: int, partitions: list[int]) -> bool:
+        """Whether what the broker has is in other logs, too. It may still count as in sync, and think of itself as the leader."""
+        ours = self._batches(node, partitions)
+        return ours <= set[OnDisk]().union(*(self._batches(each, partitions) for each in self._cluster.brokers if each != node))
+
+    def _in_sync(self) -> bool:
+        """Whether every partition has its three replicas in sync."""
+        return all(isr == 3 and leader >= 0 for leader, isr in Admin(self._cluster.bootstrap).in_sync(self._topic).values())
+
+    def _leader(self, node: int, partition: int) -> int:
+        """Who leads as far as that broker knows; asked of it alone."""
+        host, port = self._cluster.addresses[node]
+        client = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
+        try:
+            known = client.list_topics(self._topic, timeout=5.0).topics[self._topic].partitions
+        except KafkaException:
+            return -1
+        return known[partition].leader if partition in known else -1
 
 
-def in_sync(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether every partition has its three replicas in sync."""
-    return all(isr == 3 for _, isr in Admin(cluster.bootstrap).in_sync(topic).values())
-
-
-def leader_seen_by(cluster: KafkaCluster, node: int, topic: str, partition: int) -> int:
-    """Who leads as far as that broker knows; asked of it alone, as a client that knows the others would wait for the frozen one."""
-    host, port = cluster.addresses[node]
-    client = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
-    try:
-        known = client.list_topics(topic, timeout=5.0).topics[topic].partitions
-    except KafkaException:
-        return -1
-    return known[partition].leader if partition in known else -1
-
-
-def send(producer: Producer, topic: str, ledger: Ledger, failures: dict[int, DeliveryError], rows: range) -> None:
-    """Send these rows, each outcome to be noted when it is known."""
-    for row in rows:
-        key, value = ledger.sending(row)
-        producer.send(topic, value, key=key, on_delivery=partial(settled, ledger, failures, row))
-
-
-def read_back(cluster: KafkaCluster, topic: str, ledger: Ledger, failures: dict[int, DeliveryError]) -> Counter[str]:
+def read_back(cluster: KafkaCluster, topic: str, senders: list[Sender]) -> Counter[str]:
     """What became of each claim: how many records of each are in the log, every one of them once, in order, and where it was told to be."""
     there = Counter[str]()
-    last: dict[int, int] = {}
+    last: dict[tuple[int, int], int] = {}
     for message in read_topic(cluster.bootstrap, topic):
-        value, partition, offset = message.value(), message.partition(), message.offset()
+        key, value, partition, offset = message.key(), message.value(), message.partition(), message.offset()
         assert partition is not None
-        if value is None or value == b"afterwards":
+        if key is None or value is None:
             continue
-        row = int(value[:10])
-        assert value == ledger.value(row)
-        assert row > last.get(partition, -1), f"row {row} is out of order, or there twice"
-        last[partition] = row
-        if row not in failures:
-            assert (ledger.partitions[row], ledger.offsets[row]) == (partition, offset), f"row {row} is not where it was acknowledged"
-        there["acknowledged" if row not in failures else failures[row].persisted.name] += 1
-    assert all(failure.persisted in Persisted for failure in failures.values())
+        number = int(key.partition(b":")[0])
+        sender, row = senders[number], int(value[:10])
+        assert value == sender.ledger.value(row)
+        assert row > last.get((number, partition), -1), f"row {row} of producer {number} is out of order, or there twice"
+        last[number, partition] = row
+        said = sender.said(row)
+        if said == "acknowledged":
+            told = (sender.ledger.partitions[row], sender.ledger.offsets[row])
+            assert told == (partition, offset), f"row {row} of producer {number} is at {partition}, {offset}; acknowledged at {told}"
+        there[said] += 1
     return there
