@@ -188,7 +188,8 @@ class Manager:
 
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
-        commands += self._waiting.expire(now_ms, self._lateness)
+        late = self._waiting.expire(now_ms, self._lateness)
+        commands += [*late, *self._forget_wishes(late)]
         if self._ends() and not self._contents.wrote:
             self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
         if self._confirms() and not self._contents.wrote:
@@ -333,6 +334,15 @@ class Manager:
             self._waiting.finish([call])
             commands.append(Return(call, refusal))
         return commands
+
+    def _forget_wishes(self, late: Sequence[Command]) -> list[Command]:
+        """A lend whose time has passed asks for nothing any more: a partition that does not exist would be in the way of all others, and of
+        the commit. What a batch or another lend waits for is wanted again."""
+        given_up = [told.call.wish for told in late if isinstance(told, Return) and told.call.event is Event.LEND]
+        for wish in given_up:
+            self._contents.partitions.give_up(wish.partitions)
+        self._look_again = self._look_again or bool(given_up)
+        return self._lend() if given_up else []
 
     def _take_back(self, call: Call) -> Return:
         assert call.wish is not None

@@ -5,6 +5,8 @@ It asks nobody itself. With version 2 (KIP-890) the partition's leader adds it, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from txn.verdict import Row, worst
@@ -28,6 +30,11 @@ class Partitions:
             return True
         self.wanted[topic, partition] = None
         return False
+
+    def give_up(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Who wanted these waits no longer."""
+        for tp in partitions:
+            self.wanted.pop(tp, None)
 
     def heard(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
         """Take what the coordinator said of each: the code that decides what is to be done, and its row."""

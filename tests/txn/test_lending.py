@@ -94,6 +94,28 @@ def test_a_lend_that_takes_too_long_can_be_made_again() -> None:
     assert loan_of(ask(counter, 0)).partitions == ((TOPIC, 0),)
 
 
+def test_a_partition_that_there_is_not_is_in_nobodys_way_once_its_lend_has_ended() -> None:
+    """With version 1 it is asked about for as long as the lend waits for it. Then the transaction goes on without it, and can be
+    committed; what a batch or another lend waits for is still asked for."""
+    counter = opened(1)
+    first = ask(counter, 2, 3)
+    counter.add(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    counter.advance(CALL_MS / 2)
+    second = ask(counter, 2)
+    counter.send(b"row", partition=1)
+    counter.advance(CALL_MS / 2 + 1)
+    assert isinstance(first.outcome.exception(0), TransactionTimeout)
+    counter.add(ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    counter.advance(1_000)
+    (topic,) = counter.asked(Api.ADD_PARTITIONS_TO_TXN).message.v3_and_below_topics
+    assert sorted(topic.partitions) == [1, 2]
+    counter.add()
+    assert loan_of(second).partitions == ((TOPIC, 2),)
+    counter.ack(counter.produces()[0])
+    assert give_back(counter, account(2, 1)) is None
+    assert end(counter).outcome.exception(0) is None
+
+
 @BOTH
 @pytest.mark.parametrize("event", [Event.COMMIT, Event.ABORT])
 def test_what_was_lent_is_ended_although_its_owner_wrote_nothing(version: int, event: Event) -> None:
