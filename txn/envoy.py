@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -91,11 +91,10 @@ class Deadline:
 
 
 class Envoy:
-    """See the module. `brokers`: by node id, as last heard. `levels`: of the cluster's finalized features (KIP-584), likewise."""
+    """See the module. `brokers`: by node id, as last heard."""
 
     def __init__(self, settings: Settings) -> None:
         self.brokers: dict[int, Address] = {}
-        self.levels: Mapping[str, int] = {}
         self._settings = settings
         self._dialer = Dialer(settings)
         self._open: dict[Address, tuple[Link, Versions]] = {}
@@ -225,7 +224,6 @@ class Envoy:
                 except OSError as error:
                     raise Unanswered(f"{address}: {error}") from None
                 self._open[address] = (opened.link, opened.versions)
-                self.levels = opened.features.levels
             return self._open[address]
 
 

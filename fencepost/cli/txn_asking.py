@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.cli.txn_log import ended_with_a_bump
 from producer.wire.codes import Api, ErrorCode, error_name
 from producer.wire.messages.describe import DescribeProducersRequest, DescribeProducersResponse, ProducerState, TopicRequest
 from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
@@ -24,7 +25,6 @@ from producer.wire.messages.list_transactions import ListTransactionsRequest, Li
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Envoy, refuse, the_one
 from txn.errors import NotPermitted
-from txn.manager import FEATURE
 from txn.outcome import Outcome
 from txn.preparation import state_request
 
@@ -131,14 +131,17 @@ async def owners(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenT
         name = ids.get(each.producer_id)
         said = described[name] if name is not None else None
         if name is not None and said is not None:
-            found[each] = _owner(each, name, said[0], version2=envoy.levels.get(FEATURE, 0) >= 2)
+            found[each] = await _owner(envoy, each, name, said[0])
     return found
 
 
-def _owner(each: OpenTransaction, name: str, said: TransactionState, *, version2: bool) -> Owner:
+async def _owner(envoy: Envoy, each: OpenTransaction, name: str, said: TransactionState) -> Owner:
     # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it
     # nobody can tell, nor with version 1 of any: there the next epoch is that of the producer's next registration, and of its transactions.
-    ended = ENDED.get(said.transaction_state) if version2 and said.producer_epoch == each.producer_epoch + 1 else None
+    # The version is the transaction's, of which an older client has its own, and not the cluster's.
+    ended = ENDED.get(said.transaction_state) if said.producer_epoch == each.producer_epoch + 1 else None
+    if ended is not None and not await ended_with_a_bump(envoy, name, (said.producer_id, said.producer_epoch)):
+        ended = None
     partitions = {(topic.topic, index) for topic in said.topics for index in topic.partitions}
     return Owner(name, has_it=(each.topic, each.partition) in partitions, outcome=ended)
 

@@ -1,0 +1,73 @@
+"""What a coordinator wrote of a transactional id last, read from its own log, which says more than DescribeTransactions: whether the epoch
+that there is was brought by the end of the transaction before.
+
+It reads a partition to its end, so ask only where something depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker_stub.coordinators.placement import partition_for
+from broker_stub.coordinators.txn_records import read_txn, txn_key
+from broker_stub.coordinators.txn_states import Txn
+from broker_stub.topics import STATE_TOPIC
+from producer.wire.batch_header import iter_batches
+from producer.wire.codes import Api
+from producer.wire.compression import CorruptBatch
+from producer.wire.errors import Malformed
+from producer.wire.records import read_records
+from txn.envoy import Envoy, Unanswered, refuse
+from txn.errors import NotPermitted
+from txn.loan import TP, name
+from txn.raw_log import EARLIEST, fetch, offset_of
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+BUMPED_SINCE: Final = 2
+"""The version of a transaction whose end brings the next epoch (KIP-890)."""
+
+
+async def ended_with_a_bump(envoy: Envoy, transactional_id: str, identity: tuple[int, int]) -> bool:
+    """Whether the last that its coordinator wrote is the end of a transaction, which brought this identity. One of an older client, or from
+    before the cluster's upgrade, ends under the identity that it had. False, too, where the log may not be read (READ on
+    `__transaction_state`)."""
+    try:
+        txn = await _last(envoy, transactional_id)
+    except NotPermitted:
+        return False
+    return txn is not None and txn.client_version >= BUMPED_SINCE and (txn.producer_id, txn.epoch) == identity
+
+
+async def _last(envoy: Envoy, transactional_id: str) -> Txn | None:
+    (topic,) = (await envoy.metadata([STATE_TOPIC])).topics
+    refuse(Api.METADATA, topic.error_code, STATE_TOPIC)
+    index = partition_for(transactional_id, len(topic.partitions))
+    leader = next((each.leader_id for each in topic.partitions if each.partition_index == index), -1)
+    key = txn_key(transactional_id)
+    newest = await _newest(envoy, leader, (STATE_TOPIC, index), key)
+    if newest is None:
+        return None
+    try:
+        return read_txn(key, newest)[1]
+    except Malformed as error:
+        raise Unanswered(f"what the coordinator wrote of {transactional_id!r} cannot be read: {error}") from None
+
+
+async def _newest(envoy: Envoy, leader: int, tp: TP, key: bytes) -> bytes | None:
+    """The last value that the partition has for the key."""
+    said = await offset_of(envoy, leader, tp, EARLIEST)
+    refuse(Api.LIST_OFFSETS, said.error_code, name(tp))
+    offset, newest = said.offset, None
+    while True:
+        data = await fetch(envoy, leader, tp, offset, bytes_max=CHUNK_BYTES)
+        refuse(Api.FETCH, data.error_code, name(tp))
+        before = offset
+        try:
+            for header, batch in iter_batches(data.records or b""):
+                offset = max(offset, header.last_offset + 1)
+                for record in read_records(batch) if not header.is_control else ():
+                    newest = record.value if record.key == key else newest
+        except CorruptBatch as error:
+            raise Unanswered(f"{name(tp)} has a batch that cannot be read: {error}") from None
+        if offset >= data.high_watermark or offset == before:
+            return newest
