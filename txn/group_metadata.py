@@ -2,7 +2,8 @@
 
 Read are confluent-kafka's `consumer_group_metadata()`, which is bytes of librdkafka's own making, kafka-python's `group_metadata()`,
 anything with the same attributes, and `GroupMetadata`. A group's name alone is refused: with it the group's coordinator could not tell a
-member from one that was put out long ago, and whoever wants that says so with `GroupMetadata("name")`.
+member from one that was put out long ago, and whoever wants that says so with `GroupMetadata("name")`. What a consumer hands out while it
+is no member is no more than a name, and is sent so that the coordinator refuses it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ TAG: Final = b"CGMDv2:"
 
 INSTEAD: Final = "pass GroupMetadata(group_id, generation_id=..., member_id=..., group_instance_id=...) instead"
 I32_MAX: Final = 2_147_483_647
+OF_NO_MEMBER: Final = 0
+"""The generation that is sent for a consumer that is no member (any more). A coordinator takes -1, which consumers say then, for somebody
+who needs no checking, and every other generation for a member's."""
 
 
 class GroupMetadata(Struct, frozen=True):
@@ -71,10 +75,11 @@ def read_group(group: object) -> GroupMetadata:
     if group.group_id is None:
         raise ValueError("group_id=None: the consumer has no group whose offsets could be committed")
     generation = getattr(group, "generation_id", None)
+    member_id = getattr(group, "member_id", None) or ""
     return GroupMetadata(
         group.group_id,
-        getattr(group, "generation", -1) if generation is None else generation,
-        getattr(group, "member_id", None) or "",
+        OF_NO_MEMBER if not member_id else getattr(group, "generation", -1) if generation is None else generation,
+        member_id,
         getattr(group, "group_instance_id", None),
     )
 
@@ -96,6 +101,8 @@ def read_confluent(raw: bytes) -> GroupMetadata:
     if not whole:
         raise ValueError(f"group metadata of {len(raw)} bytes that ends too early or too late: {raw!r}; {INSTEAD}")
     try:
-        return GroupMetadata(group_id.decode(), generation, member_id.decode(), None if rest == b"\1" else instance.decode())
+        return GroupMetadata(
+            group_id.decode(), generation if member_id else OF_NO_MEMBER, member_id.decode(), None if rest == b"\1" else instance.decode()
+        )
     except UnicodeDecodeError as error:
         raise ValueError(f"group metadata with an id that is no UTF-8 ({error.reason}): {raw!r}; {INSTEAD}") from None

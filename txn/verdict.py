@@ -42,6 +42,7 @@ class Row(Struct, frozen=True):
 
 _EXPIRED: Final = "the transactional id expired, or belongs to another producer id"
 _STALE: Final = "abort, poll, and take the group's metadata anew"
+_NONE: Final = "GroupMetadata(group_id) is for a consumer that assigns its partitions itself"
 
 _SHARED: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NONE: Row(Step.DONE, "done"),
@@ -109,8 +110,8 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Row(Step.RETRY, "the partition does not exist, or not yet"),
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the topic whose offsets are committed"),
-        ErrorCode.ILLEGAL_GENERATION: Row(Step.SPOIL, f"the group is in another generation by now: {_STALE}"),
-        ErrorCode.UNKNOWN_MEMBER_ID: Row(Step.SPOIL, f"the group has put this member out: {_STALE}"),
+        ErrorCode.ILLEGAL_GENERATION: Row(Step.SPOIL, f"the group is in another generation by now: {_STALE}; {_NONE}"),
+        ErrorCode.UNKNOWN_MEMBER_ID: Row(Step.SPOIL, f"the group has put this member out: {_STALE}; {_NONE}"),
         ErrorCode.FENCED_INSTANCE_ID: Row(Step.SPOIL, "another consumer took the group.instance.id over: close this one"),
         ErrorCode.STALE_MEMBER_EPOCH: Row(Step.SPOIL, f"the member's epoch is another by now: {_STALE}"),
         ErrorCode.OFFSET_METADATA_TOO_LARGE: Row(Step.SPOIL, "an offset's metadata exceeds the brokers' offset.metadata.max.bytes"),

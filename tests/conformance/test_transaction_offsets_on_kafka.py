@@ -118,6 +118,30 @@ def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
     assert site.committed() == []
 
 
+def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
+    """Consumers that have not polled for too long say no more who they are: confluent-kafka's keeps its generation, kafka-python's has none
+    left. They commit no offsets behind the back of the member that has their partitions now, and nothing that they made is seen."""
+    patience = {"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "heartbeat.interval.ms": 200}
+    theirs = kafka_python.KafkaConsumer(
+        site.topic,
+        bootstrap_servers=site.bootstrap,
+        group_id=f"group-{site.name}-python",
+        **{name.replace(".", "_"): value for name, value in patience.items()},
+    )
+    with site.producer() as producer, member(site, **patience) as consumer, contextlib.closing(theirs):
+        until(lambda: theirs.poll(2000) or theirs.assignment(), "kafka-python's has its partitions, too", timeout_s=WAIT_S)
+        until(lambda: not theirs.group_metadata().member_id, "the group has put kafka-python's out", timeout_s=WAIT_S)
+        until(lambda: not read_group(consumer.consumer_group_metadata()).member_id, "and confluent-kafka's", timeout_s=WAIT_S)
+        for metadata in (theirs.group_metadata(), consumer.consumer_group_metadata()):
+            tx = producer.begin(WAIT_S)
+            tx.send(site.topic, b"the zombie's", partition=0)
+            with pytest.raises(MustAbort, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
+                tx.send_offsets({(site.topic, 0): 5}, metadata)
+            tx.abort(WAIT_S)
+    assert group_at(site) == site.group(f"group-{site.name}-python") == [NOWHERE] * PARTITIONS
+    assert site.committed() == []
+
+
 def test_an_instance_that_was_taken_over_is_refused(site: Site) -> None:
     """Of two consumers with one group.instance.id the older one's offsets are refused."""
     with site.producer() as producer, member(site, **{"group.instance.id": "one"}) as consumer:

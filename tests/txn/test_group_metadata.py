@@ -30,13 +30,13 @@ def stub() -> Iterator[BrokerStub]:
 
 @pytest.mark.parametrize("instance", [None, "machine-7"])
 def test_confluents_bytes(stub: BrokerStub, instance: str | None) -> None:
-    """Before it has joined, a consumer's metadata names no member; then the member, its generation and its instance id, as the group's
-    coordinator knows them."""
+    """Before it has joined, a consumer's metadata names no member, in a generation of nobody's; then the member, its generation and its
+    instance id, as the group's coordinator knows them."""
     settings: dict[str, str | int] = {"bootstrap.servers": stub.bootstrap, "group.id": f"grüppe-{instance}"}
     consumer = confluent_kafka.Consumer(settings if instance is None else {**settings, "group.instance.id": instance})
     try:
         before = read_group(consumer.consumer_group_metadata())
-        assert before == GroupMetadata(f"grüppe-{instance}", -1, "", instance)
+        assert before == GroupMetadata(f"grüppe-{instance}", 0, "", instance)
         consumer.subscribe(["t"])
         until(lambda: consumer.poll(0.05) or consumer.assignment(), "the consumer has joined", timeout_s=60.0)
         joined = read_group(consumer.consumer_group_metadata())
@@ -50,7 +50,7 @@ def test_kafka_pythons_metadata(stub: BrokerStub) -> None:
     """Its named tuple is read by its names; one of a consumer without a group is refused."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=stub.bootstrap, group_id="theirs", group_instance_id="one")
     try:
-        assert read_group(consumer.group_metadata()) == GroupMetadata("theirs", -1, "", "one")
+        assert read_group(consumer.group_metadata()) == GroupMetadata("theirs", 0, "", "one")
     finally:
         consumer.close()
     assert read_group(ConsumerGroupMetadata("g", 7, "member")) == GroupMetadata("g", 7, "member")
@@ -59,7 +59,7 @@ def test_kafka_pythons_metadata(stub: BrokerStub) -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", [GroupMetadata("g", 3, "m", "i"), GroupMetadata("g", -1, "", "i"), GroupMetadata("g", 0, "m"), GroupMetadata("g")]
+    "metadata", [GroupMetadata("g", 3, "m", "i"), GroupMetadata("g", 0, "", "i"), GroupMetadata("g", -1, "m"), GroupMetadata("g", 0)]
 )
 def test_bytes_there_and_back(metadata: GroupMetadata) -> None:
     """Every field comes back, and every shorter or longer text is refused, whatever is missing."""
@@ -68,6 +68,17 @@ def test_bytes_there_and_back(metadata: GroupMetadata) -> None:
     for wrong in [raw[:length] for length in range(len(TAG), len(raw))] + [raw + b"\0", raw + b"x"]:
         with pytest.raises(ValueError, match="ends too early or too late"):
             read_confluent(wrong)
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 7])
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_consumer_that_is_no_member(generation: int, instance: str | None) -> None:
+    """Whatever generation it still names: it is somebody whom the coordinator has to check, and cannot know. Only a GroupMetadata says that
+    nothing is to be checked."""
+    assert read_group(written(generation, "g", "", instance)) == GroupMetadata("g", 0, "", instance)
+    assert read_group(ConsumerGroupMetadata("g", generation, "", instance)) == GroupMetadata("g", 0, "", instance)
+    assert GroupMetadata("g", 0).named
+    assert not GroupMetadata("g").named
 
 
 def test_other_bytes() -> None:
