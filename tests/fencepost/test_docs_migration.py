@@ -21,6 +21,7 @@ import pytest
 import fencepost
 from fencepost import Api, AsyncProducer, AsyncTransactionalProducer, BrokerStub, GroupMetadata, Producer, TransactionalProducer
 from producer.core.settings import Settings
+from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"`([^`]+)`")
@@ -147,6 +148,8 @@ def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
     with BrokerStub() as stub:
         stub.create_topic("t")
         consumer = confluent_kafka.Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})
+        consumer.subscribe(["t"])
+        until(lambda: consumer.poll(0.05) or consumer.assignment(), "the consumer is a member of its group", timeout_s=60.0)
         known: dict[str, Any] = {
             "TransactionalProducer": TransactionalProducer,
             "confluent_kafka": confluent_kafka,
