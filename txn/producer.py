@@ -27,7 +27,7 @@ from txn.loan import TP, Loan, Written, check_partitions
 from txn.machine import Event
 from txn.manager import Manager
 from txn.offsets import Offsets, read_offsets
-from txn.repeating import worth_another
+from txn.repeating import refuse_undone, worth_another
 from txn.resumed import ask_now
 from txn.settings import read_transaction_settings
 from txn.token import PreparedTransaction
@@ -113,7 +113,9 @@ class TransactionalProducer:
             attempts -= 1
             try:
                 with self.transaction(timeout) as tx:
-                    return work(tx)
+                    result = work(tx)
+                    refuse_undone(work, result)
+                    return result
             except (MustAbort, DeliveryError) as error:
                 if attempts < 1 or not tx._aborted or not worth_another(error):
                     raise

@@ -1,10 +1,12 @@
-"""Whether a transaction that had to be aborted is worth another attempt, for `run`. It makes none itself."""
+"""What `run` has to know of the work that it was given: whether any was done, and whether a transaction that had to be aborted is worth
+another attempt. It makes none itself."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Final
 
-from producer.core.errors import DeliveryError, RecordRefused
+from producer.core.errors import DeliveryError, Misuse, RecordRefused
 from producer.wire.codes import ErrorCode
 from txn.errors import MustAbort
 from txn.verdict import HOPELESS
@@ -28,3 +30,12 @@ def worth_another(error: MustAbort | DeliveryError) -> bool:
         return error.code not in HOPELESS
     cause = error.cause if isinstance(error, MustAbort) else error
     return not isinstance(cause, RecordRefused) or cause.code in WORTH_ANOTHER
+
+
+def refuse_undone(work: object, result: object) -> None:
+    """Raise Misuse where calling the function has only made what would do its work: a transaction without it would be committed."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise Misuse(f"run: {work!r} is a coroutine function, and nothing of it has run: AsyncTransactionalProducer.run awaits it")
+    if inspect.isgenerator(result) and inspect.isgeneratorfunction(work):
+        raise Misuse(f"run: {work!r} is a generator function, and nothing of it has run: the transaction would be committed without it")

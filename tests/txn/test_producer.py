@@ -12,7 +12,7 @@ import pytest
 
 from broker_stub import BrokerStub
 from fencepost import build_info
-from producer.core.errors import ConfigError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
+from producer.core.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused
 from producer.wire import Api, ErrorCode
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.inner import NoTransaction
@@ -210,6 +210,23 @@ def test_work_that_has_committed_is_not_done_again() -> None:
         with pytest.raises(DeliveryTimeout):
             producer.run(work, timeout=30)
         assert [record.value for record in stub.records("t", 0)] == [b"1"]
+
+
+def test_work_of_which_nothing_has_run_is_not_committed() -> None:
+    """A coroutine function and a generator function only make what would do the work: Misuse, not a commit without it."""
+
+    async def coroutine(tx: Transaction) -> None:
+        tx.send("t", b"row")
+
+    def generator(tx: Transaction) -> Iterator[int]:
+        tx.send("t", b"row")
+        yield 1
+
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        for work in (coroutine, generator):
+            with pytest.raises(Misuse, match=r"function, and nothing of it has run"):
+                producer.run(work, timeout=30)
+        assert list(producer.run(lambda tx: (each for each in [tx.send("t", b"lazy").result(30).offset]), timeout=30)) == [0]
 
 
 def test_a_timeout_that_is_no_number() -> None:
