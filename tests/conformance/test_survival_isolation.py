@@ -172,6 +172,8 @@ class Site:
 
         self._links.cut(between)
         try:
+            begun = self._batches(node, led)
+            until(lambda: self._batches(node, led) - begun, "batches that nobody else has", timeout_s=WAIT_S)
             if kind is Kind.FROM_FOLLOWERS:
                 self._pause()
                 had = self._batches(node, led)
