@@ -44,7 +44,10 @@ class PartitionFile:
         with self._path.open("rb") as file:
             while self._position + BATCH_OVERHEAD <= size:
                 file.seek(self._position)
-                header = read_header(file.read(BATCH_OVERHEAD))
+                head = file.read(BATCH_OVERHEAD)
+                if len(head) < BATCH_OVERHEAD:
+                    break  # it was cut off meanwhile
+                header = read_header(head)
                 end = self._position + LOG_OVERHEAD + header.batch_length
                 if end > size or header.batch_length <= 0:
                     break
