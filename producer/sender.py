@@ -47,6 +47,8 @@ class Sender:
         self._counting = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._started = False
+        self._over = Bell()
         self._plenty = settings.buffer_memory // PLENTY_SHARE
         self._telling = False
         self.engine = Engine(settings, accumulator, self._loop, transactions=transactions, announce=announce, freed=self._freed, died=died)
@@ -58,7 +60,8 @@ class Sender:
 
     @property
     def running(self) -> bool:
-        return self._thread.is_alive()
+        # Not `Thread.is_alive`: struck by Ctrl-C, it takes the thread for one that has ended, for good (Python 3.11 and 3.12).
+        return self._started and not self._over.rung and self._shared.forked is None
 
     @property
     def goes_on(self) -> bool:
@@ -67,6 +70,7 @@ class Sender:
 
     def start(self) -> None:
         self._thread.start()
+        self._started = True
 
     def post(self, event: Event) -> None:
         """Hand the core an event, soon. After the end it is ignored."""
@@ -119,7 +123,9 @@ class Sender:
             self._loop.call_soon_threadsafe(self._finish, reason)
         except RuntimeError:
             return
-        if threading.current_thread() is not self._thread:
+        if not self._started or threading.current_thread() is self._thread:
+            return
+        if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
             self._thread.join(STOP_TIMEOUT_S)
 
     # -- the thread --------------------------------------------------------------------------------------------------
@@ -135,6 +141,7 @@ class Sender:
             self._tell_room()
             self._loop.close()
             self._shared.sender_ident = 0  # The system gives the number to the next thread.
+            self._over.ring()
 
     def _finish(self, reason: FencepostError) -> None:
         self.engine.end(reason)

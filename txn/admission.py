@@ -22,6 +22,9 @@ from txn.offsets import Offsets
 
 ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
 
+SOON_S = 1.0
+"""For what the sender does at once, unless a callback of the user's keeps it."""
+
 
 class NoTransaction(Misuse):
     """There is no transaction that the record could be part of: it was not accepted."""
@@ -58,14 +61,29 @@ class Admission:
         offsets: tuple[GroupMetadata, Offsets] | None = None,
         wish: Wish | None = None,
     ) -> Call:
-        """Begin a call; it ends by itself within the time. An end takes no more records from here on, unless it is refused at once."""
+        """A call; it ends by itself within the time."""
         self.refuse_after_fork()
         then = self._open if event is machine.Event.BEGIN else self._reopen if event in ENDS else None
-        call = Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
-        if event in ENDS:
+        return Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
+
+    def make(self, call: Call) -> None:
+        """Make it. An end takes no more records from here on, unless it is refused at once."""
+        if call.event in ENDS:
             self.stop(call)
         self._post(Called(call))
-        return call
+
+    def leave(self, call: Call) -> Call | None:
+        """Whoever made it does not wait any longer, or was struck on the way to that. A transaction that began, and nobody was told, is
+        aborted, by the call that is returned: with nothing in it it ends at once."""
+        if call.outcome.cancel():
+            if call.event in ENDS:
+                self._post(Called(call))  # So that the sender hears of it in any case: what is open goes on.
+            return None
+        if call.event is not machine.Event.BEGIN or not call.outcome.wait(SOON_S) or call.outcome.exception() is not None:
+            return None
+        abort = self.call(machine.Event.ABORT, self.patience_s(None), call.number)
+        self.make(abort)
+        return abort
 
     def refuse_after_fork(self) -> None:
         """In a child of the process that made the producer nothing of it works."""

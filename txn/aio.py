@@ -53,7 +53,7 @@ class AsyncTransactionalProducer:
         self._manager = Manager.of(ours)
         self._inner = AsyncInner(self._manager, rest)
         self._closed = False
-        self._writing = Writing(asyncio.current_task)
+        self._writing = Writing.of_tasks()
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class AsyncTransactionalProducer:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`AsyncProducer.send`, into the transaction that is open. What it returns need not be awaited: the commit waits for it."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
@@ -124,13 +124,13 @@ class AsyncTransactionalProducer:
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`AsyncProducer.send_many`, into the transaction that is open."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send_many(topic, records, partition=partition)
 
     async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`AsyncProducer.send_arrow`, into the transaction that is open."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send_arrow(topic, data, **columns)
 
@@ -216,11 +216,11 @@ class AsyncTransactionalProducer:
         admission = self._inner.admission
         call = admission.call(event, admission.patience_s(timeout), number, offsets, wish)
         try:
-            return await asyncio.wrap_future(call.outcome)
-        except asyncio.CancelledError:
-            if not call.outcome.cancel() and event is Event.BEGIN and call.outcome.exception() is None:
-                # It began, and nobody was told: with nothing in it it ends at once, and nobody has to wait for that.
-                admission.call(Event.ABORT, admission.patience_s(None), call.number)
+            admission.make(call)
+            return await call.outcome.heard()
+        except BaseException:
+            if admission.leave(call) is not None:
+                await asyncio.sleep(0)  # It is aborted meanwhile.
             raise
 
     async def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
@@ -294,7 +294,7 @@ class AsyncTransaction:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`AsyncTransactionalProducer.send`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return await self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
@@ -302,13 +302,13 @@ class AsyncTransaction:
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`AsyncTransactionalProducer.send_many`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return await self._inner.send_many(topic, records, partition=partition)
 
     async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`AsyncTransactionalProducer.send_arrow`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return await self._inner.send_arrow(topic, data, **columns)
 

@@ -7,7 +7,6 @@ here, and dooms what waits behind it. It decides nothing about the transaction: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any, Final
 
 from producer.core.cluster import ClusterView
@@ -19,6 +18,7 @@ from producer.wire.codes import ErrorCode
 from txn.errors import DeliveryAborted
 from txn.loan import TP, Loan, name
 from txn.requests import LEAVES
+from txn.upshot import Upshot
 
 COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_EXCEPTION, ErrorCode.CONCURRENT_TRANSACTIONS})
 """What a partition's first batch of a transaction is answered where the leader could not ask the coordinator about it (KIP-890), because it
@@ -45,15 +45,15 @@ class Turn:
     def __init__(self, loan: Loan | None, then: Callable[[], None] | None = None, *, borrowers: int = 1) -> None:
         self.loan: Final = loan
         self.borrowers: Final = borrowers
-        self.outcome: Future[None] = Future()
+        self.outcome: Upshot[None] = Upshot()
         self._then = then
 
     def finish(self, error: Exception | None) -> None:
         """This came of it. `then` runs right before, where it went well."""
-        if not self.outcome.set_running_or_notify_cancel():
+        if not self.outcome.claim():
             return
         if error is not None:
-            self.outcome.set_exception(error)
+            self.outcome.set_error(error)
             return
         if self._then is not None:
             self._then()

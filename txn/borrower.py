@@ -6,7 +6,6 @@ one after the other; connections stay between them. It accepts records only whil
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +20,7 @@ from producer.core.sequence import SEQUENCE_RING, advance
 from producer.lifecycle import Lease
 from producer.producer import Producer
 from producer.wire.codes import ErrorCode
+from txn.admission import SOON_S
 from txn.borrowed import Borrowed, NotLent, Turn
 from txn.errors import LoanOver as LoanOver
 from txn.errors import TransactionTimeout
@@ -90,8 +90,12 @@ class Borrower(Producer):
             raise Misuse("begin: the loan before is neither finished nor abandoned")
         if self._borrowed.death is not None:
             raise again(self._borrowed.death)
-        self._ask(Turn(loan, self._open, borrowers=borrowers), timeout, "begin")
-        self._loan = loan
+        try:
+            self._ask(Turn(loan, self._open, borrowers=borrowers), timeout, "begin")
+            self._loan = loan
+        except BaseException:
+            self._stop()  # It may have been taken up before Ctrl-C struck.
+            raise
 
     def finish(self, timeout: float | None = None) -> list[Written]:
         """Wait until every record is acknowledged, and return what was written, for each partition with records. The loan is over then.
@@ -110,9 +114,10 @@ class Borrower(Producer):
         self._refuse_spoilt()
         if self._borrowed.death is not None:
             raise again(self._borrowed.death)
-        written = [self._account(*each) for each in sorted(loan.sequences)]
+        accounts = [self._account(*each) for each in sorted(loan.sequences)]
+        written = [each for each in accounts if each.records]
         self._loan = None
-        return [each for each in written if each.records]
+        return written
 
     def abandon(self, timeout: float | None = None) -> None:
         """Give the loan up, after a failure or because nobody wants it any more: what was not sent fails with DeliveryAborted, what is
@@ -254,13 +259,19 @@ class Borrower(Producer):
         """Have the sender do something, and wait for it."""
         limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
         deadline = deadline_after(limit_s)
-        self._sender.post(Called(turn))
-        while not concurrent.futures.wait([turn.outcome], min(1.0, max(0.0, deadline - time.monotonic()))).done:
-            if not self._sender.running and turn.outcome.cancel():
-                raise ProducerClosed("the borrower's sender has ended")
-            if time.monotonic() >= deadline and turn.outcome.cancel():
-                raise TransactionTimeout(f"{what}: the time of {plain(limit_s)} s passed while records are still on their way")
-        turn.outcome.result()
+        try:
+            self._sender.post(Called(turn))
+            while not turn.outcome.wait(min(1.0, deadline - time.monotonic())):
+                if not self._sender.running and turn.outcome.cancel():
+                    self._refuse_after_fork()
+                    raise ProducerClosed("the borrower's sender has ended")
+                if time.monotonic() >= deadline and turn.outcome.cancel():
+                    raise TransactionTimeout(f"{what}: the time of {plain(limit_s)} s passed while records are still on their way")
+            turn.outcome.result()
+        except BaseException:  # Ctrl-C may strike anywhere.
+            if not turn.outcome.cancel():
+                turn.outcome.wait(SOON_S)
+            raise
 
 
 NO_LOAN: FencepostError = NoLoan("no loan is taken up: records are sent between begin and finish")

@@ -1,12 +1,11 @@
 """A call of the user's on its way to the manager and back: made and waited for by the caller, finished on the sender's thread.
 
-It waits for nothing itself; a future can be waited for by a thread and on an event loop alike. `Waiting` holds those without an outcome.
+It waits for nothing itself: `upshot` does, in a thread and on an event loop alike. `Waiting` holds those without an outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 
 from producer.core.errors import FencepostError, again
 from producer.core.events import Command, Return
@@ -14,12 +13,13 @@ from txn.group_metadata import GroupMetadata
 from txn.lending import Wish
 from txn.machine import Event
 from txn.offsets import Offsets
+from txn.upshot import Upshot
 
 
 class Call:
     """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `offsets`:
     of a send_offsets. `wish`: of a lend, or of what is returned. `then` runs on the sender's thread right before the caller hears of the
-    outcome."""
+    outcome, also of one who has left."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Call:
         self.number = number
         self.offsets = offsets
         self.wish = wish
-        self.outcome: Future[int] = Future()
+        self.outcome: Upshot[int] = Upshot()
         self._then = then
 
     @property
@@ -46,14 +46,15 @@ class Call:
 
     def finish(self, error: Exception | None) -> None:
         """This came of it."""
+        waits = self.outcome.claim()
         if self._then is not None:
             self._then(self, error)
-        if self.left or not self.outcome.set_running_or_notify_cancel():
+        if not waits:
             return
         if error is None:
             self.outcome.set_result(self.number)
         else:
-            self.outcome.set_exception(error)
+            self.outcome.set_error(error)
 
 
 class Waiting:

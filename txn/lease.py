@@ -6,7 +6,6 @@ the coordinator's patience ends (`transaction_timeout_ms`). On an event loop tha
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
 import time
 import warnings
@@ -58,7 +57,7 @@ class TransactionLease(Lease):
         )
         sender = self.sender
         reason = ProducerClosed("the producer was garbage-collected before the record was acknowledged")
-        call.outcome.add_done_callback(lambda _: sender.stop(reason))
+        call.outcome.when_told(lambda: sender.stop(reason))
 
     def begin_to_leave(self) -> Callable[[], None]:
         """The process exits: end the transaction as `close` would, and wait for that in what this returns."""
@@ -69,8 +68,8 @@ class TransactionLease(Lease):
             return leave
 
         def end_first() -> None:
-            concurrent.futures.wait([call.outcome], max(0.0, deadline - time.monotonic()))
-            error = call.outcome.exception(0) if call.outcome.done() else "no answer came"
+            told = call.outcome.wait(deadline - time.monotonic())
+            error = call.outcome.exception() if told else "no answer came"
             if error is None:
                 log.warning("exit without close(): %s() ended the open transaction", call.event.value)
             else:
@@ -85,4 +84,8 @@ class TransactionLease(Lease):
     def _end(self) -> Call | None:
         """Ask for the end of what is open."""
         event = self._wanted()
-        return self._admission.call(event, self._patience_s) if event is not None else None
+        if event is None:
+            return None
+        call = self._admission.call(event, self._patience_s)
+        self._admission.make(call)
+        return call

@@ -249,8 +249,10 @@ class Manager:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def called(self, call: Call, now_ms: float) -> list[Command]:
-        if call.left:
-            return []
+        # Whoever waits for a beginning that can be had has it; nothing begins of which nobody is told.
+        begins = call.event is Event.BEGIN and self.machine.state is State.READY
+        if call.left or (begins and not call.outcome.claim()):
+            return [Return(call)]
         ends = call.event in ENDS
         if ends and call.number in self._ended:
             return [Return(call, self.about_the_past(call.event, call.number))]

@@ -6,7 +6,6 @@ refuses to be used after a fork, and inside a delivery callback, where waiting w
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed
 from producer.stats import ProducerStats
+from txn.admission import SOON_S
 from txn.aftermath import LEAST_S, find_out, settle, to_ask_about
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.group_metadata import GroupMetadata, read_group
@@ -80,8 +80,10 @@ class TransactionalProducer:
         self._manager.refuse(Event.BEGIN)
         if not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
-        self._writing.current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
-        return Transaction(self, timeout, number=self._writing.current)
+        tx = Transaction(self, timeout)
+        # Without a call after it: Ctrl-C could strike there.
+        tx._number = self._writing.current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        return tx
 
     def commit(self, timeout: float | None = None) -> None:
         """Wait for every record of the transaction, then have the coordinator commit it.
@@ -135,7 +137,7 @@ class TransactionalProducer:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`Producer.send`, into the transaction that is open. A delivery that fails need not be looked at: the commit will."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
@@ -143,13 +145,13 @@ class TransactionalProducer:
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`, into the transaction that is open."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`Producer.send_arrow`, into the transaction that is open."""
-        with self._writing:
+        with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send_arrow(topic, data, **columns)
 
@@ -190,18 +192,17 @@ class TransactionalProducer:
 
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
         self._inner.admission.refuse_after_fork()
-        if self._closed:
-            return
         limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
-            event = self._manager.end_at_close()
+            event = self._manager.end_at_close() if not self._closed else None
             if event is not None:
                 self._call(event, limit_s)
         except FencepostError as error:
             log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
         finally:
             self._closed = True
+            # Also when it is called again: Ctrl-C may have struck on the way there.
             self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
 
     def __enter__(self) -> Self:
@@ -245,23 +246,24 @@ class TransactionalProducer:
         if self._closed:
             raise ProducerClosed("the producer is closed")
         limit_s = self._inner.admission.patience_s(timeout)
-        call = self._inner.admission.call(event, limit_s, number, offsets, wish)
+        admission = self._inner.admission
+        call = admission.call(event, limit_s, number, offsets, wish)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
+            admission.make(call)
             # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
-            while not concurrent.futures.wait([call.outcome], min(1.0, max(0.0, deadline - time.monotonic()))).done:
+            while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
                 if not self._inner.running and not call.outcome.done():
+                    admission.refuse_after_fork()
                     raise ProducerClosed("the producer is closed")
                 if time.monotonic() >= deadline:
                     raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
             return call.outcome.result()
-        except KeyboardInterrupt:
-            if not call.outcome.cancel() and event is Event.BEGIN and call.outcome.exception() is None:
-                # It began, and nobody was told: with nothing in it it ends at once, and nobody has to wait for that.
-                self._inner.admission.call(Event.ABORT, limit_s, call.number)
+        except BaseException:  # Ctrl-C may strike anywhere
+            abort = admission.leave(call)
+            if abort is not None:
+                abort.outcome.wait(SOON_S)
             raise
-        finally:
-            call.outcome.cancel()
 
     def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
         self._call(Event.PREPARE, timeout, number)

@@ -55,7 +55,7 @@ class Transaction:
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`TransactionalProducer.send`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
@@ -63,13 +63,13 @@ class Transaction:
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`TransactionalProducer.send_many`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
         """`TransactionalProducer.send_arrow`, while this transaction is open."""
-        with self._writing:
+        with self._writing.note():
             self._refuse_past()
             return self._inner.send_arrow(topic, data, **columns)
 

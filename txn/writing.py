@@ -1,41 +1,43 @@
 """Which transaction is open, and who is in the middle of a send, so that nobody comes out of it in the next one. A hot module.
 
 Records are refused from the moment a transaction's end is asked for, and accepted again with the next one's beginning; a `send_many` that
-was at it all the time would go on then. It keeps nobody from sending, and has no lock: each thread or task writes one entry of its own.
+was at it all the time would go on then. It keeps nobody from sending: each thread or task holds a lock of its own, for which nobody waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from threading import get_ident
-from types import TracebackType
+from collections.abc import Callable, MutableMapping
+from threading import Lock, get_ident
 from typing import Final
+from weakref import WeakKeyDictionary
 
 PAUSE_S: Final = 0.001
 
 
 class Writing:
-    """Entered for the time of a send, as often as sends are nested. `who`: the thread or task that runs. `current`: the number of the
-    transaction that is open, 0 where none is."""
+    """See the module. `who`: the thread or task that runs. `held`: their locks. `current`: the number of the transaction that is open, 0
+    where none is."""
 
-    def __init__(self, who: Callable[[], object] = get_ident) -> None:
+    def __init__(self, who: Callable[[], object] = get_ident, held: MutableMapping[object, Lock] | None = None) -> None:
         self.current = 0
         self._who = who
-        self._depths: dict[object, int] = {}
+        self._held: MutableMapping[object, Lock] = {} if held is None else held
 
-    def __enter__(self) -> None:
-        who = self._who()
-        self._depths[who] = self._depths.get(who, 0) + 1
+    @classmethod
+    def of_tasks(cls) -> Writing:
+        """For an event loop. Its tasks are forgotten when they are over."""
+        return cls(this_task, WeakKeyDictionary())
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def note(self) -> Lock:
+        """What to hold for the time of a send; another one inside of it notes nothing more. A lock, as Ctrl-C cannot strike between a
+        `with` and a lock, and so leaves nobody in who is out: what is written in Python can be struck before it does anything."""
         who = self._who()
-        depth = self._depths[who] - 1
-        if depth:
-            self._depths[who] = depth
-        else:
-            del self._depths[who]
+        held = self._held.get(who)
+        if held is None:
+            held = self._held[who] = Lock()
+        return Lock() if held.locked() else held
 
     def wait_for_others(self, timeout_s: float) -> bool:
         """Wait until everybody else who is in now is out; False when the time passed first. Nearly always nobody is."""
@@ -60,4 +62,10 @@ class Writing:
         return True
 
     def _others(self) -> set[object]:
-        return set(self._depths.copy()) - {self._who()}
+        me = self._who()
+        return {who for who, held in list(self._held.items()) if who != me and held.locked()}
+
+
+def this_task() -> object:
+    """Where no task runs, the loop."""
+    return asyncio.current_task() or asyncio.get_running_loop()
