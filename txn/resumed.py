@@ -7,8 +7,8 @@ them. What `resume` returns works in any thread.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from producer.config import read_settings
@@ -19,6 +19,7 @@ from txn.errors import CommitOutcomeUnknown
 from txn.outcome import PreparedStatus
 from txn.resumption import run
 from txn.token import BadToken, PreparedTransaction, read_token
+from txn.upshot import Upshot
 
 __all__ = ["AsyncResumed", "Resumed", "ask_now", "resume", "resume_async"]
 
@@ -104,13 +105,22 @@ class AsyncResumed:
 
 
 def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it on a loop of its own, in this thread, or in another one where this has a loop that runs."""
+    """Run it on a loop of its own, in this thread, or in another one where this has a loop that runs. Where Ctrl-C interrupts that wait,
+    the other thread ends with the time that it has."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(ask())
-    with ThreadPoolExecutor(1, thread_name_prefix="fencepost-resume") as pool:
-        return pool.submit(lambda: asyncio.run(ask())).result()
+    came: Upshot[T] = Upshot()
+
+    def run_aside() -> None:
+        try:
+            came.set_result(asyncio.run(ask()))
+        except BaseException as error:  # noqa: BLE001 - for whoever waits
+            came.set_error(error)
+
+    threading.Thread(target=run_aside, name="fencepost-resume", daemon=True).start()
+    return came.result(threading.TIMEOUT_MAX)
 
 
 def _resolve(resumed: Resumed, timeout: float | None, *, committed: bool | None) -> None:

@@ -24,7 +24,7 @@ class Upshot(Generic[T]):
         self._claimed = False
         self._told = False
         self._result: T | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._hearers: list[Callable[[], object]] = []
 
     # -- the sender's part -------------------------------------------------------------------------------------------
@@ -36,11 +36,11 @@ class Upshot(Generic[T]):
             return self._claimed
 
     def set_result(self, result: T) -> None:
-        """It went well. Only after a claim, as the next one."""
+        """It went well. After a claim, where the caller may have left; so the next one."""
         self._result = result
         self._tell()
 
-    def set_error(self, error: Exception) -> None:
+    def set_error(self, error: BaseException) -> None:
         """It did not."""
         self._error = error
         self._tell()
@@ -100,7 +100,7 @@ class Upshot(Generic[T]):
             raise error
         return self._result  # type: ignore[return-value]  # None where that is T
 
-    def exception(self, limit_s: float = 0.0) -> Exception | None:
+    def exception(self, limit_s: float = 0.0) -> BaseException | None:
         """What went wrong, if anything did."""
         if not self._told and not self.wait(limit_s):
             raise TimeoutError("the call has no outcome yet")

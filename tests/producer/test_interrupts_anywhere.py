@@ -12,7 +12,7 @@ import pytest
 from broker_stub import BrokerStub
 from producer import BulkFuture, Producer, ProducerClosed
 from tests.producer.stage import quick, until
-from tests.strike import MARKS, Struck, interrupt, struck
+from tests.strike import MARKS, Struck, at_every_point, interrupt, struck
 
 PATIENCE_S = 20
 ROWS = [b"row"] * 3
@@ -26,19 +26,6 @@ def stub() -> Iterator[BrokerStub]:
     with BrokerStub(default_partitions=1) as stub:
         stub.create_topic("t", partitions=1)
         yield stub
-
-
-def at_every_point(call: Callable[[], object]) -> Iterator[BaseException]:
-    """Make the call again and again, struck at one point after the other, until there are no more. What each came to."""
-    points = count()
-    spared = 0
-    while spared < 3:  # One call has some points more than another: it may find an outcome there, or wait for it.
-        try:
-            struck(call, next(points), interrupt)
-            spared += 1
-        except Struck as error:
-            spared = 0
-            yield error
 
 
 def works(producer: Producer, topic: str = "t") -> None:

@@ -1,0 +1,487 @@
+"""Ctrl-C at every single point of a transactional call, one after the other: the producer goes on, and what it says of the struck one is
+so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from broker_stub import BrokerStub
+from producer.core.errors import ProducerClosed
+from producer.wire import Api
+from tests.strike import MARKS, Struck, at_every_point, draw_point, interrupt, struck
+from tests.txn.stage import SETTINGS, committed
+from tests.waiting import until
+from txn.borrowed import NotLent
+from txn.borrower import Borrower, NoLoan
+from txn.errors import CommitOutcomeUnknown, TransactionCommitted
+from txn.group_metadata import GroupMetadata
+from txn.lending import NotReturned
+from txn.loan import BadLoan, Loan, Written
+from txn.machine import IllegalCall
+from txn.producer import TransactionalProducer
+from txn.resumed import resume
+from txn.transaction import Transaction
+
+PATIENCE_S = 20.0
+LENT = [("t", 1)]
+GROUP = GroupMetadata("g")
+DRAWS = 60
+RESUME_POINTS = 3_000
+BORROWER: dict[str, Any] = {key: value for key, value in SETTINGS.items() if key != "transactional_id"}
+
+T = TypeVar("T")
+
+pytestmark = [
+    *MARKS,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),  # asyncio's own, where that is struck
+]
+
+
+class Site:
+    """A stub and a producer; `told`: the values of transactions that are said to be committed, in their order."""
+
+    def __init__(self, stub: BrokerStub, producer: TransactionalProducer) -> None:
+        self.stub = stub
+        self.producer = producer
+        self.told: list[bytes] = []
+        self._values = count()
+
+    def value(self) -> bytes:
+        return b"%d" % next(self._values)
+
+    def begun(self) -> tuple[Transaction, bytes]:
+        """A transaction with a record in it."""
+        tx, value = self.producer.begin(PATIENCE_S), self.value()
+        tx.send("t", value, partition=0).result(PATIENCE_S)
+        return tx, value
+
+    def works(self) -> None:
+        """A whole transaction, on another thread: the one that was struck may hold what it should not."""
+
+        def use() -> bytes:
+            tx, value = self.begun()
+            tx.commit(PATIENCE_S)
+            return value
+
+        self.told.append(elsewhere(use))
+
+    def tell(self, tx: Transaction, value: bytes, call: Callable[[float], None]) -> None:
+        """End what a call may have ended already, on another thread, by `commit` or `abort`, or where that is refused by what the error
+        names: the producer says truthfully how it ended."""
+        commits = call == tx.commit
+        refusal = ""
+        try:
+            elsewhere(lambda: call(PATIENCE_S))
+        except IllegalCall as illegal:
+            commits = not commits
+            refusal = str(illegal)
+        if "what can be called now" in refusal:
+            assert refusal.endswith(f": {'commit' if commits else 'abort'}")
+            elsewhere(lambda: (tx.commit if commits else tx.abort)(PATIENCE_S))
+        elif refusal:
+            assert refusal.endswith(f"the transaction has been {'committed' if commits else 'aborted'}")
+        if commits:
+            self.told.append(value)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=2)
+        before = threads()
+        with TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap) as producer:
+            site = Site(stub, producer)
+            site.works()
+            yield site
+            site.works()
+        assert threads() == before
+        assert committed(stub, "t") == site.told
+
+
+def threads() -> set[threading.Thread]:
+    """The library's."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("fencepost-")}
+
+
+def elsewhere(call: Callable[[], T]) -> T:
+    """On another thread."""
+    came: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            came.append(call())
+        except BaseException as error:  # noqa: BLE001 - for the thread that asked
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "nobody answers"
+    if failed:
+        raise failed[0]
+    return came[0]
+
+
+def test_begin(site: Site) -> None:
+    """A begin that was struck has begun nothing: the next one is not refused, whoever makes it."""
+    for _ in at_every_point(lambda: site.producer.begin().abort()):
+        if site.producer._manager.is_open():
+            site.producer.abort()  # The abort was struck before it was asked for.
+        site.works()
+
+
+def test_only_begin(site: Site) -> None:
+    """The same without an end: nothing is left open."""
+    open_now: list[Transaction] = []
+
+    def begin() -> None:
+        open_now.append(site.producer.begin())
+
+    for point in count():
+        try:
+            struck(begin, point, interrupt)
+            break
+        except Struck:
+            site.works()
+    open_now[0].abort()
+
+
+def test_the_first_begin(site: Site) -> None:
+    """While it registers."""
+    for point in count():
+        with TransactionalProducer({**SETTINGS, "transactional_id": "b"}, bootstrap_servers=site.stub.bootstrap) as producer:
+            try:
+                struck(producer.begin, point, interrupt)
+                break
+            except Struck:
+                elsewhere(lambda: elsewhere(producer.begin).abort())
+
+
+@pytest.mark.parametrize("first", ["commit", "abort"])
+@pytest.mark.parametrize("second", ["commit", "abort"])
+def test_an_end(site: Site, first: str, second: str) -> None:
+    """What came of it is told by the next call, and what readers see is that."""
+    for point in count():
+        tx, value = site.begun()
+        try:
+            struck(getattr(tx, first), point, interrupt)
+            if first == "commit":
+                site.told.append(value)
+            break
+        except Struck:
+            site.tell(tx, value, getattr(tx, second))
+        site.works()
+
+
+def test_a_commit_that_was_not_asked_for(site: Site) -> None:
+    """Where a commit was struck before the sender heard of it, the transaction is open, and takes records."""
+    for point in count():
+        tx, value = site.begun()
+        try:
+            struck(tx.commit, point, interrupt)
+            site.told.append(value)
+            break
+        except Struck:
+            pass
+
+        site.producer.flush()  # The sender has heard of whatever was asked for.
+        more = site.value() if site.producer._manager.is_open() else None
+        if more is not None:
+            elsewhere(lambda: tx.send("t", more, partition=0).result(PATIENCE_S))  # noqa: B023
+        site.tell(tx, value, tx.commit)
+        site.told += [more] if more is not None else []
+
+
+@pytest.mark.parametrize("name", ["send", "send_many"])
+def test_a_send(site: Site, name: str) -> None:
+    """Whoever was struck is not taken for one who is still sending: another thread ends the transaction, and begins the next."""
+    for point in count():
+        tx = site.producer.begin(PATIENCE_S)
+        try:
+            struck(lambda: getattr(tx, name)("t", b"x" if name == "send" else [b"x"], partition=1), point, interrupt)  # noqa: B023
+            tx.abort()
+            break
+        except Struck:
+            elsewhere(tx.commit)
+        site.works()
+
+
+def test_offsets(site: Site) -> None:
+    """They can be sent again, and the commit waits for them."""
+    for point in count(1):
+        tx, value = site.begun()
+        given = {("t", 0): point}
+        try:
+            struck(lambda: tx.send_offsets(given, GROUP), point - 1, interrupt)  # noqa: B023
+            tx.abort()
+            break
+        except Struck:
+            elsewhere(lambda: tx.send_offsets(given, GROUP, PATIENCE_S))  # noqa: B023
+            site.tell(tx, value, tx.commit)
+
+
+def test_prepare(site: Site) -> None:
+    """It can be called again, or its transaction ended, and the next one begins."""
+    for point in count():
+        tx, value = site.begun()
+        try:
+            struck(tx.prepare, point, interrupt)
+            tx.abort()
+            break
+        except Struck:
+            assert elsewhere(lambda: tx.prepare(PATIENCE_S)).wrote  # noqa: B023
+            site.tell(tx, value, tx.commit if point % 2 else tx.abort)
+
+
+def test_lend(site: Site) -> None:
+    """A loan that nobody got keeps the transaction from being committed, and says so; an abort ends it."""
+    for point in count():
+        tx, value = site.begun()
+        try:
+            struck(lambda: tx.lend(LENT), point, interrupt)  # noqa: B023
+            tx.abort()
+            break
+        except Struck:
+            pass
+        try:
+            elsewhere(lambda: tx.commit(PATIENCE_S))  # noqa: B023
+            site.told.append(value)
+        except NotReturned:
+            elsewhere(lambda: tx.abort(PATIENCE_S))  # noqa: B023
+
+
+def test_returned(site: Site) -> None:
+    """What was noted is not noted again, and what was not can be given back."""
+    for point in count():
+        tx, value = site.begun()
+        accounts = tx.lend(LENT).unused([])
+        try:
+            struck(lambda: tx.returned(accounts), point, interrupt)  # noqa: B023
+            tx.abort()
+            break
+        except Struck:
+            pass
+        with suppress(BadLoan):
+            elsewhere(lambda: tx.returned(accounts))  # noqa: B023
+        site.tell(tx, value, tx.commit)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("how", ["block", "run"])
+def test_a_block(site: Site, how: str, fails: bool) -> None:
+    """Whether it was struck before, in or after its work, one that is over has said how it ended, and one that is not can be aborted."""
+    begun: list[tuple[Transaction, bytes]] = []
+
+    def work(tx: Transaction) -> None:
+        value = site.value()
+        begun.append((tx, value))
+        tx.send("t", value, partition=0)
+        if fails:
+            raise ArithmeticError
+
+    def block() -> None:
+        with site.producer.transaction() as tx:
+            work(tx)
+
+    for point in count():
+        begun.clear()
+        try:
+            struck(block if how == "block" else lambda: site.producer.run(work), point, interrupt)
+        except Struck:
+            for tx, value in begun:
+                site.tell(tx, value, tx.abort)
+        except ArithmeticError:
+            break
+        else:
+            site.told.append(begun[0][1])
+            break
+        if site.producer._manager.is_open():  # It was struck on the way into its work, or out of it.
+            with pytest.raises(IllegalCall, match=r"what can be called now: .*abort"):
+                elsewhere(site.producer.begin)
+            elsewhere(site.producer.abort)
+        site.works()
+
+
+def test_resolve(site: Site) -> None:
+    """Asking once more what became of a commit: it can be asked again and again."""
+    for point in count():
+        tx, value = site.begun()
+        site.told.append(value)
+        held = site.stub.faults.on(Api.END_TXN).reply().hold()
+        with pytest.raises(CommitOutcomeUnknown) as unknown:
+            tx.commit(0.2)
+        held.remove()
+        try:
+            struck(lambda: unknown.value.resolve(PATIENCE_S), point, interrupt)
+            break
+        except Struck:
+            elsewhere(lambda: unknown.value.resolve(PATIENCE_S))
+        site.works()
+
+
+@pytest.mark.parametrize("second", ["commit", "abort"])
+def test_resume(site: Site, second: str) -> None:
+    """A token whose commit was struck, at points all over it, is as good as before, in a thread and in a task alike."""
+
+    async def inside() -> None:
+        resumed.commit(PATIENCE_S)
+
+    for draw in range(DRAWS):
+        tx, value = site.begun()
+        resumed = resume(tx.prepare(PATIENCE_S), site.stub.bootstrap)
+        call = (lambda: resumed.commit(PATIENCE_S)) if draw % 2 else lambda: asyncio.run(inside())  # noqa: B023
+        with suppress(Struck):
+            struck(call, draw_point(Random(draw), RESUME_POINTS), interrupt)
+        try:
+            elsewhere(lambda: getattr(resumed, second)(PATIENCE_S))  # noqa: B023
+            commits = second == "commit"
+        except TransactionCommitted:
+            commits = True
+        site.tell(tx, value, tx.commit if commits else tx.abort)
+        assert site.told[-1:] == [value] or not commits
+    until(lambda: not [each for each in threads() if "resume" in each.name], "whoever asked aside is gone")
+
+
+def test_close(site: Site) -> None:
+    """Close, struck anywhere, has ended or ends when it is called again; nothing that was open is seen."""
+    before = threads()
+    for point in count():
+        producer = TransactionalProducer({**SETTINGS, "transactional_id": "b"}, bootstrap_servers=site.stub.bootstrap)
+        tx = producer.begin(PATIENCE_S)
+        tx.send("t", b"never", partition=1).result(PATIENCE_S)
+        try:
+            struck(producer.close, point, interrupt)
+            break
+        except Struck:
+            elsewhere(producer.close)
+        assert threads() == before
+        for call in (producer.begin, tx.commit):
+            with pytest.raises((ProducerClosed, IllegalCall)):
+                elsewhere(call)
+    with TransactionalProducer({**SETTINGS, "transactional_id": "b"}, bootstrap_servers=site.stub.bootstrap) as producer:
+        producer.init(PATIENCE_S)
+    assert committed(site.stub, "t", 1) == []
+
+
+class Desk:
+    """A borrower, and a transaction that lends it what it needs."""
+
+    def __init__(self, site: Site, borrower: Borrower) -> None:
+        self.site = site
+        self.borrower = borrower
+        self._values = count()
+
+    def lent(self) -> tuple[Transaction, Loan]:
+        tx = self.site.producer.begin(PATIENCE_S)
+        return tx, tx.lend(LENT)
+
+    def write(self, loan: Loan) -> list[Written]:
+        self.borrower.begin(loan, PATIENCE_S)
+        self.borrower.send("t", b"lent", partition=1)
+        return self.borrower.finish(PATIENCE_S)
+
+    def works(self) -> None:
+        """One loan from its beginning to its end, on another thread."""
+
+        def use() -> None:
+            tx, loan = self.lent()
+            tx.returned(self.write(loan))
+            tx.commit(PATIENCE_S)
+            next(self._values)
+
+        elsewhere(use)
+
+    def done(self) -> int:
+        """How many were committed."""
+        return next(self._values)
+
+
+@pytest.fixture
+def desk(site: Site) -> Iterator[Desk]:
+    with Borrower(BORROWER, bootstrap_servers=site.stub.bootstrap) as borrower:
+        desk = Desk(site, borrower)
+        desk.works()
+        yield desk
+        desk.works()
+    assert committed(site.stub, "t", 1) == [b"lent"] * desk.done()
+
+
+def test_a_borrower_begins(desk: Desk) -> None:
+    """Struck, it has taken nothing up, and takes no records; it takes the same loan up again."""
+    for point in count():
+        tx, loan = desk.lent()
+        try:
+            struck(lambda: desk.borrower.begin(loan), point, interrupt)  # noqa: B023
+            desk.borrower.abandon()
+            tx.abort()
+            break
+        except Struck:
+            with pytest.raises((NoLoan, NotLent)):
+                desk.borrower.send("t", b"never", partition=1)
+            elsewhere(lambda: desk.borrower.begin(loan, PATIENCE_S))  # noqa: B023
+            elsewhere(lambda: desk.borrower.abandon(PATIENCE_S))
+        tx.abort()
+        desk.works()
+
+
+def test_a_borrower_finishes(desk: Desk) -> None:
+    """Struck, it tells what it wrote when it is called again."""
+    for point in count():
+        tx, loan = desk.lent()
+        desk.borrower.begin(loan)
+        desk.borrower.send("t", b"lent", partition=1)
+        try:
+            written = struck(desk.borrower.finish, point, interrupt)
+        except Struck:
+            written = elsewhere(lambda: desk.borrower.finish(PATIENCE_S))
+        else:
+            tx.abort()
+            break
+        tx.returned(written)
+        tx.commit()
+        desk.done()
+
+
+@pytest.mark.parametrize("call", ["finish", "abandon"])
+def test_a_borrower_abandons(desk: Desk, call: str) -> None:
+    """Struck, it can be called again."""
+    for point in count():
+        tx, loan = desk.lent()
+        desk.borrower.begin(loan)
+        desk.borrower.send("t", b"never", partition=1)
+        try:
+            struck(getattr(desk.borrower, call), point, interrupt)
+        except Struck:
+            elsewhere(lambda: desk.borrower.abandon(PATIENCE_S))
+            tx.abort()
+            desk.works()
+        else:
+            tx.abort()
+            break
+
+
+def test_a_borrower_closes(site: Site) -> None:
+    """Struck, it has ended or ends when it is called again."""
+    before = threads()
+    for point in count():
+        borrower = Borrower(BORROWER, bootstrap_servers=site.stub.bootstrap)
+        tx = site.producer.begin()
+        borrower.begin(tx.lend(LENT))
+        try:
+            struck(borrower.close, point, interrupt)
+            break
+        except Struck:
+            elsewhere(borrower.close)
+        finally:
+            tx.abort()
+        assert threads() == before
