@@ -6,61 +6,106 @@ The thread is a daemon. Deadlines are the coroutines' own.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
+
+from producer.core.bell import Bell
+from txn.upshot import Upshot
 
 T = TypeVar("T")
 STOP_TIMEOUT_S = 5.0
+CLOSED = "the reader was closed"
 
 
 class LoopThread:
-    """Runs from its making to `close`."""
+    """Runs from its making to `close`. `last`: what it does at its end."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop = asyncio.new_event_loop()
+        self._tasks: dict[Upshot[Any], asyncio.Task[Any]] = {}
+        self._last = last
+        self._over = Bell()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether it takes anything to run."""
-        return self._thread.is_alive()
+        # Not `Thread.is_alive`, for the reason that `producer.sender` has.
+        return not self._over.rung and self._process == os.getpid()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Its outcome, which may be waited for or cancelled."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Upshot[T]:
+        """Its outcome; to be waited for, or given to `drop`."""
+        came: Upshot[T] = Upshot()
+        self._loop.call_soon_threadsafe(self._begin, coroutine, came)
+        return came
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Its outcome; where the wait is interrupted, it is cancelled."""
-        future = self.start(coroutine)
+    def wait(self, came: Upshot[T]) -> T:
+        """The outcome of what was started; where the wait is interrupted, it is dropped."""
         try:
-            return future.result()
+            while not came.wait(1.0):
+                if not self.alive:
+                    raise RuntimeError(CLOSED)
+            return came.result()
         except BaseException:
-            future.cancel()
+            self.drop(came)
             raise
 
-    def give_up(self) -> None:
-        """Cancel what still runs, and wait until it has ended."""
-        self.run(self._cancel())
+    def drop(self, came: Upshot[Any]) -> None:
+        """Cancel it, if it still runs."""
+        came.cancel()
+        with suppress(RuntimeError):  # The loop is closed.
+            self._loop.call_soon_threadsafe(self._cancel, came)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Its outcome."""
+        return self.wait(self.start(coroutine))
 
     def close(self) -> None:
-        """Cancel what still runs, and end."""
+        """Cancel what still runs, and end. It may be called again."""
         if self.alive:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_TIMEOUT_S)
+            if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
+                self._thread.join(STOP_TIMEOUT_S)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             self._loop.run_forever()
-            self._loop.run_until_complete(self._cancel())
+            self._loop.run_until_complete(self._end())
         finally:
             self._loop.close()
+            self._over.ring()
 
-    async def _cancel(self) -> None:
+    def _begin(self, coroutine: Coroutine[Any, Any, T], came: Upshot[T]) -> None:
+        task = self._tasks[came] = self._loop.create_task(coroutine)
+        task.add_done_callback(partial(self._ended, came))
+
+    def _ended(self, came: Upshot[T], task: asyncio.Task[T]) -> None:
+        del self._tasks[came]
+        error = RuntimeError(CLOSED) if task.cancelled() else task.exception()
+        if not came.claim():
+            return
+        if error is not None:
+            came.set_error(error)
+        else:
+            came.set_result(task.result())
+
+    def _cancel(self, came: Upshot[Any]) -> None:
+        if came in self._tasks:
+            self._tasks[came].cancel()
+
+    async def _end(self) -> None:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await self._last()
         await asyncio.sleep(0)  # transports are closed in the loop's next turn

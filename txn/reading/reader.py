@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -23,6 +23,7 @@ from txn.reading.loop import LoopThread
 from txn.reading.positions import Place, all_topics, list_offsets, partition_counts, patiently
 from txn.reading.rows import RowBuilder
 from txn.reading.scan import Answer, Scan
+from txn.upshot import Upshot
 
 T = TypeVar("T")
 SHARE_ROWS: Final = 1 << 20
@@ -37,8 +38,8 @@ class LogReader:
     def __init__(self, settings: Settings, *, isolation: Isolation = Isolation.READ_COMMITTED, limits: Limits | None = None) -> None:
         self.isolation = isolation
         self.limits = limits or Limits()
-        self._thread = LoopThread(f"fencepost-reader-{next(_numbers)}")
         self._envoy = Envoy(settings)
+        self._thread = LoopThread(f"fencepost-reader-{next(_numbers)}", partial(self._envoy.__aexit__, None, None, None))
 
     def __enter__(self) -> Self:
         return self
@@ -48,11 +49,7 @@ class LogReader:
 
     def close(self) -> None:
         """End the connections; may be called again."""
-        if self._thread.alive:
-            # First what is on its way, which may open another connection.
-            self._thread.give_up()
-            self._thread.run(self._envoy.__aexit__(None, None, None))
-            self._thread.close()
+        self._thread.close()
 
     # -- where ---------------------------------------------------------------------------------------------------------
 
@@ -85,11 +82,11 @@ class LogReader:
         if start >= until:
             return
         scan = Scan(self._envoy, topic, partition, until, self.isolation, self.limits)
-        coming: Future[Answer] | None = self._thread.start(scan.fetch(start))
+        coming: Upshot[Answer] | None = self._thread.start(scan.fetch(start))
         rows = RowBuilder(topic, partition, include_headers=include_headers)
         try:
             while coming is not None:
-                answer = coming.result()
+                answer = self._thread.wait(coming)
                 coming = self._thread.start(scan.fetch(answer.next_offset)) if answer.next_offset < until else None
                 for header, batch in self._batches(answer, topic, partition):
                     if header.base_offset >= until:
@@ -107,7 +104,7 @@ class LogReader:
                 yield rows.finish()
         finally:
             if coming is not None:
-                coming.cancel()
+                self._thread.drop(coming)
 
     def _batches(self, answer: Answer, topic: str, partition: int) -> Iterator[Any]:
         try:
