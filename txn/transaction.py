@@ -86,6 +86,7 @@ class Transaction:
         (TransactionTimeout: nothing is decided, call again). Raises NotToBeLent for a partition that has a writer already, MustAbort where
         the transaction must be aborted. What a borrower wrote is part of the transaction once it was acknowledged, whether or not anybody
         tells: abort where a borrower failed, or did not answer. A commit raises NotReturned until all of it came back to `returned`.
+        Interrupted by Ctrl-C, the partitions may be lent with nobody who has the loan: abort.
         """
         self._refuse_past()
         return self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
