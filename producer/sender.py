@@ -131,6 +131,7 @@ class Sender:
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._started = True  # Also where whoever started it was struck by Ctrl-C.
         self._shared.sender_ident = threading.get_ident()
         asyncio.set_event_loop(self._loop)
         try:

@@ -94,7 +94,7 @@ class Admission:
         """Take no more, for this call's sake."""
         with self._shared.lock:
             if call is not None:
-                self._ending.append(call)
+                self._ending += [call]
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = NO_TRANSACTION
 
