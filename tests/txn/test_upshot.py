@@ -1,0 +1,99 @@
+"""What comes of a call: whoever is first, the caller who leaves or the sender who decides, is believed by both."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.strike import MARKS, at_every_point
+from txn.upshot import Upshot
+
+PATIENCE_S = 20.0
+
+pytestmark = MARKS
+
+
+def test_whoever_left_is_not_told() -> None:
+    """A caller that has left stays away, however often either side asks."""
+    came: Upshot[int] = Upshot()
+    assert (came.cancel(), came.claim(), came.cancel(), came.claim()) == (True, False, True, False)
+    assert came.done()
+
+
+def test_what_was_decided_is_told() -> None:
+    """A caller cannot leave once the sender has decided, and hears of it: True from `cancel` would say that nothing was done."""
+    came: Upshot[int] = Upshot()
+    assert (came.claim(), came.cancel(), came.claim(), came.done()) == (True, False, True, False)
+    with pytest.raises(TimeoutError):
+        came.result(0.01)
+    came.set_result(7)
+    assert (came.result(), came.exception(), came.done(), came.wait(0)) == (7, None, True, True)
+
+
+def test_an_error_is_raised() -> None:
+    """As it was told."""
+    came: Upshot[None] = Upshot()
+    came.set_error(ValueError("no"))
+    assert str(came.exception()) == "no"
+    with pytest.raises(ValueError, match="no"):
+        came.result()
+
+
+def test_everybody_hears() -> None:
+    """Threads that wait, and callbacks, those that came before and those that come after; one whose wait was over long ago harms nobody."""
+    came: Upshot[int] = Upshot()
+    heard: list[int] = []
+    assert not came.wait(0.001)
+    came.when_told(lambda: heard.append(1))
+    threads = [threading.Thread(target=lambda: heard.append(came.result(PATIENCE_S))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    came.set_result(7)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    came.when_told(lambda: heard.append(2))
+    assert sorted(heard) == [1, 2, 7, 7, 7]
+
+
+def test_a_task_hears() -> None:
+    """From another thread, with the result or the error; where the task was cancelled, or its loop has ended, telling harms nobody."""
+
+    async def listen() -> tuple[int, str]:
+        good: Upshot[int] = Upshot()
+        bad: Upshot[int] = Upshot()
+        threading.Timer(0.01, good.set_result, (7,)).start()
+        threading.Timer(0.01, bad.set_error, (ValueError("no"),)).start()
+        got = await good.heard()
+        with pytest.raises(ValueError, match="no") as raised:
+            await bad.heard()
+        task = asyncio.ensure_future(late.heard())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        return got, str(raised.value)
+
+    late: Upshot[int] = Upshot()
+    assert asyncio.run(listen()) == (7, "no")
+    late.set_result(1)
+    assert late.result() == 1
+
+
+def test_a_strike_leaves_no_lock_taken() -> None:
+    """Whatever a caller was at, the sender tells what it has to."""
+
+    def use() -> None:
+        came.when_told(lambda: None)
+        came.wait(0.0001)
+        came.cancel()
+        came.done()
+
+    came: Upshot[int] = Upshot()
+    for _ in at_every_point(use):
+        teller = threading.Thread(target=lambda: came.claim() and came.set_result(1), daemon=True)  # noqa: B023
+        teller.start()
+        teller.join(PATIENCE_S)
+        assert not teller.is_alive()
+        came = Upshot()
