@@ -218,7 +218,7 @@ class AsyncTransactionalProducer:
         try:
             admission.make(call)
             return await call.outcome.heard()
-        except BaseException:
+        except asyncio.CancelledError:
             if admission.leave(call) is not None:
                 await asyncio.sleep(0)  # It is aborted meanwhile.
             raise

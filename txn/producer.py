@@ -259,7 +259,7 @@ class TransactionalProducer:
                 if time.monotonic() >= deadline:
                     raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
             return call.outcome.result()
-        except BaseException:  # Ctrl-C may strike anywhere
+        except BaseException:  # Ctrl-C may strike anywhere.
             abort = admission.leave(call)
             if abort is not None:
                 abort.outcome.wait(SOON_S)

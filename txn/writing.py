@@ -63,7 +63,7 @@ class Writing:
 
     def _others(self) -> set[object]:
         me = self._who()
-        return {who for who, held in list(self._held.items()) if who != me and held.locked()}
+        return {who for who, held in dict(self._held).items() if who != me and held.locked()}
 
 
 def this_task() -> object:
