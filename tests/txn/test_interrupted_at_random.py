@@ -30,7 +30,7 @@ from txn.transaction import Transaction
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
 RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "4"))
-TURNS = 60
+TURNS = 40
 WRITERS = 2
 PATIENCE_S = 20.0
 GROUP = GroupMetadata("g")
@@ -103,9 +103,9 @@ class Play:
         for index in count():
             if self.over.is_set():
                 return
+            self.over.wait(0.0005)  # The sender needs its turns, too.
             tx, number = self.tx, self.number
             if tx is None:
-                self.over.wait(0.0005)
                 continue
             values = [b"%d %d %d %d" % (number, who, index, row) for row in range(1 + index % 3)]
             with suppress(FencepostError):

@@ -81,6 +81,11 @@ def test_a_task_hears() -> None:
     assert late.result() == 1
 
 
+def tell(came: Upshot[int]) -> None:
+    if came.claim():
+        came.set_result(1)
+
+
 def test_a_strike_leaves_no_lock_taken() -> None:
     """Whatever a caller was at, the sender tells what it has to."""
 
@@ -92,7 +97,7 @@ def test_a_strike_leaves_no_lock_taken() -> None:
 
     came: Upshot[int] = Upshot()
     for _ in at_every_point(use):
-        teller = threading.Thread(target=lambda: came.claim() and came.set_result(1), daemon=True)  # noqa: B023
+        teller = threading.Thread(target=tell, args=(came,), daemon=True)
         teller.start()
         teller.join(PATIENCE_S)
         assert not teller.is_alive()
