@@ -41,6 +41,7 @@ def works(producer: Producer, topic: str = "t") -> None:
     thread.join(PATIENCE_S)
     assert offsets
     assert not thread.is_alive()
+    assert producer._sender.running
     accumulator = producer._accumulator
     assert (accumulator.used, accumulator.waiting, accumulator.hurried()) == (0, 0, False)
 
@@ -64,7 +65,8 @@ CALLS: dict[str, Callable[[Producer], object]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call(stub: BrokerStub, name: str) -> None:
-    """Wherever Ctrl-C strikes, what was accepted is delivered, the budget comes back, and no lock stays taken."""
+    """Wherever Ctrl-C strikes, what was accepted is delivered, the budget comes back, no lock stays taken, and a sender that runs is not
+    taken for one that has ended."""
     with quick(stub, **SMALL) as producer:
         producer.partitions_for("t")
         for _ in at_every_point(lambda: CALLS[name](producer)):
