@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker_stub.operations import Operation, Resource
+from broker_stub.permissions import WORDS
 from broker_stub.topic_configs import InvalidConfig, check_topic_config
 from broker_stub.topics import illegal_name
 from producer.wire import ErrorCode
 from producer.wire.messages.configs import AlterConfigsResourceResponse
 
 if TYPE_CHECKING:
+    from broker_stub.call import Call
     from broker_stub.cluster import Cluster
 
-TOPIC = 2
-OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", 32: "groups"}
+TOPIC, GROUP = 2, 32
+OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
 
 
 class Refusal(NamedTuple):
@@ -27,16 +30,16 @@ class Refusal(NamedTuple):
     message: str | None
 
 
-def request_refusal(kind: int, names: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
-    """Why a resource cannot be looked at. `names`: its configs; `nulls`: those without a value that need one; `twice`: the request names
+def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
+    """Why a resource cannot be looked at. `configs`: their names; `nulls`: those without a value that need one; `twice`: the request names
     the resource more than once."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    if len(set(names)) < len(names):
+    if len(set(configs)) < len(configs):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    return resource_refusal(kind)
+    return _resource_refusal(call, kind, name)
 
 
 def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
@@ -45,11 +48,15 @@ def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsR
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
-def resource_refusal(kind: int) -> Refusal | None:
-    """Why nothing of that type can be changed, None if it can."""
+def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
+    """Why nothing of that type can be changed, None if it can. Who may not change it hears that first."""
     if kind == TOPIC:
         return None
     if kind in OTHER_TYPES:
+        whose = (Resource.GROUP, name) if kind == GROUP else (Resource.CLUSTER,)
+        code = call.refusal(Operation.ALTER_CONFIGS, *whose)
+        if code:
+            return Refusal(code, WORDS[code])
         return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 

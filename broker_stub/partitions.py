@@ -214,6 +214,14 @@ class Partition:
         for each in tuple(self.waiting):
             each.disturbed()
 
+    def copied(self, node: int) -> Checkpoint | None:
+        """Where the log of a replica ends that lacks something; None for one that has all there is."""
+        behind = self.followers.log_of(node)
+        if behind is None and node not in self.isr:
+            left = self._left.get(node)
+            return left.log if left is not None else None
+        return behind
+
     def _replicate(self) -> None:
         """The high watermark follows what every in-sync replica has, while there are enough of these (KIP-966)."""
         log, held_back = self.log, self.followers.least(self.isr)
@@ -226,11 +234,7 @@ class Partition:
 
     def _log_of(self, node: int) -> Checkpoint:
         """A replica's own log: one that is not behind has all there is, or had when it went down and was not in sync since."""
-        behind = self.followers.log_of(node)
-        if behind is not None:
-            return behind
-        left = self._left.get(node)
-        return left.log if left is not None and node not in self.isr else self.log.checkpoint()
+        return self.copied(node) or self.log.checkpoint()
 
     def _cut(self, to: Checkpoint) -> None:
         """Whoever leads now has no more than that: the rest is gone, from everywhere."""

@@ -25,6 +25,7 @@ from producer.wire import (
 )
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024  # the broker's fetch.max.bytes
+FOLLOWERS_SINCE = 11
 LEADER_SINCE = 16
 ZSTD_SINCE = 10
 _BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -177,6 +178,7 @@ class Reading:
                 max_bytes=max(0, min(asked.bytes_max, self._max_bytes - self._read_bytes)),
                 read_committed=self._read_committed,
                 min_one_batch=self._read_bytes == 0,
+                copied=partition.copied(self._call.broker.node_id),
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
@@ -223,8 +225,11 @@ class Reading:
         if code:
             return code
         code = leadership_error(
-            self._call.broker, partition, max(asked.leader_epoch, NO_EPOCH)
-        )  # here Kafka takes any negative one for none
+            self._call.broker,
+            partition,
+            max(asked.leader_epoch, NO_EPOCH),  # here Kafka takes any negative one for none
+            follower_will_do=self._call.version >= FOLLOWERS_SINCE,
+        )
         if not code and min(self._max_bytes, asked.bytes_max) < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's read trips over a negative size
         return code

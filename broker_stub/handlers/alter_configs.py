@@ -29,14 +29,15 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     answers = []
     for each in request.resources:
         twice = named[each.resource_type, each.resource_name] > 1
-        refusal = _request_refusal(each, twice=twice) or _alter(call, each, validate_only=request.validate_only)
+        refusal = _request_refusal(call, each, twice=twice) or _alter(call, each, validate_only=request.validate_only)
         answers.append(answer_about(each.resource_type, each.resource_name, refusal))
     return AlterConfigsResponse(responses=answers)
 
 
-def _request_refusal(resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
+def _request_refusal(call: Call, resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
     nulls = [config.name for config in resource.configs if config.value is None]
-    return request_refusal(resource.resource_type, [config.name for config in resource.configs], nulls, twice=twice)
+    names = [config.name for config in resource.configs]
+    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:

@@ -1,7 +1,8 @@
 """DescribeProducers (61), version 0.
 
-What the leader of a partition remembers of each producer: id, epoch, last sequence (-1 after a marker that raised the epoch), last
-timestamp, coordinator epoch, and where its open transaction began. Only the leader answers.
+What a replica of a partition remembers of each producer: id, epoch, last sequence (-1 after a marker that raised the epoch), last
+timestamp, coordinator epoch, and where its open transaction began. Followers answer, too, about what they have; a broker without a replica
+says NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
 
 def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.cluster.find(topic, index)
-    code = call.error_for(topic, index) or leadership_error(call.broker, partition)
-    illegal = illegal_name(topic) if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
-    if illegal is not None:
+    code = call.fault_for(topic, index)
+    illegal = illegal_name(topic)
+    if not code and illegal is not None:  # nobody needs a permission to hear this
         return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=illegal)
+    code = code or call.topic_refusal(topic) or leadership_error(call.broker, partition, follower_will_do=True)
     if code or partition is None:
         known = call.cluster.topics.named(topic) is not None
         message = None if known else "This server does not host this topic-partition."
@@ -55,6 +57,6 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=each.coordinator_epoch,
                 current_txn_start_offset=each.current_txn_start_offset,
             )
-            for each in partition.log.active_producers()
+            for each in partition.log.active_producers(partition.copied(call.broker.node_id))
         ],
     )

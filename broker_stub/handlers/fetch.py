@@ -9,7 +9,9 @@ With a quota no more is read than it lets through at once, and an answer that ex
 
 Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them, as 3.9 does.
 
-Leaves out: followers (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
+From version 11 on a follower answers, too, with what it has (KIP-392).
+
+Leaves out: replication (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 @handles(IncrementalAlterConfigsRequest, range(2), topic=Operation.ALTER_CONFIGS)
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    refusals = [_request_refusal(each, twice=named[each.resource_type, each.resource_name] > 1) for each in request.resources]
+    refusals = [_request_refusal(call, each, twice=named[each.resource_type, each.resource_name] > 1) for each in request.resources]
     confused = any(
         refusal is None and not SET <= config.config_operation <= SUBTRACT
         for each, refusal in zip(request.resources, refusals, strict=True)
@@ -50,9 +50,10 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     return IncrementalAlterConfigsResponse(responses=answers)
 
 
-def _request_refusal(resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
+def _request_refusal(call: Call, resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
     nulls = [config.name for config in resource.configs if config.value is None and config.config_operation != DELETE]
-    return request_refusal(resource.resource_type, [config.name for config in resource.configs], nulls, twice=twice)
+    names = [config.name for config in resource.configs]
+    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:

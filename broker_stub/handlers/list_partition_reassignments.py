@@ -11,7 +11,12 @@ from broker_stub.call import Call
 from broker_stub.operations import Operation
 from broker_stub.permissions import needs_words
 from broker_stub.router import handles
-from producer.wire.messages.replicas import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from producer.wire.messages.replicas import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 
 @handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
@@ -19,4 +24,11 @@ def list_partition_reassignments(call: Call, request: ListPartitionReassignments
     # An error about one topic has no other place here than that of the whole answer.
     code = call.error or next((action.code for action in call.errors), 0)
     message = needs_words(call, code, Operation.DESCRIBE) if code else None
-    return ListPartitionReassignmentsResponse(error_code=code, error_message=message)
+    refused = request.topics or [] if code else []  # Kafka names what was asked about in a refusal, without brokers
+    topics = [
+        OngoingTopicReassignment(
+            name=each.name, partitions=[OngoingPartitionReassignment(partition_index=index) for index in each.partition_indexes]
+        )
+        for each in refused
+    ]
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=topics)

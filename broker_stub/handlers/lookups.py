@@ -1,4 +1,5 @@
-"""What several handlers must find out before they touch a partition: does this broker lead it, in the epoch the client believes in?
+"""What several handlers must find out before they touch a partition: does this broker lead it, or at least have a copy, in the epoch the
+client believes in?
 
 It answers with codes and leaders and changes nothing.
 """
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 
 
-def leadership_error(broker: Broker, partition: Partition | None, leader_epoch: int = NO_EPOCH) -> int:
+def leadership_error(broker: Broker, partition: Partition | None, leader_epoch: int = NO_EPOCH, *, follower_will_do: bool = False) -> int:
     """Why this broker cannot serve the partition to a client that believes in that leader epoch, if in any; 0 if it can (KIP-320)."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.node_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader_epoch != NO_EPOCH and leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader_epoch > partition.leader_epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE if partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE if follower_will_do or partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def current_leader(partition: Partition) -> LeaderIdAndEpoch:

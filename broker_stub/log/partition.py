@@ -160,21 +160,30 @@ class PartitionLog:
             return None
         return self._verifications.begin(producer_id, epoch=epoch, sequence=sequence, bumps=bumps)
 
-    def read(self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one_batch: bool = True) -> ReadResult:
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        read_committed: bool = False,
+        min_one_batch: bool = True,
+        copied: Checkpoint | None = None,
+    ) -> ReadResult:
         """The batches from the one that holds `offset` on, up to the high watermark or the last stable offset.
 
         At most `max_bytes`, and then the last batch is cut, unless the first is larger: it comes whole, or with `min_one_batch` off not
-        at all.
+        at all. From a replica that has so much of this log `copied` and no more nothing else can be read.
         """
-        if not self._log_start_offset <= offset <= self._log_end_offset:
-            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self._log_end_offset)
-        stable = self.last_stable_offset
-        position, size = self._range(offset, stable if read_committed else self._high_watermark, max_bytes, min_one_batch=min_one_batch)
+        end = self._log_end_offset if copied is None else copied.end_offset
+        if not self._log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=end)
+        stable, replicated = min(self.last_stable_offset, end), min(self._high_watermark, end)
+        position, size = self._range(offset, stable if read_committed else replicated, max_bytes, min_one_batch=min_one_batch)
         aborted = None
         if read_committed:
             aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
         records = self._storage.read(position, size) if size else b""
-        return ReadResult(records, self._high_watermark, stable, self._log_start_offset, aborted)
+        return ReadResult(records, replicated, stable, self._log_start_offset, aborted)
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read; or what the special timestamps -1 to -4 stand for."""
@@ -213,8 +222,9 @@ class PartitionLog:
             self._log_start_offset = offset
             self._epochs.truncate_from_start(offset)
 
-    def active_producers(self) -> list[ActiveProducer]:
-        """The answer to DescribeProducers."""
+    def active_producers(self, copied: Checkpoint | None = None) -> list[ActiveProducer]:
+        """The answer to DescribeProducers, of a replica that has so much `copied` if there is one."""
+        producers = self._producers if copied is None else copied.producers
         return [
             ActiveProducer(
                 producer_id=pid,
@@ -224,7 +234,7 @@ class PartitionLog:
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=-1 if entry.txn_first_offset is None else entry.txn_first_offset,
             )
-            for pid, entry in self._producers.entries.items()
+            for pid, entry in producers.entries.items()
         ]
 
     def expire_producers(self) -> list[int]:

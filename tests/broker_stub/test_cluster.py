@@ -176,10 +176,10 @@ def test_leaders_and_replicas_go_round_the_brokers() -> None:
         world.cluster.add_partitions(topic, 8)
 
 
-def test_a_follower_names_the_leader_and_its_address() -> None:
+def test_who_does_not_lead_names_the_leader_and_its_address() -> None:
     """NOT_LEADER_OR_FOLLOWER carries the leader from Produce 10 and Fetch 16 on, and not before."""
     world = Inside(brokers=2)
-    topic_id = world.topic(replicas=2)
+    topic_id = world.topic(replicas=1)  # a follower with a replica answers a Fetch
     leader = world.leader()
     follower = 3 - leader
     for version, tells in ((9, False), (10, True), (12, True)):
@@ -261,12 +261,16 @@ def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion() -> None:
     topic_id = world.topic(replicas=2)
     partition = world.cluster.find("t", 0)
     assert partition is not None
-    world.send(fetch_request("t", wait_ms=60_000), 12)
+    world.send(fetch_request("t", wait_ms=60_000), 10)
+    in_epoch_0 = wire.FetchPartition(current_leader_epoch=0, partition_max_bytes=100)
+    world.send(wire.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wire.FetchTopic(topic="t", partitions=[in_epoch_0])]), 12)
     world.cluster.move_leader(partition)
     world.pass_time(0)
-    moved = world.replies[-1].response
+    moved, fenced = [reply.response for reply in world.replies[-2:]]
     assert moved is not None
     assert only(moved).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fenced is not None
+    assert only(fenced).error_code == ErrorCode.FENCED_LEADER_EPOCH
     by_id = wire.FetchTopic(topic_id=topic_id, partitions=[wire.FetchPartition(partition_max_bytes=100)])
     for version, topic, code in (
         (12, fetch_request("t").topics[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -8,10 +8,11 @@ import pytest
 
 from broker_stub import BrokerStub
 from broker_stub.partitions import Partition
-from producer import Producer
+from producer import Producer, wire
 from producer.wire import ErrorCode, RequestHeader, error_name
 from producer.wire.messages import replicas
-from tests.broker_stub.stub_talk import Inside, batch, numbered, only, produce_request
+from producer.wire.records import iter_batches
+from tests.broker_stub.stub_talk import Inside, batch, fetch_request, numbered, only, produce_request
 from tests.producer.stage import QUICK, values
 
 LAG_MS = 30_000
@@ -229,6 +230,34 @@ def test_a_broker_that_comes_back_behind_a_severed_link_stays_behind() -> None:
     assert world.produce(batch(b"y")).error_code == 0
     world.cluster.between.mend(partition.leader, follower)
     assert follower in partition.isr
+
+
+def test_a_follower_gives_what_it_has() -> None:
+    """One that reaches its leader has all that is replicated; one that does not gives what it got before, says how far that goes, and knows
+    the producers of that and no others."""
+    world, partition = three()
+    reached, lost = followers(partition)
+
+    def read(node: int, offset: int = 0) -> tuple[str, int, int]:
+        answer = only(world.ask(fetch_request("t", offset), 12, node=node))
+        return error_name(answer.error_code), answer.high_watermark, len(list(iter_batches(answer.records)))
+
+    def producers(node: int) -> list[int]:
+        request = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name="t", partition_indexes=[0])])
+        return sorted(each.producer_id for each in only(world.ask(request, 0, node=node)).active_producers)
+
+    assert world.produce(numbered(7, 0)).error_code == 0
+    assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 1, 1)] * 3
+    cut_off(world, partition, lost)
+    world.pass_time(LAG_MS)
+    assert lost not in partition.isr
+    assert world.produce(numbered(8, 0)).error_code == 0
+    assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 2, 2), ("NONE", 2, 2), ("NONE", 1, 1)]
+    assert [read(node, 2)[0] for node in (reached, lost)] == ["NONE", "OFFSET_OUT_OF_RANGE"]
+    assert [producers(node) for node in (partition.leader, reached, lost)] == [[7, 8], [7, 8], [7]]
+    world.cluster.between.mend(partition.leader, lost)
+    assert read(lost) == ("NONE", 2, 2)
+    assert producers(lost) == [7, 8]
 
 
 def test_a_client_that_leaves_is_not_waited_for() -> None:

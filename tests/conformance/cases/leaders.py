@@ -32,12 +32,35 @@ def fetch_from_a_follower(w: World) -> None:
 
 
 @case(brokers=3)
+def what_a_follower_answers(w: World) -> None:
+    """A replica that does not lead gives consumers what it has (KIP-392), from version 11 of Fetch on, and says which producers it knows."""
+    topic, pid = w.topic(replicas=3), w.pid()
+    w.produce(of(pid, 0, 0), topic, label="one")
+    follower = w.follower(topic)
+    for version in (10, 11, 12, 15, 16, 18):
+        # It hears a moment later than the leader that the record is replicated.
+        w.fetch(topic, 0, version=version, node=follower, max_wait_ms=10_000, label=f"v{version}")
+    w.fetch(topic, 0, isolation=1, node=follower, label="read_committed")
+    w.fetch(topic, 1, node=follower, label="at the end")
+    w.fetch(topic, 9, node=follower, label="past the end")
+    w.fetch(topic, 0, leader_epoch=0, node=follower, label="the right leader epoch")
+    w.fetch(topic, 0, leader_epoch=1, node=follower, label="a leader epoch to come")
+    w.fetch(topic, 0, partition=1, node=follower, label="no such partition")
+    w.describe(topic, node=follower, label="DescribeProducers")
+    w.list_offsets(topic, -1, node=follower, label="ListOffsets")
+
+
+@case(brokers=3)
 def the_other_questions_to_a_follower(w: World) -> None:
-    """ListOffsets and DescribeProducers are for the leader."""
+    """A broker without a replica answers neither ListOffsets nor DescribeProducers."""
     topic = w.topic(replicas=1)
     w.list_offsets(topic, -1, node=w.follower(topic), label="ListOffsets")
     w.list_offsets(topic, -1, version=3, node=w.follower(topic), label="ListOffsets v3")
     w.describe(topic, node=w.follower(topic), label="DescribeProducers")
+    # It has no leader epoch to compare with.
+    w.fetch(topic, 0, version=18, leader_epoch=1, node=w.follower(topic), label="Fetch in a leader epoch to come")
+    w.list_offsets(topic, -1, leader_epoch=1, node=w.follower(topic), label="ListOffsets in a leader epoch to come")
+    w.epoch_end(topic, 0, current=1, node=w.follower(topic), label="OffsetForLeaderEpoch in a leader epoch to come")
 
 
 @case(brokers=3)

@@ -150,6 +150,8 @@ def reading(w: World) -> None:
     each_holding(w, ends, 4, *held, what="OffsetForLeaderEpoch")
     producers = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name=each.name, partition_indexes=[0]) for each in both])
     each_holding(w, producers, 0, on_topic(topic, Operation.DESCRIBE), on_topic(topic, Operation.READ), what="DescribeProducers")
+    illegal = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name=name, partition_indexes=[0]) for name in ("", "a b")])
+    each_holding(w, illegal, 0, what="DescribeProducers of illegal names")
     records = topic_admin.DeleteRecordsRequest(
         topics=[
             topic_admin.DeleteRecordsTopic(name=each.name, partitions=[topic_admin.DeleteRecordsPartition(offset=-1)]) for each in both
@@ -244,6 +246,16 @@ def configs_of_topics_and_brokers(w: World) -> None:
     each_holding(w, alter, 2, *held, what="AlterConfigs")
     each_holding(w, incremental, 1, *held, what="IncrementalAlterConfigs")
     each_holding(w, invalid, 1, what="a config that is none")
+    others = [(4, str(w.nodes[0])), (4, ""), (16, "metrics"), (32, w.group())]
+    alter = configs.AlterConfigsRequest(
+        resources=[configs.AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in others], validate_only=True
+    )
+    each_holding(w, alter, 2, what="AlterConfigs of others")
+    incremental = incremental_configs.IncrementalAlterConfigsRequest(
+        resources=[incremental_configs.AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in others],
+        validate_only=True,
+    )
+    each_holding(w, incremental, 1, what="IncrementalAlterConfigs of others")
 
 
 @case(guarded=True)
@@ -258,3 +270,6 @@ def the_cluster(w: World) -> None:
     each_holding(w, replicas.ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000), 2, what="ElectLeaders of all")
     moving = replicas.ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000)
     each_holding(w, moving, 0, on_topic(topic, Operation.DESCRIBE), on_cluster(Operation.DESCRIBE), what="ListPartitionReassignments")
+    some = [replicas.ListPartitionReassignmentsTopics(name=each.name, partition_indexes=[0, 7]) for each in (topic, missing)]
+    moving = replicas.ListPartitionReassignmentsRequest(topics=some, timeout_ms=10_000)
+    each_holding(w, moving, 0, on_cluster(Operation.DESCRIBE), what="ListPartitionReassignments of some")
