@@ -33,7 +33,7 @@ def fetch_from_a_follower(w: World) -> None:
 
 @case(brokers=3)
 def what_a_follower_answers(w: World) -> None:
-    """A replica that does not lead gives consumers what it has (KIP-392), from version 11 of Fetch on, and says which producers it knows."""
+    """A replica that does not lead gives consumers what it has (KIP-392), from Fetch 11 on, and says which producers it knows."""
     topic, pid = w.topic(replicas=3), w.pid()
     w.produce(of(pid, 0, 0), topic, label="one")
     follower = w.follower(topic)
