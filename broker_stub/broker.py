@@ -27,6 +27,7 @@ class Broker:
         self.port = 0
         self.listens_on = ""
         self.alive = True
+        self.killed = False  # the last time that it went down
         self.generation = 0
         self.sessions = SessionCache()
         self.links: set[Link] = set()

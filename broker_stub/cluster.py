@@ -22,7 +22,7 @@ from broker_stub.broker import Broker
 from broker_stub.call import Call, Reply
 from broker_stub.clock import Clock
 from broker_stub.counters import Counters
-from broker_stub.emulation import NEWEST, features_at, release_named
+from broker_stub.emulation import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from broker_stub.faults import ANY_PARTITION, Faults
 from broker_stub.journal import Exchange, Journal, lightened
 from broker_stub.link import Link, Wire
@@ -268,12 +268,13 @@ class Cluster:
         return [node_id for node_id, broker in self.brokers.items() if broker.alive]
 
     def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
-        """Cuts its connections and moves its leaderships. Clean or not, it leaves the same behind: Kafka, too, starts from snapshots after
-        either."""
+        """Cuts its connections and moves its leaderships. Clean or not, it leaves the same behind, as Kafka, too, starts from snapshots
+        after either; but who was killed is trusted with less when it comes back."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return
         broker.stop()
+        broker.killed = not clean
         live = self.live
         for topic in self.topics:
             for partition in topic.partitions:
@@ -290,7 +291,7 @@ class Cluster:
         self.counters.restarts += 1
         for topic in self.topics:
             for partition in topic.partitions:
-                partition.regain(node_id, live)
+                partition.regain(node_id, live, killed=broker.killed)
 
     def cut_links(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
@@ -396,7 +397,13 @@ class Cluster:
         live = self.live
         for replicas in assignments:
             partition = Partition(
-                topic, len(topic.partitions), replicas=replicas, clock_ms=self.now_ms, config=config, reaches=self.between.reach
+                topic,
+                len(topic.partitions),
+                replicas=replicas,
+                clock_ms=self.now_ms,
+                config=config,
+                reaches=self.between.reach,
+                has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             )
             partition.begin(live)
             topic.partitions.append(partition)

@@ -20,7 +20,7 @@ from producer.wire import Api
 LONG_MAX = 2**63 - 1
 
 FEATURES_4_3 = {
-    "eligible.leader.replicas.version": (0, 1, 0),
+    "eligible.leader.replicas.version": (0, 1, 1),
     "group.version": (0, 1, 0),
     "kraft.version": (0, 1, 0),
     "metadata.version": (7, 30, 30),
@@ -53,6 +53,7 @@ UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
 """The first version that 4.3 has and does not offer before unstable.api.versions.enable is true."""
 
 TRANSACTION_VERSION = "transaction.version"
+ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
 
 UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
 """Offered and not served: message formats v0 and v1, and what brokers of older releases sent each other."""

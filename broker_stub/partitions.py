@@ -4,8 +4,13 @@ The replicas share one log: a follower that reaches its leader has at once what 
 (`followers`), holds back the high watermark while it is in the ISR, and has only so much when it comes to lead. What a new leader knows of
 the log is what the old one knew, less what a replica of its own would not: a broker that was stopped or killed remembers of each producer
 only the newest batch from before, and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five.
-No byte is read for that, however long the log is. A partition without a live in-sync replica has no leader, unless
-unclean.leader.election.enable, or an administrator, lets another live one lead and what it lacks be lost.
+No byte is read for that, however long the log is.
+
+Who leaves the ISR while it has fewer than min.insync.replicas is eligible to lead (KIP-966): the high watermark stands still from then
+on, so that it has all that was acknowledged by all. It is so no more when it comes back from being killed, for it may have lost what it
+had. A partition without a live replica that is in sync or eligible has no leader, until the last one is back where nobody else is eligible,
+or unclean.leader.election.enable, or an administrator, lets another live one lead and what it lacks be lost. Before Kafka 4.1 nobody is
+eligible, and the last in-sync replica stays in the ISR when it goes.
 """
 
 from __future__ import annotations
@@ -53,11 +58,14 @@ class Partition:
     __slots__ = (
         "_clock_ms",
         "_expired_at_ms",
+        "_has_eligible",
         "_left",
         "_reaches",
+        "eligible",
         "followers",
         "index",
         "isr",
+        "last_leader",
         "leader",
         "leader_epoch",
         "log",
@@ -76,11 +84,14 @@ class Partition:
         clock_ms: Callable[[], int],
         config: LogConfig,
         reaches: Reaches,
+        has_eligible: bool = True,
     ) -> None:
         self.topic = topic
         self.index = index
         self.replicas = replicas
         self.isr = list(replicas)
+        self.eligible: list[int] = []  # to lead, though not in sync
+        self.last_leader = NO_LEADER  # who led when the last one left the ISR, until there is another
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.followers = Followers()
@@ -91,6 +102,7 @@ class Partition:
         self._expired_at_ms = clock_ms()
         self._left: dict[int, _Left] = {}
         self._reaches = reaches
+        self._has_eligible = has_eligible
 
     def __str__(self) -> str:
         return f"{self.topic.name}-{self.index}"
@@ -115,10 +127,8 @@ class Partition:
         self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
-        """That broker went down. The last in-sync replica stays in the ISR: only it may lead again.
-
-        It leaves a snapshot of its producers behind, however it went: Kafka writes one when it stops, and after a kill at the end of the
-        scan of its logs.
+        """That broker went down. It leaves a snapshot of its producers behind, however it went: Kafka writes one when it stops, and after
+        a kill at the end of the scan of its logs.
         """
         if node not in self.replicas:
             return
@@ -128,16 +138,18 @@ class Partition:
             self.followers.catch_up(node)
         elif node in self.isr:
             self._left[node] = _Left(self.log.checkpoint(), self.log.snapshot())
-        if node in self.isr and len(self.isr) > 1:
-            self.isr.remove(node)
+        if node in self.isr and (self._has_eligible or len(self.isr) > 1):
+            self._in_sync([each for each in self.isr if each != node])
         if self.leader == node:
             self.elect(live)
         self._replicate()
 
-    def regain(self, node: int, live: Collection[int]) -> None:
+    def regain(self, node: int, live: Collection[int], *, killed: bool = False) -> None:
         """That broker is back. Every live replica catches up at once where there is a leader that it reaches."""
         if node not in self.replicas:
             return
+        if killed and node in self.eligible:
+            self.eligible.remove(node)
         if self.leader == NO_LEADER:
             self.elect(live)
         self.follow(live)
@@ -152,7 +164,7 @@ class Partition:
                 if self._reaches(self.leader, node):
                     self.followers.catch_up(node)
                     if node not in self.isr:
-                        self.isr.append(node)
+                        self._in_sync([*self.isr, node])
                 elif self.followers.log_of(node) is None:
                     self.followers.fall_behind(node, self._log_of(node), now_ms=self._clock_ms())
         self._replicate()
@@ -161,23 +173,27 @@ class Partition:
         """Followers that have been behind for that long leave the ISR, and the high watermark waits for them no more."""
         overdue = self.followers.overdue(self._clock_ms(), lag_max_ms=lag_max_ms)
         if any(node in self.isr for node in overdue):
-            self.isr = [node for node in self.isr if node not in overdue]
+            self._in_sync([node for node in self.isr if node not in overdue])
             self._replicate()
             self.disturb()
 
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
         """A new leader, the next epoch, and the log as that one has it. `unclean`: where no live replica is in sync another may lead,
         whatever the topic's config says."""
-        able = [node for node in self.replicas if node in self.isr and node in live]
+        able = [node for node in self.replicas if node in live and (node in self.isr or node in self.eligible)]
+        if not able and not self.isr and not self.eligible and self.last_leader in live:
+            able = [self.last_leader]
         if not able and (unclean or self.elects_unclean):
             able = [node for node in self.replicas if node in live][:1]
         if not able and self.leader == NO_LEADER:
             return  # nothing has changed
-        self.leader = preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
+        before, self.leader = self.leader, preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
+        self.last_leader = before if self.leader == NO_LEADER else NO_LEADER
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
             self._cut(self._log_of(self.leader))
             if self.leader not in self.isr:
+                self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
             left = self._left.get(self.leader)
             self.log.hand_over(left.snapshot if left is not None else None, left.log.end_offset if left is not None else 0)
@@ -197,6 +213,7 @@ class Partition:
     def configure(self, config: LogConfig) -> None:
         """The topic's configs have changed: the log obeys from the next batch on."""
         self.log.config = config
+        self._in_sync(self.isr)
         self._replicate()
 
     def expire_producers(self) -> None:
@@ -221,6 +238,11 @@ class Partition:
             left = self._left.get(node)
             return left.log if left is not None else None
         return behind
+
+    def _in_sync(self, nodes: list[int]) -> None:
+        """These are the in-sync replicas now; while they are too few, who was one or was eligible is eligible."""
+        before = {*self.isr, *self.eligible} if self._has_eligible and len(nodes) < self.min_isr else set()
+        self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
 
     def _replicate(self) -> None:
         """The high watermark follows what every in-sync replica has, while there are enough of these (KIP-966)."""

@@ -5,7 +5,7 @@ next begins. Without names it is every topic that the client may describe. Topic
 illegal names INVALID_TOPIC_EXCEPTION; a cursor that points to none of the topics asked for, or before the first partition, is
 INVALID_REQUEST for all of them.
 
-Leaves out: eligible leader replicas (there are none).
+Replicas that are eligible to lead though they are not in sync are told (KIP-966), and who led last where nobody does.
 """
 
 from __future__ import annotations
@@ -106,13 +106,12 @@ def _topic(call: Call, topic: Topic, partitions: list[Partition]) -> DescribeTop
 
 def _partition(partition: Partition, live: list[int]) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=partition.leader,  # in Metadata a partition without one has an error, here it has none
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.eligible),
+        last_known_elr=[] if partition.last_leader == NO_LEADER else [partition.last_leader],
         offline_replicas=[node for node in partition.replicas if node not in live],
     )

@@ -131,9 +131,9 @@ def test_the_last_in_sync_replica_is_waited_for() -> None:
     world.cluster.stop_broker(first)
     assert (partition.leader, partition.isr) == (second, [second])
     world.cluster.stop_broker(second)
-    assert (partition.leader, partition.isr) == (-1, [second])
+    assert (partition.leader, partition.isr, partition.eligible) == (-1, [], [second])
     world.cluster.start_broker(first)
-    assert (partition.leader, partition.isr) == (-1, [second])
+    assert (partition.leader, partition.isr, partition.eligible) == (-1, [], [second])
     third = ({1, 2, 3} - {first, second}).pop()
     known = world.ask(metadata_request("t"), 12, node=third).topics[0].partitions[0]
     assert known.error_code == ErrorCode.LEADER_NOT_AVAILABLE

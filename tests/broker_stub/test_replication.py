@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub
+from broker_stub.emulation import NEWEST
 from broker_stub.partitions import Partition
 from producer import Producer, wire
 from producer.wire import ErrorCode, RequestHeader, error_name
@@ -18,9 +19,9 @@ from tests.producer.stage import QUICK, values
 LAG_MS = 30_000
 
 
-def three(**config: Any) -> tuple[Inside, Partition]:
+def three(emulate: str = NEWEST, **config: Any) -> tuple[Inside, Partition]:
     """A topic on three brokers."""
-    world = Inside(brokers=3)
+    world = Inside(brokers=3, emulate=emulate)
     world.topic(replicas=3, **config)
     partition = world.cluster.find("t", 0)
     assert partition is not None
@@ -166,7 +167,7 @@ def leaderless(**config: str) -> tuple[Inside, Partition, int]:
     assert world.produce(batch(b"one")).error_code == 0
     world.cluster.stop_broker(old)
     world.cluster.start_broker(back)
-    assert (partition.leader, partition.isr, partition.log.log_end_offset) == (-1, [old], 2)
+    assert (partition.leader, partition.isr, partition.eligible, partition.log.log_end_offset) == (-1, [], [old], 2)
     return world, partition, back
 
 
@@ -187,11 +188,51 @@ def test_an_administrator_has_an_unclean_election() -> None:
         world.cluster.start_broker(node)
     assert (partition.leader, sorted(partition.isr), partition.log.log_end_offset) == (back, [1, 2, 3], 2)
     world, partition, back = leaderless()
-    (bystander,) = {1, 2, 3} - set(partition.isr) - {back}
+    (bystander,) = {1, 2, 3} - set(partition.eligible) - {back}
     world.cluster.create_assigned("u", [(back,)])
     world.cluster.stop_broker(back)
     world.cluster.start_broker(bystander)
     assert elect(world, 1, node=bystander, topic="u") == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_who_left_while_the_in_sync_replicas_were_too_few_may_lead(clean: bool) -> None:
+    """It has all that was acknowledged by all; but one that was killed may have lost something, and leads only when nobody else may and it
+    was the last one to lead (KIP-966)."""
+    world, partition = three(min_insync_replicas="2")
+    old, (first, second) = partition.leader, followers(partition)
+    world.cluster.stop_broker(first, clean=clean)
+    assert (sorted(partition.isr), partition.eligible) == (sorted([old, second]), [])
+    assert world.produce(batch(b"without the first")).error_code == 0
+    world.cluster.stop_broker(second, clean=clean)
+    assert world.produce(batch(b"the leader's alone"), acks=1).error_code == 0
+    assert (partition.isr, partition.eligible) == ([old], [second])
+    world.cluster.stop_broker(old, clean=clean)
+    assert (partition.leader, partition.isr, sorted(partition.eligible)) == (-1, [], sorted([old, second]))
+    world.cluster.start_broker(first)
+    assert partition.leader == -1
+    world.cluster.start_broker(second)
+    if clean:
+        # The first one catches up at once, and then two are enough.
+        assert (partition.leader, partition.log.log_end_offset, sorted(partition.isr)) == (second, 1, sorted([first, second]))
+    else:
+        assert (partition.leader, partition.eligible) == (-1, [old])
+        world.cluster.start_broker(old)
+        assert (partition.leader, partition.log.log_end_offset, sorted(partition.isr)) == (old, 2, [1, 2, 3])
+    assert partition.eligible == []
+
+
+def test_nobody_is_eligible_in_older_releases() -> None:
+    """Before Kafka 4.1 the last in-sync replica stays in the ISR when it goes, and it alone may lead again."""
+    world, partition = three(min_insync_replicas="2", emulate="3.9")
+    old, (first, second) = partition.leader, followers(partition)
+    for node in (first, second, old):
+        world.cluster.stop_broker(node)
+    assert (partition.isr, partition.eligible) == ([old], [])
+    world.cluster.start_broker(second)
+    assert partition.leader == -1
+    world.cluster.start_broker(old)
+    assert (partition.leader, sorted(partition.isr)) == (old, sorted([old, second]))
 
 
 def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_than_before() -> None:

@@ -153,15 +153,16 @@ class LogAsks(Stage):
         self._until_seen(topic, leader, "all replicas in sync", lambda part: len(part.isr_nodes) == len(replicas))
 
     @contextmanager
-    def leaderless(self, topic: Topic) -> Iterator[None]:
-        """The first partition's leader wrote something alone and is down until the end of the block; its only follower is back."""
+    def abandoned(self, topic: Topic, *, clean: bool = True) -> Iterator[None]:
+        """The first partition's leader wrote something alone and is down until the end of the block; its only follower is back. Both were
+        stopped, or killed."""
         leader = topic.leaders[0]
         follower = next(node for node in self.look_up(topic.name).partitions[0].replica_nodes if node != leader)
-        with self._down(follower):
+        with self._down(follower, clean=clean):
             self._until_seen(topic, leader, "the leader alone in sync", lambda part: part.isr_nodes == [leader])
-            self.produce(plain(), topic, label="the leader alone has it")
+            self.produce(plain(), topic, acks=1, label="the leader alone has it")
             self.close()
-            self.target.stop(leader, clean=True)
+            self.target.stop(leader, clean=clean)
         self.nodes = [node for node in self.nodes if node != leader]
         request = wire.MetadataRequest(topics=[])
         until(
@@ -170,12 +171,27 @@ class LogAsks(Stage):
             good=lambda up: follower in up and leader not in up,
             timeout_s=READY_TIMEOUT_S,
         )
-        self._until_seen(topic, self.nodes[0], "no leader", lambda part: part.leader_id == -1)
+        self._until_seen(topic, self.nodes[0], "another leader or none", lambda part: part.leader_id != leader)
         try:
             yield
         finally:
             self.nodes = sorted(self.target.addresses)
             self.target.start(leader)
+
+    @contextmanager
+    def without_the_leader(self, topic: Topic, *, clean: bool) -> Iterator[None]:
+        """The first partition's leader is down until the end of the block, and the others know it."""
+        leader = topic.leaders[0]
+        with self._down(leader, clean=clean):
+            for node in self.nodes:
+                self._until_seen(topic, node, "another leader or none", lambda part: part.leader_id != leader)
+            yield
+
+    def until_in_sync(self, topic: Topic) -> None:
+        """Waits until all replicas of the first partition are in sync, as every broker sees it."""
+        for node in self.nodes:
+            self._until_seen(topic, node, "all in sync", lambda part: sorted(part.isr_nodes) == sorted(part.replica_nodes))
+        self.known_topic(topic.name)
 
     def until_led(self, topic: Topic) -> None:
         """Waits until the first partition has a leader that says so itself."""
@@ -214,9 +230,9 @@ class LogAsks(Stage):
     # -- brokers that go and come ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _down(self, node: int) -> Iterator[None]:
+    def _down(self, node: int, *, clean: bool = True) -> Iterator[None]:
         self.close()
-        self.target.stop(node, clean=True)
+        self.target.stop(node, clean=clean)
         nodes, self.nodes = self.nodes, [each for each in self.nodes if each != node]
         try:
             yield

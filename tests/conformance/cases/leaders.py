@@ -103,13 +103,58 @@ def too_few_replicas(w: World) -> None:
 
 
 @case(brokers=3, restarts=True)
+def eligible_to_lead(w: World) -> None:
+    """Who left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966): it has all that was
+    acknowledged, and what the leader wrote alone is lost."""
+    name = w.fresh_name()
+    w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, config={"min.insync.replicas": "2"}, label="created")
+    topic = w.known_topic(name)
+    w.produce(plain(), topic, label="both have it")
+    with w.abandoned(topic):
+        w.until_led(topic)
+        w.describe_topics(name, label="the follower leads")
+        w.elect({name: [0]}, kind=1, label="unclean")
+        w.produce(plain(), topic, acks=-1, label="too few in sync")
+    w.until_in_sync(topic)
+    w.describe_topics(name, label="both again")
+    w.produce(plain(), topic, label="in place of what was lost", settled=False)
+
+
+@case(brokers=3, restarts=True)
+def killed_and_eligible_no_more(w: World) -> None:
+    """Who was killed may have lost what it had: it does not lead by itself."""
+    name = w.fresh_name()
+    w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, config={"min.insync.replicas": "2"}, label="created")
+    topic = w.known_topic(name)
+    w.produce(plain(), topic, label="both have it")
+    with w.abandoned(topic, clean=False):
+        w.describe_topics(name, label="the follower is back")
+    w.until_in_sync(topic)
+    w.describe_topics(name, label="both again")
+    w.produce(plain(), topic, label="after what the leader wrote alone", settled=False)
+
+
+@case(brokers=3, restarts=True)
+def alone_and_gone(w: World) -> None:
+    """A replica that is the only one is out of sync as soon as it is down."""
+    name = w.fresh_name()
+    w.create(name, partitions=-1, replicas=-1, assignments={0: [2]}, label="created")
+    topic = w.known_topic(name)
+    for clean in (True, False):
+        with w.without_the_leader(topic, clean=clean):
+            w.describe_topics(name, label=f"{'stopped' if clean else 'killed'}")
+        w.until_led(topic)
+        w.describe_topics(name, label=f"{'stopped' if clean else 'killed'}, and back")
+
+
+@case(brokers=3, restarts=True)
 def an_unclean_election(w: World) -> None:
     """Whoever asks for one gets one, whatever the topic's config says: the replica that is up leads, and what it lacks is lost."""
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, label="created")
     topic = w.known_topic(name)
     w.produce(plain(), topic, label="both have it")
-    with w.leaderless(topic):
+    with w.abandoned(topic):
         w.elect({topic.name: [0]}, kind=0, label="preferred")
         w.elect({topic.name: [0]}, kind=1, label="unclean")
         w.until_led(topic)
