@@ -137,7 +137,7 @@ def test_the_last_in_sync_replica_is_waited_for() -> None:
     third = ({1, 2, 3} - {first, second}).pop()
     known = world.ask(metadata_request("t"), 12, node=third).topics[0].partitions[0]
     assert known.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    assert (known.leader_id, known.replica_nodes, known.isr_nodes, known.offline_replicas) == (-1, [first, second], [second], [second])
+    assert (known.leader_id, known.replica_nodes, known.isr_nodes, known.offline_replicas) == (-1, [first, second], [], [second])
     world.cluster.start_broker(second)
     assert partition.leader == second
     assert sorted(partition.isr) == sorted([first, second])
