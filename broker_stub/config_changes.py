@@ -52,7 +52,7 @@ def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
     """Why nothing of that type can be changed, None if it can. Who may not change it hears that first."""
     if kind == TOPIC:
         return None
-    if kind in OTHER_TYPES:
+    if kind in OTHER_TYPES and (kind != GROUP or call.cluster.release.differs.groups_have_configs):
         whose = (Resource.GROUP, name) if kind == GROUP else (Resource.CLUSTER,)
         code = call.refusal(Operation.ALTER_CONFIGS, *whose)
         if code:

@@ -77,6 +77,7 @@ class Differences(NamedTuple):
     groups_outlive_offsets: bool = True
     groups_begin_with_offsets: bool = True
     lists_have_words_once: bool = True
+    directories_are_cordoned: bool = True
 
 
 DIFFERENCES: Final = {
@@ -95,6 +96,7 @@ DIFFERENCES: Final = {
     "groups_outlive_offsets": "A group without members is there still when its last offset is deleted, or the topic of it.",
     "groups_begin_with_offsets": "A commit of which everything is refused makes no group.",
     "lists_have_words_once": "A config that is a list and names a word twice is described with it once.",
+    "directories_are_cordoned": "Who asks for more replicas than there are brokers is told that log directories may be cordoned.",
 }
 """What each of them says."""
 
@@ -157,6 +159,7 @@ KAFKA_3_9: Final = Release(
         groups_outlive_offsets=False,
         groups_begin_with_offsets=False,
         lists_have_words_once=False,
+        directories_are_cordoned=False,
     ),
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}

@@ -188,7 +188,7 @@ class Partition:
         if not able and self.leader == NO_LEADER:
             return  # nothing has changed
         before, self.leader = self.leader, preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
-        self.last_leader = before if self.leader == NO_LEADER else NO_LEADER
+        self.last_leader = before if self.leader == NO_LEADER and not self.isr else NO_LEADER
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
             self._cut(self._log_of(self.leader))

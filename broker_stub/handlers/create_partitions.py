@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from broker_stub.assignments import misplaced
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
 from broker_stub.operations import Operation
@@ -90,23 +91,9 @@ def _assignment_refusal(call: Call, topic: Topic, asked: CreatePartitionsTopic) 
             f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified."
         )
     for index, assignment in enumerate(asked.assignments, start=len(topic.partitions)):
-        nodes = sorted(assignment.broker_ids)
-        if not nodes:
-            return _misplaced("The manual partition assignment includes an empty replica list.")
-        for before, node in zip([None, *nodes], nodes, strict=False):
-            if node not in call.cluster.brokers:
-                return _misplaced(f"The manual partition assignment includes broker {node}, but no such broker is registered.")
-            if node == before:
-                return _misplaced(f"The manual partition assignment includes the broker {node} more than once.")
-        if len(nodes) != factor:
-            return _misplaced(
-                f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not consistent with "
-                f"previous partitions, which have {factor} replica(s)."
-            )
-        if not any(call.cluster.brokers[node].alive for node in nodes):
-            return _misplaced(
-                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled shutdown."
-            )
+        wrong = misplaced(call.cluster, index, assignment.broker_ids, factor=factor)
+        if wrong is not None:
+            return _misplaced(wrong)
     return None
 
 

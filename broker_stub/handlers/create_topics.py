@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from broker_stub.assignments import misplaced
 from broker_stub.call import Call
 from broker_stub.faults import ANY_PARTITION
 from broker_stub.operations import Operation, Resource
@@ -171,34 +172,34 @@ def _count_refusal(cluster: Cluster, partitions: int, replication_factor: int) -
     if partitions < 1:
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if replication_factor > len(cluster.brokers):
+        cordoned = " or some brokers have all their log directories cordoned" if cluster.release.differs.directories_are_cordoned else ""
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} "
-            f"cannot be reached because only {len(cluster.brokers)} broker(s) are registered.",
+            f"cannot be reached because only {len(cluster.brokers)} broker(s) are registered{cordoned}.",
         )
     return None
 
 
 def _assignment_refusal(cluster: Cluster, topic: CreatableTopic) -> Refusal | None:
-    """A manual assignment excludes counts, numbers its partitions from 0, and gives each the same number of known, distinct brokers."""
+    """A manual assignment excludes counts, numbers its partitions from 0, and gives each as many distinct brokers, one of them up."""
     if topic.replication_factor != DEFAULT:
         return Refusal(ErrorCode.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1.")
     if topic.num_partitions != DEFAULT:
         return Refusal(ErrorCode.INVALID_REQUEST, "A manual partition assignment was specified, but numPartitions was not set to -1.")
-    if sorted(map(_index, topic.assignments)) != list(range(len(topic.assignments))):
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+    named: set[int] = set()
+    factor: int | None = None
     for assignment in topic.assignments:
-        nodes = assignment.broker_ids
-        if not nodes or len(set(nodes)) != len(nodes) or any(node not in cluster.brokers for node in nodes):
-            return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The replicas of partition {assignment.partition_index} are not a list of distinct known brokers: {nodes}",
-            )
-        if len(nodes) != len(topic.assignments[0].broker_ids):
-            return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Partition {assignment.partition_index} has {len(nodes)} replica(s), the first one has another number.",
-            )
+        index = assignment.partition_index
+        if index in named:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Found multiple manual partition assignments for partition {index}")
+        wrong = misplaced(cluster, index, assignment.broker_ids, factor=factor)
+        if wrong is not None:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong)
+        named.add(index)
+        factor = len(assignment.broker_ids)
+    if named != set(range(len(named))):
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
     return None
 
 

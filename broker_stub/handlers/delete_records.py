@@ -9,11 +9,11 @@ stay in memory.
 from __future__ import annotations
 
 from broker_stub.call import Call
+from broker_stub.config_values import listed
 from broker_stub.handlers.lookups import leadership_error
 from broker_stub.log.errors import OffsetOutOfRange
 from broker_stub.operations import Operation
 from broker_stub.router import handles
-from broker_stub.topic_configs import listed
 from broker_stub.topics import INTERNAL
 from producer.wire import ErrorCode
 from producer.wire.messages.topic_admin import (

@@ -8,7 +8,7 @@ from broker_stub.call import Fate
 from broker_stub.log import MemoryStorage
 from producer import wire
 from producer.wire import ErrorCode
-from producer.wire.records import Codec, encode_batch
+from producer.wire.records import Codec, encode_batch, iter_batches
 from tests.broker_stub.stub_talk import TIMESTAMP_MS, Inside, batch, fetch_request, metadata_request, numbered, only, produce_request
 
 
@@ -376,3 +376,18 @@ def test_impossible_clusters_are_refused() -> None:
         Inside(config={"num.partition": "3"})
     with pytest.raises(ValueError, match=r"message\.max\.bytes|max\.message\.bytes"):
         Inside(config={"message.max.bytes": "much"})
+
+
+def test_blanks_around_the_value_of_a_config_mean_nothing() -> None:
+    """A topic's or a broker's is heeded, and described without them."""
+    of_brokers = Inside(config={"compression.type": " gzip", "log.message.timestamp.type": "LogAppendTime "})
+    of_topics = Inside()
+    of_brokers.topic()
+    of_topics.topic(compression_type=" gzip", message_timestamp_type="LogAppendTime ")
+    for world in (of_brokers, of_topics):
+        assert world.produce(batch()).log_append_time_ms == world.clock.now_ms()
+        (stored,) = iter_batches(only(world.ask(fetch_request("t"), 12)).records)
+        assert stored[0].attributes & 7 == 1
+        topic = world.cluster.topics.named("t")
+        assert topic is not None
+        assert (topic.config["compression.type"], topic.config["message.timestamp.type"]) == ("gzip", "LogAppendTime")

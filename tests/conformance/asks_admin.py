@@ -35,6 +35,28 @@ class AdminAsks(Stage):
     def _shown_id(self, text: str) -> str:
         return self.show_node(int(text))
 
+    def tried(
+        self,
+        *,
+        label: str,
+        config: Mapping[str, str] | None = None,
+        placed: Sequence[tuple[int, Sequence[int]]] = (),
+        replicas: int = -1,
+    ) -> None:
+        """What is said about a topic that nobody creates."""
+        wanted = wire.CreatableTopic(
+            name=self.fresh_name(),
+            num_partitions=-1,
+            replication_factor=replicas,
+            assignments=[wire.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers)) for index, brokers in placed],
+            configs=[wire.CreatableTopicConfig(name=name, value=value) for name, value in (config or {}).items()],
+        )
+
+        def show(answer: wire.CreateTopicsResponse) -> str:
+            return _coded(self, answer.topics[0])
+
+        self.note_answer(label, wire.CreateTopicsRequest(topics=[wanted], validate_only=True), 7, wire.CreateTopicsResponse, show)
+
     # -- DeleteTopics ------------------------------------------------------------------------------------------------------
 
     def delete_topics(self, *names: str, label: str, version: int = 5) -> None:

@@ -197,3 +197,27 @@ def a_log_obeys_what_was_changed(w: World) -> None:
     w.until_refused(big, topic, label="after")
     w.alter(TOPIC, topic.name, [("max.message.bytes", DELETE, None)], label="as before")
     w.until_config(topic, "max.message.bytes", "1048588", label="is the default again")
+
+
+NUMBERS = ("x", "", "1.5", "-1", "-2", "0", " 7 ", "+7", "18", "2147483648", "99999999999999999999")
+RATIOS = ("x", "", "1.5", "-1", "0.5", " 1 ")
+WORDS = ("x", "", " gzip", "GZIP", "TRUE", " true ", "delete,", "delete,compact,x", "compact, compact", "CreateTime", "0:1", "0:1,x", "*")
+
+
+@case()
+def what_is_wrong_with_a_value(w: World) -> None:
+    """Users are shown what their topics cannot be set to, and why."""
+    numbers: tuple[str, ...] = (
+        "retention.ms",
+        "retention.bytes",
+        "segment.bytes",
+        "segment.ms",
+        "max.message.bytes",
+        "min.insync.replicas",
+    )
+    numbers += ("min.insync.replicas", "compression.gzip.level", "compression.lz4.level", "local.retention.ms")
+    words = ("cleanup.policy", "compression.type", "message.timestamp.type", "preallocate", "leader.replication.throttled.replicas", "nope")
+    for names, values in ((numbers, NUMBERS), (("min.cleanable.dirty.ratio",), RATIOS), (words, WORDS)):
+        for name in names:
+            for value in values:
+                w.tried(config={name: value}, label=f"{name}={value!r}")

@@ -176,3 +176,29 @@ def a_topic_can_be_used_when_it_is_there(w: World) -> None:
     w.metadata([topic.name], label="metadata")
     w.end_offset(topic)
     w.end_offset(topic, partition=1)
+
+
+@case(brokers=3, restarts=True)
+def what_is_wrong_with_a_placement(w: World) -> None:
+    """Users are shown where their topics cannot be, and why; a partition needs a broker that is up."""
+    placements: dict[str, list[tuple[int, list[int]]]] = {
+        "no broker": [(0, [])],
+        "unknown": [(0, [2, 7])],
+        "negative": [(0, [-1])],
+        "twice": [(0, [2, 1, 2])],
+        "uneven": [(0, [1, 2]), (1, [3])],
+        "a gap": [(0, [1]), (2, [2])],
+        "one partition twice": [(0, [1]), (0, [2])],
+        "not from zero": [(1, [1])],
+        "unknown and a gap": [(0, [1]), (2, [9])],
+    }
+    for label, placed in placements.items():
+        w.tried(placed=placed, label=label)
+    w.tried(placed=[(0, [1])], replicas=1, label="and a replica count")
+    w.tried(replicas=4, label="four replicas")
+    w.tried(replicas=0, label="no replicas")
+    topic = w.topic(replicas=3)
+    gone = topic.leaders[0]
+    with w.without_the_leader(topic, clean=True):
+        w.tried(placed=[(0, [gone])], label="on a broker that is down")
+        w.tried(placed=[(0, [gone, gone % 3 + 1])], label="on one that is down and one that is up")

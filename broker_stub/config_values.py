@@ -1,0 +1,119 @@
+"""What a config may be set to, and in Kafka's words why not: one check for each type of value.
+
+A check gets the name and the value and returns the reason, None for a value that will do. It knows no config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+Check = Callable[[str, str], str | None]
+
+LONG_MAX: Final = 2**63 - 1
+INT_MAX: Final = 2**31 - 1
+LONG_MIN: Final = -LONG_MAX - 1
+TYPES: Final = {"INT": (-INT_MAX - 1, INT_MAX), "LONG": (LONG_MIN, LONG_MAX)}
+
+
+def whole(low: int, high: int) -> Check:
+    """A number without a fraction, an INT if it may be no more than that, else a LONG."""
+    kind = "INT" if high <= INT_MAX else "LONG"
+
+    def check(name: str, value: str) -> str | None:
+        number = _number(value, kind)
+        if number is None:
+            return invalid(name, value, f"Not a number of type {kind}")
+        if number < low:
+            return invalid(name, str(number), f"Value must be at least {low}")
+        return invalid(name, str(number), f"Value must be no more than {high}") if number > high else None
+
+    return check
+
+
+def level(low: int, high: int, *, default: int) -> Check:
+    """A level of compression, or the number that stands for the codec's own."""
+
+    def check(name: str, value: str) -> str | None:
+        number = _number(value, "INT")
+        if number is None:
+            return invalid(name, value, "Not a number of type INT")
+        fits = number == default or low <= number <= high
+        return None if fits else invalid(name, str(number), f"Value must be between {low} and {high} or equal to {default}")
+
+    return check
+
+
+def ratio(name: str, value: str) -> str | None:
+    """A number from 0 to 1."""
+    try:
+        number = float(value)
+    except ValueError:
+        return invalid(name, value, "Not a number of type DOUBLE")
+    if number < 0:
+        return invalid(name, str(number), "Value must be at least 0")
+    return invalid(name, str(number), "Value must be no more than 1") if number > 1 else None
+
+
+def one_of(*words: str) -> Check:
+    """One of these words."""
+
+    def check(name: str, value: str) -> str | None:
+        word = value.strip()
+        return None if word in words else invalid(name, word, f"String must be one of: {', '.join(words)}")
+
+    return check
+
+
+def list_of(*words: str) -> Check:
+    """Some of these words, with commas."""
+    single = one_of(*words)
+
+    def check(name: str, value: str) -> str | None:
+        parts = split(value)
+        if "" in parts:
+            return f"Configuration '{name}' values must not be empty."
+        return next((wrong for part in parts if (wrong := single(name, part)) is not None), None)
+
+    return check
+
+
+def boolean(name: str, value: str) -> str | None:
+    """true or false, in any case."""
+    return None if value.strip().lower() in ("true", "false") else invalid(name, value, "Expected value to be either true or false")
+
+
+def throttled_replicas(name: str, value: str) -> str | None:
+    """`*`, nothing, or partition:broker pairs."""
+    parts = split(value)
+    pairs = [part.split(":") for part in parts]
+    if parts == ["*"] or all(len(pair) == 2 and all(half.isdigit() for half in pair) for pair in pairs):
+        return None
+    form = "the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    return invalid(name, f"[{', '.join(parts)}]", f"{name} must be {form}")
+
+
+def anything(fits: Callable[[str], bool]) -> Check:
+    """What that says, where Kafka has no words for it."""
+    return lambda name, value: None if fits(value) else f"Invalid value {value} for configuration {name}"
+
+
+def listed(value: str) -> list[str]:
+    """The words of a list, each once."""
+    return list(dict.fromkeys(word for word in split(value) if word))
+
+
+def split(value: str) -> list[str]:
+    """The parts of a list; of nothing there are none."""
+    return [part.strip() for part in value.split(",")] if value.strip() else []
+
+
+def invalid(name: str, shown: str, why: str) -> str:
+    return f"Invalid value {shown} for configuration {name}: {why}"
+
+
+def _number(value: str, kind: str) -> int | None:
+    text = value.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    low, high = TYPES[kind]
+    return number if digits.isdecimal() and low <= (number := int(text)) <= high else None
