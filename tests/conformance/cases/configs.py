@@ -215,7 +215,7 @@ def what_is_wrong_with_a_value(w: World) -> None:
         "max.message.bytes",
         "min.insync.replicas",
     )
-    numbers += ("min.insync.replicas", "compression.gzip.level", "compression.lz4.level", "local.retention.ms")
+    numbers += ("compression.gzip.level", "compression.lz4.level", "local.retention.ms")
     words = ("cleanup.policy", "compression.type", "message.timestamp.type", "preallocate", "leader.replication.throttled.replicas", "nope")
     for names, values in ((numbers, NUMBERS), (("min.cleanable.dirty.ratio",), RATIOS), (words, WORDS)):
         for name in names:
