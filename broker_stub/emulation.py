@@ -86,7 +86,7 @@ DIFFERENCES: Final = {
     "committing_needs_the_group": "OffsetCommit 9 to a group that is not there is GROUP_ID_NOT_FOUND, else ILLEGAL_GENERATION (KIP-848).",
     "sessions_before_coordinator": "JoinGroup looks at the session's length before it looks for the group.",
     "groups_fail_in_offset_fetch_1": "OffsetFetch 1 has the group's error at every partition, else no partition is answered.",
-    "offsets_once": "A partition that ListOffsets names twice is answered once.",
+    "offsets_once": "A partition that ListOffsets names twice is answered once, and a topic without partitions not at all.",
     "states_trimmed": "ListGroups takes states with blanks around them.",
     "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
     "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",

@@ -73,7 +73,7 @@ class _Adding:
             code = call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
         codes = dict.fromkeys(partitions, code) if code else self._refused(partitions)
         if codes:
-            self._answered(name, _results(topics, codes))
+            self._answered(name, _once(codes) if self._batched else _results(topics, codes))
             return
         identity, wanted = Identity(asked.producer_id, asked.producer_epoch), frozenset(partitions)
         transactions, node_id = call.cluster.transactions, call.broker.node_id
@@ -121,6 +121,14 @@ def _only(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
+
+
+def _once(codes: Mapping[TopicPartition, int]) -> list[AddPartitionsToTxnTopicResult]:
+    """Each topic and each partition once."""
+    results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (name, index), code in codes.items():
+        results.setdefault(name, []).append(AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code))
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=partitions) for name, partitions in results.items()]
 
 
 def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, int]) -> list[AddPartitionsToTxnTopicResult]:

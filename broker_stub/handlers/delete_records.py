@@ -30,10 +30,15 @@ NOWHERE = -1
 
 @handles(DeleteRecordsRequest, range(3), topic=Operation.DELETE)
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    # A partition that is named twice goes by what was said last; a topic without partitions has no answer.
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in request.topics:
+        for each in topic.partitions:
+            wanted.setdefault(topic.name, {})[each.partition_index] = each
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=topic.name, partitions=[_delete(call, topic.name, each) for each in topic.partitions])
-            for topic in request.topics
+            DeleteRecordsTopicResult(name=name, partitions=[_delete(call, name, each) for each in partitions.values()])
+            for name, partitions in wanted.items()
         ]
     )
 

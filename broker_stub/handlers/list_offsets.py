@@ -37,11 +37,12 @@ EARLIEST = -2
 
 @handles(ListOffsetsRequest, range(1, 12), topic=Operation.DESCRIBE)
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
+    topics = [topic for topic in request.topics if topic.partitions or not call.cluster.release.differs.offsets_once]
+    named = Counter((topic.name, partition.partition_index) for topic in topics for partition in topic.partitions)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return ListOffsetsResponse(topics=[_refused(topic, ErrorCode.UNKNOWN_SERVER_ERROR) for topic in request.topics])
+        return ListOffsetsResponse(topics=[_refused(topic, ErrorCode.UNKNOWN_SERVER_ERROR) for topic in topics])
     committed = request.isolation_level == READ_COMMITTED
-    return ListOffsetsResponse(topics=[_topic(call, topic, named, committed=committed) for topic in request.topics])
+    return ListOffsetsResponse(topics=[_topic(call, topic, named, committed=committed) for topic in topics])
 
 
 def _topic(call: Call, topic: ListOffsetsTopic, named: Counter[tuple[str, int]], *, committed: bool) -> ListOffsetsTopicResponse:

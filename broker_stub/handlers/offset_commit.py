@@ -22,6 +22,7 @@ from broker_stub.handlers.group_lookups import find_shard
 from broker_stub.operations import Operation
 from broker_stub.parked import Parked
 from broker_stub.router import Instead, handles
+from broker_stub.topics import Topic
 from producer.wire import ErrorCode
 from producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
@@ -54,6 +55,8 @@ def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]],
     apart = call.version < IN_TOPIC_SINCE or call.group_error(request.group_id)
     answers: dict[tuple[str, UUID, int], list[OffsetCommitResponsePartition]] = {}
     for number, (asked, refused) in enumerate(zip(request.topics, refusals, strict=True)):
+        if not asked.partitions and _known(call, asked) is not None:
+            continue
         # A topic that is named twice is answered once, but not by version 0 and not where the group is refused.
         answers.setdefault((asked.name, asked.topic_id, number if apart else 0), []).extend(
             OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=refusal or code)
@@ -65,6 +68,11 @@ def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]],
             for (name, topic_id, _), partitions in answers.items()
         ]
     )
+
+
+def _known(call: Call, asked: OffsetCommitRequestTopic) -> Topic | None:
+    topics = call.cluster.topics
+    return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
 
 
 class _Commit:
@@ -83,8 +91,7 @@ class _Commit:
 
     def refusal(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
         """Why the offset is not written, 0 if it is to be."""
-        topics, by_id = self._call.cluster.topics, self._call.version >= BY_ID_SINCE
-        topic = topics.with_id(asked.topic_id) if by_id else topics.named(asked.name)
+        topic, by_id = _known(self._call, asked), self._call.version >= BY_ID_SINCE
         group_id = self._request.group_id
         code = self._call.group_error(group_id)
         if code:

@@ -51,6 +51,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
                 ],
             )
             for topic in request.topics
+            if topic.partitions
         ]
     )
     parked: Parked[OffsetDeleteResponse] = Parked(call)

@@ -115,14 +115,14 @@ def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceRespon
         TopicProduceResponse(
             name=topic.name, topic_id=topic.topic_id, partition_responses=[failed(data.index) for data in topic.partition_data]
         )
-        for topic in request.topic_data
+        for topic in _merged(request.topic_data)
     ]
 
 
 def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
-    """Each partition once: the last batch counts, as in Kafka."""
+    """Each partition once: the last batch counts, as in Kafka, whose answer has no topics without partitions."""
     batches = {(topic.name, topic.topic_id, data.index): data for topic in topics for data in topic.partition_data}
-    if len(batches) == sum(len(topic.partition_data) for topic in topics):
+    if len(batches) == sum(len(topic.partition_data) for topic in topics) and all(topic.partition_data for topic in topics):
         return topics
     merged: dict[tuple[str, UUID], list[PartitionProduceData]] = {}
     for (name, topic_id, _), data in batches.items():

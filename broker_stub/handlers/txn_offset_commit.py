@@ -153,5 +153,6 @@ class _Commit:
                 ],
             )
             for topic in self._request.topics
+            if topic.partitions
         ]
         self._parked(TxnOffsetCommitResponse(topics=topics))
