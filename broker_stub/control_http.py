@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 from base64 import b64decode
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,6 +34,10 @@ LOCAL: Final = "localhost"
 JSON: Final = "application/json"
 ONCE: Final = ("host", "origin", "authorization", "content-type", "content-length", "transfer-encoding")
 """Headers of which one would otherwise count and another be looked at."""
+
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+"""An address in brackets, or a name or an IPv4 address; then a port. Whatever else a header says would be a name to one reader and the
+beginning of another one to the next."""
 
 _log = logging.getLogger(__name__)
 
@@ -146,9 +151,12 @@ class HttpServer:
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does")
 
     def _is_called(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        bracketed, name = found[1], (found[2] or "").lower()
         try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return name == LOCAL or name in self._names or bool(ip_address(name))
+            return name == LOCAL or name in self._names or bool(IPv6Address(bracketed) if bracketed else IPv4Address(name))
         except ValueError:
             return False
 
