@@ -196,7 +196,7 @@ class Cluster:
         )
         self.counters.requests += 1
         if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or gate is None or gate.proven):
-            self.journal.add(exchange, request, size_bytes=size_bytes)
+            self.journal.add(exchange)
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"
         return Call(

@@ -1,14 +1,15 @@
 """Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`, or `proxy.journal`.
 
-Bounded by count and by the size of what was asked and answered, and light: of record batches longer than 4 KiB only the header stays,
-enough to read producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep their
-records in memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
+Bounded by count and by the memory that what was asked and answered takes, and light: of record batches longer than 4 KiB only the header
+stays, enough to read producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep
+their records in memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from enum import Enum
+from sys import getsizeof
 from typing import Any, Protocol
 
 import msgspec
@@ -19,7 +20,9 @@ from producer.wire import Api, Message
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
 HEADER_BYTES = 61
-EXCHANGE_BYTES = 16 * 1024  # that a request and its answer may have, on the average, for the journal to keep as many as it was told to
+EXCHANGE_BYTES = 64 * 1024  # of memory that a request and its answer may take, on the average, for as many to be kept as was asked for
+EXCHANGE_ITSELF_BYTES = 512
+NUMBER_BYTES = 32
 
 
 class Heard(Enum):
@@ -138,9 +141,9 @@ class Journal:
             self.followers = (*self.followers, follower)
             self.enabled = True
 
-    def add(self, exchange: Exchange, request: Message, *, size_bytes: int) -> None:
-        """Keeps the exchange, whose request must have been lightened; `request` is that before, and `size_bytes` the size of its frame."""
-        exchange.weight = size_bytes - _records_bytes(request) + _records_bytes(exchange.request)
+    def add(self, exchange: Exchange) -> None:
+        """Keeps the exchange, whose request must have been lightened."""
+        exchange.weight = EXCHANGE_ITSELF_BYTES + len(exchange.client_id or "") + footprint(exchange.request, self._bytes_max)
         with self._lock:
             self._kept.append(exchange)
             self._bytes += exchange.weight
@@ -150,11 +153,11 @@ class Journal:
         for follower in self.followers:
             follower.asked(exchange)
 
-    def weigh(self, exchange: Exchange, answer: Message, *, size_bytes: int) -> None:
-        """The answer is there: `size_bytes` of a frame, before it was lightened."""
-        if exchange.response is None:
+    def weigh(self, exchange: Exchange) -> None:
+        """The answer is there."""
+        if exchange.response is None or not exchange.kept:
             return
-        more = size_bytes - _records_bytes(answer) + _records_bytes(exchange.response)
+        more = footprint(exchange.response, self._bytes_max)
         with self._lock:
             if exchange.kept:
                 exchange.weight += more
@@ -207,13 +210,21 @@ def lightened(message: Message) -> Message:
 _WITH_RECORDS = {(Api.PRODUCE, True): ("topic_data", "partition_data"), (Api.FETCH, False): ("responses", "partitions")}
 
 
-def _records_bytes(message: Message) -> int:
-    """How much of it is record batches."""
-    walk = _WITH_RECORDS.get((message.api, message.is_request))
-    if walk is None:
-        return 0
-    topics, partitions = walk
-    return sum(len(each.records or b"") for topic in getattr(message, topics) for each in getattr(topic, partitions))
+def footprint(message: Message, most: int) -> int:
+    """The bytes of memory that it takes, which can be a hundred times those of its frame; counted until there are more than `most`."""
+    total = 0
+    waiting: list[Any] = [message]
+    while waiting and total <= most:
+        value = waiting.pop()
+        total += getsizeof(value)
+        if isinstance(value, msgspec.Struct):
+            waiting += [each for name in value.__struct_fields__ if not isinstance(each := getattr(value, name), int)]
+        elif isinstance(value, list) and total <= most:
+            if value and isinstance(value[0], int):
+                total += NUMBER_BYTES * len(value)
+            else:
+                waiting += value
+    return total
 
 
 def _light(partition: Any) -> Any:

@@ -281,7 +281,7 @@ class Link:
                 return
             journal = self.broker.cluster.journal
             if journal.enabled and reply.exchange is not None:
-                journal.weigh(reply.exchange, reply.response, size_bytes=sum(memoryview(part).nbytes for part in slot.parts))
+                journal.weigh(reply.exchange)
         if reply.fate is Fate.CUT_HALFWAY:
             whole = b"".join(slot.parts)
             slot.parts = [whole[: len(whole) // 2]]

@@ -45,7 +45,7 @@ def note_request(link: ProxyLink, slot: Slot, frame: bytes) -> Exchange | None:
         at_ms=link.hub.clock.now_ms(),
         heard=Heard.NOTHING,
     )
-    journal.add(exchange, request, size_bytes=len(frame))
+    journal.add(exchange)
     return exchange
 
 
@@ -60,5 +60,5 @@ def note_answer(journal: Journal, exchange: Exchange, frame: bytes) -> None:
         answer = None
     exchange.response = None if answer is None else lightened(answer)
     if answer is not None:
-        journal.weigh(exchange, answer, size_bytes=len(frame))
+        journal.weigh(exchange)
     exchange.settle()
