@@ -1,8 +1,8 @@
 """Every exchange the cluster had lately, to assert on: `stub.journal.requests(Api.PRODUCE)`, or `proxy.journal`.
 
 Bounded by count and by the memory that what was asked and answered takes, and light: of record batches longer than 4 KiB only the header
-stays, enough to read producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not keep
-their records in memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
+stays, enough to read producer id, epoch, sequence and count from. It never holds on to a frame, so a journal of large requests does not
+keep their records in memory. Whoever has to see every exchange, however many there are, follows it instead of keeping them.
 """
 
 import threading

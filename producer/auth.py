@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Final
 
 from producer.core.errors import AuthenticationFailed
+from producer.core.printable import said
 from producer.core.settings import SaslMechanism, Settings
 from producer.refusal import Refusal
 from producer.tokens import Token, TokenSource
@@ -106,16 +107,16 @@ class Login:
         return scram(self._mechanism, s.sasl_username, s.sasl_password.reveal())
 
     def _refused(self, answer: SaslAuthenticateResponse, token: Token | None) -> OSError:
-        said = f"{answer.error_message or 'no reason was given'} [{error_name(answer.error_code)}]"
+        words = f"{said(answer.error_message) or 'no reason was given'} [{error_name(answer.error_code)}]"
         if answer.error_code != ErrorCode.SASL_AUTHENTICATION_FAILED:
-            return OSError(f"SaslAuthenticate was answered with {said}")
+            return OSError(f"SaslAuthenticate was answered with {words}")
         if token is not None:
             return Refusal(
-                f"the broker refused the OAUTHBEARER token{token.described()}: {said}; the setting is sasl_oauth_token_provider",
+                f"the broker refused the OAUTHBEARER token{token.described()}: {words}; the setting is sasl_oauth_token_provider",
                 kind=AuthenticationFailed,
             )
         return Refusal(
-            f"the broker refused user {self._settings.sasl_username!r} with sasl_mechanism={self._mechanism.value}: {said}; "
+            f"the broker refused user {self._settings.sasl_username!r} with sasl_mechanism={self._mechanism.value}: {words}; "
             "the settings are sasl_username and sasl_password",
             kind=AuthenticationFailed,
         )
@@ -123,7 +124,7 @@ class Login:
 
 def named(mechanisms: Sequence[str]) -> str:
     """What a broker says that it takes, as much of it as can be read in a message."""
-    return f"{', '.join(mechanisms[:NAMED_MAX]):.{NAMED_CHARACTERS_MAX}}" or "none"
+    return said(", ".join(mechanisms[:NAMED_MAX]), NAMED_CHARACTERS_MAX) or "none"
 
 
 def plain(username: str, password: str) -> Exchange:
@@ -180,7 +181,7 @@ def _read_server_first(words: str, nonce: str, mechanism: SaslMechanism) -> tupl
 def _check_server_final(words: str, expected: bytes, username: str) -> None:
     found = SERVER_FINAL.fullmatch(words)
     if found is not None and found[1] == "e":
-        raise _untrusted(f"the broker refused user {username!r}: {found[2]}; the settings are sasl_username and sasl_password")
+        raise _untrusted(f"the broker refused user {username!r}: {said(found[2])}; the settings are sasl_username and sasl_password")
     try:
         signature = base64.b64decode(found[2], validate=True) if found is not None else b""
     except binascii.Error:

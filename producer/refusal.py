@@ -6,13 +6,14 @@ Everything else that can happen to a connection is an OSError of another kind, a
 from __future__ import annotations
 
 from producer.core.errors import NoUsableBroker
+from producer.core.printable import printable
 
 
 class Refusal(OSError):
     """`kind`: as what callers are told of it, when no other broker can be used either."""
 
     def __init__(self, reason: str, *, kind: type[NoUsableBroker] = NoUsableBroker) -> None:
-        super().__init__(reason)
+        super().__init__(printable(reason))
         self.kind = kind
 
     def verdict(self) -> NoUsableBroker:

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from producer.core.errors import ConfigError
+from producer.core.printable import printable
 from txn.ledger_entry import LedgerEntry, ledger_key
 from txn.ledger_errors import (
     CheckpointReplaced,
@@ -209,7 +210,7 @@ def _apply(
             raise row.kind(words, sink=key, query=query, batch=batch, entry=entry)
         name, value = row.accepted
         words = f"sink {key!r}: {ours} is written because of {name}={value!r}, and the ledger has {describe(entry)}"
-    log.warning("%s", words)
+    log.warning("%s", printable(words))
     return Decision.GO
 
 

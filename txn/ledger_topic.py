@@ -10,6 +10,7 @@ import logging
 from typing import Final
 from uuid import UUID
 
+from producer.core.printable import printable
 from producer.wire.codes import Api, ErrorCode, error_name
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse, the_one
@@ -124,4 +125,4 @@ def _warn(topic_id: UUID, words: str) -> None:
     """Once in a process."""
     if (topic_id, words) not in WARNED:
         WARNED.add((topic_id, words))
-        log.warning("%s", words)
+        log.warning("%s", printable(words))

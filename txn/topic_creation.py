@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from producer.core.printable import said
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from txn.envoy import Envoy, Unanswered, refuse, the_one
@@ -35,15 +36,17 @@ async def create_topic(envoy: Envoy, topic: str, partitions: int, configs: Mappi
         answer: CreateTopicsResponse = await envoy.ask(metadata.controller_id, request, CREATE_VERSIONS)
     else:
         answer = await envoy.ask_any(request, CREATE_VERSIONS)
-    said = the_one(answer.topics, f"topic {topic!r}")
-    if said.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+    told = the_one(answer.topics, f"topic {topic!r}")
+    if told.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
         return False
-    if said.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
-        raise Unanswered(f"topic {topic!r}: there were {replicas} brokers a moment ago, and there are fewer now ({said.error_message})")
-    if said.error_code == ErrorCode.NOT_CONTROLLER:
+    if told.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        raise Unanswered(
+            f"topic {topic!r}: there were {replicas} brokers a moment ago, and there are fewer now ({said(told.error_message)})"
+        )
+    if told.error_code == ErrorCode.NOT_CONTROLLER:
         raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
     try:
-        refuse(Api.CREATE_TOPICS, said.error_code, f"topic {topic!r}")
+        refuse(Api.CREATE_TOPICS, told.error_code, f"topic {topic!r}")
     except NotPermitted as error:
-        raise NotPermitted(f"{error}{f' ({said.error_message})' if said.error_message else ''}") from None
+        raise NotPermitted(f"{error}{f' ({said(told.error_message)})' if told.error_message else ''}") from None
     return True

@@ -11,6 +11,8 @@ import sys
 from base64 import b64encode
 from types import TracebackType
 
+from producer.core.printable import printable as printable
+
 
 def say(*lines: str) -> None:
     """Lines on standard output, there at once."""
@@ -34,13 +36,6 @@ def json_line(value: object) -> str:
     # What is not printable stands in strings only: msgspec puts no white space but spaces between values.
     text = msgspec.json.encode(value).decode()
     return text if text.isprintable() else "".join(each if each.isprintable() else _json_escaped(each) for each in text)
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    """The same in printable characters, but for those to keep."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text)
 
 
 def shown(data: bytes | None) -> str:

@@ -17,6 +17,7 @@ from producer.core.gate import Gate
 from producer.core.lane import Lane
 from producer.core.meter import Meter
 from producer.core.nodes import Nodes, Request, backoff_ms
+from producer.core.printable import said
 from producer.core.scout import Scout
 from producer.core.settings import Settings
 from producer.core.slot import Slot, State
@@ -226,4 +227,4 @@ def _unanswered(request: Request) -> list[Slot]:
 def record_errors(part: PartitionProduceResponse) -> str:
     """The broker's words on a refusal; where it has none, what it says of single records (KIP-467)."""
     named = (f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:5])
-    return part.error_message or "; ".join(named)
+    return said(part.error_message or "; ".join(named))

@@ -12,12 +12,14 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from producer.core.printable import said
 from producer.wire.codes import ErrorCode
 from producer.wire.messages import MetadataResponse
 from producer.wire.messages.metadata import MetadataResponseTopic
 
 NO_TOPIC_ID = UUID(int=0)
 NO_LEADER = -1
+HOST_CHARACTERS_MAX = 255
 
 
 Leadership = tuple[int, int, UUID]
@@ -31,8 +33,9 @@ class Address(Struct, frozen=True):
     port: int
 
     def __str__(self) -> str:
-        """host:port, with brackets around an IPv6 literal."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """host:port, with brackets around an IPv6 literal, for whoever reads it."""
+        host = said(self.host, HOST_CHARACTERS_MAX)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 class Leader(Struct, frozen=True):

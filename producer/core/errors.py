@@ -10,6 +10,7 @@ import enum
 from functools import partial
 from typing import Final
 
+from producer.core.printable import printable
 from producer.wire.codes import error_name
 
 __all__ = [
@@ -52,7 +53,10 @@ class Persisted(enum.Enum):
 
 
 class FencepostError(Exception):
-    """The root of everything raised on purpose."""
+    """The root of everything raised on purpose. Its text may quote strangers, and is one line of printable characters."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
     def again(self) -> FencepostError:
         """A fresh instance with the same content: raising one instance over and over would grow its traceback without end."""

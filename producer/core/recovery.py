@@ -17,6 +17,7 @@ from producer.core.cluster import ClusterView
 from producer.core.errors import plain
 from producer.core.events import NEVER, Command
 from producer.core.nodes import Node, Nodes
+from producer.core.printable import said
 from producer.core.settings import MetadataRecovery, Settings
 from producer.wire.codes import ErrorCode
 from producer.wire.messages import MetadataResponse
@@ -59,7 +60,7 @@ class Recovery:
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._wanted:
             return self.go_back(f"{where} answered REBOOTSTRAP_REQUIRED")
         if self._moved(answer) and not (node.node_id < 0 and self._nodes.only_bootstrap()):
-            reason = f"{where} {ELSEWHERE.format(theirs=answer.cluster_id, ours=self._view.cluster_id)}"
+            reason = f"{where} {ELSEWHERE.format(theirs=said(answer.cluster_id), ours=said(self._view.cluster_id))}"
             if self._wanted:
                 return self.go_back(reason)
             log.warning("%s; metadata_recovery_strategy=none: it is not believed", reason)
@@ -76,8 +77,8 @@ class Recovery:
             log.warning(
                 "bootstrap_servers lead to cluster %s now, and this producer wrote to cluster %s: what may have been written there fails "
                 "with DeliveryUnknown, what was not sent yet goes to the new cluster",
-                answer.cluster_id,
-                self._view.cluster_id,
+                said(answer.cluster_id),
+                said(self._view.cluster_id),
             )
         return moved
 

@@ -161,9 +161,14 @@ SMALL_PARTS: list[tuple[wire.Message, int]] = [
 ]
 
 
+def exchange_of(request: wire.Message, version: int) -> Exchange:
+    asked = {"api": request.api, "version": version, "correlation_id": 1, "client_id": None, "request": request}
+    return Exchange(node=1, connection_id=1, at_ms=0, **asked)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("number", range(len(SMALL_PARTS)))
 def test_requests_of_very_many_small_parts(number: int) -> None:
-    """What is kept is bounded in memory, not in the bytes that were sent: of very many small parts a request takes forty times its frame."""
+    """What is kept is bounded in memory, not in the bytes that were sent: of many small parts a request takes forty times its frame."""
     message, version = SMALL_PARTS[number]
     data = wire.encode(message, version)
     wire.decode(type(message), version, data)
@@ -172,9 +177,7 @@ def test_requests_of_very_many_small_parts(number: int) -> None:
     try:
         for _ in range(20):
             request = wire.decode(type(message), version, data)
-            journal.add(
-                Exchange(node=1, connection_id=1, api=message.api, version=version, correlation_id=1, client_id=None, request=request, at_ms=0)
-            )
+            journal.add(exchange_of(request, version))
             del request
         kept = tracemalloc.get_traced_memory()[0]
     finally:

@@ -54,6 +54,9 @@ class QueryStopped(FencepostError):
     def __init__(self) -> None:
         super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling the batch's job.\n: java.lang.InterruptedException")
 
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 class Starved(FencepostError):
     """The tasks of a barrier stage could not all run at once, for as long as was waited. Nothing was written."""

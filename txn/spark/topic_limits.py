@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from producer.core.errors import FencepostError
+from producer.core.printable import said
 from producer.core.rows import RECORD_BOUND
 from producer.core.settings import Settings
 from producer.wire.codes import ErrorCode, error_name
@@ -109,7 +110,7 @@ def ask_limits(settings: Settings, topics: Sequence[str], timeout_s: float) -> T
             if each.error_code == ErrorCode.NONE:
                 found[each.resource_name] = _read({config.name: config.value for config in each.configs})
             else:
-                log.info("topic %s: its limits are not known: %s", each.resource_name, error_name(each.error_code))
+                log.info("topic %s: its limits are not known: %s", said(each.resource_name), error_name(each.error_code))
         return found
 
     async def run() -> dict[str, Limits]:
@@ -119,7 +120,7 @@ def ask_limits(settings: Settings, topics: Sequence[str], timeout_s: float) -> T
     try:
         found = ask_now(run) if topics else {}
     except (FencepostError, Unanswered) as error:
-        log.info("topics %s: their limits are not known: %s", ", ".join(topics), error)
+        log.info("topics %s: their limits are not known: %s", said(", ".join(topics)), error)
         found = {}
     return TopicLimits(found, settings.compression_type, settings.compression_level)
 
