@@ -15,6 +15,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from producer.answer_size import answer_bytes_max
 from producer.auth import Ask
 from producer.core.errors import plain
 from producer.outlet import Outlet
@@ -26,6 +27,7 @@ from producer.wire import (
     FrameSplitter,
     Message,
     WireError,
+    api_name,
     decode_response,
     encode_request,
 )
@@ -47,12 +49,14 @@ RENEW_SHARE_MIN, RENEW_SHARE_SPAN = 0.85, 0.1
 
 
 class Pending(Struct):
-    """A request that has been written and not answered. `answer`: who waits for it, if it is not the link's user."""
+    """A request that has been written and not answered. `bytes_max`: of its answer. `answer`: who waits for it, if it is not the link's
+    user."""
 
     correlation_id: int
     token: int
     api: int
     version: int
+    bytes_max: int
     answer: asyncio.Future[Message] | None = None
 
 
@@ -258,7 +262,7 @@ class Link(asyncio.BufferedProtocol):
             return
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         if answered:
-            self._pending.append(Pending(self._correlation_id, token, api, version, answer))
+            self._pending.append(Pending(self._correlation_id, token, api, version, answer_bytes_max(message), answer))
         parts = encode_request(message, version, correlation_id=self._correlation_id, client_id=self._client_id)
         if self._tls is not None:
             for part in parts:
@@ -285,6 +289,8 @@ class Link(asyncio.BufferedProtocol):
         if not self._pending:
             raise Unasked("an answer to no request")
         pending = self._pending[0]
+        if len(frame) > pending.bytes_max:
+            raise Oversized(f"an answer to {api_name(pending.api)} of {len(frame)} bytes, where at most {pending.bytes_max} are taken")
         correlation_id, message = decode_response(frame, Api(pending.api), pending.version)
         if correlation_id != pending.correlation_id:
             raise Unasked(f"correlation id {correlation_id} where {pending.correlation_id} was due")
@@ -324,3 +330,7 @@ class Link(asyncio.BufferedProtocol):
 
 class Unasked(WireError):
     """An answer that fits no request."""
+
+
+class Oversized(WireError):
+    """An answer that says more than was asked for can need."""

@@ -7,7 +7,9 @@ import errno
 import logging
 import os
 import socket
+import struct
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,12 +17,15 @@ import pytest
 
 from broker_stub import BrokerStub
 from producer import NoUsableBroker, Producer, TopicUnavailable
+from producer.answer_size import answer_bytes_max
 from producer.link import STRANGERS_BYTES_MAX, Link
 from producer.wire import (
     Api,
     ApiVersionsRequest,
     ApiVersionsResponse,
     ErrorCode,
+    Message,
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -28,7 +33,10 @@ from producer.wire import (
     RequestHeader,
     encode,
 )
+from producer.wire.messages import FetchRequest, ProduceRequest
 from producer.wire.messages.api_versions import ApiVersion
+from producer.wire.messages.metadata import MetadataRequestTopic
+from producer.wire.messages.sasl import SaslHandshakeRequest
 from tests.names import names
 from tests.producer.fake_broker import FakeBroker, framed
 from tests.producer.stage import QUICK, quick, until, values
@@ -262,18 +270,61 @@ def test_a_stranger_makes_nobody_remember_much() -> None:
         assert isinstance(waiting.exception(20), TopicUnavailable)
 
 
+OFFERED = [ApiVersion(api_key=api, max_version=high) for api, high in ((Api.METADATA, 5), (Api.PRODUCE, 3))]
+
+
+def about_metadata(answer: MetadataResponse) -> Callable[[RequestHeader], bytes]:
+    """A broker that answers so."""
+    body = encode(answer, 5)
+
+    def told(header: RequestHeader) -> bytes:
+        if header.api_key == Api.API_VERSIONS:
+            return framed(ApiVersionsResponse(api_keys=OFFERED), header.api_version, header)
+        return struct.pack(">ii", 4 + len(body), header.correlation_id) + body
+
+    return told
+
+
+def test_an_answer_that_is_too_large_is_not_read() -> None:
+    """Thirty megabytes of Metadata about one topic would take seconds, in which other brokers are not heard: the link is given up, with
+    a reason that says so, while the sender thread goes on."""
+    partitions = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(50_000)]
+    topics = [MetadataResponseTopic(name="t", partitions=partitions)] * 20
+    answer = about_metadata(MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)], topics=topics))
+    worst_s = 0.0
+    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(producer.partitions_for, "t", timeout=2.0)
+        while not waiting.done():
+            begun = time.monotonic()
+            assert producer._sender.catch_up(20)
+            worst_s = max(worst_s, time.monotonic() - begun)
+        assert isinstance(waiting.exception(20), TopicUnavailable)
+        assert "an answer to METADATA of " in str(waiting.exception())
+        assert "where at most 3145728 are taken" in str(waiting.exception())
+    assert worst_s < 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        (MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 3),
+        (MetadataRequest(topics=[MetadataRequestTopic(name="t")] * 1000), 16),
+        (MetadataRequest(topics=None), 100),
+        (FetchRequest(), 100),
+        (ProduceRequest(), 4),
+        (SaslHandshakeRequest(), 1),
+    ],
+)
+def test_how_large_an_answer_may_be(asked: Message, most: int) -> None:
+    """What was asked can need so many megabytes: of Metadata the more, the more topics were asked about."""
+    assert answer_bytes_max(asked) == most * 1024 * 1024
+
+
 def test_who_has_said_what_it_speaks_may_answer_at_length() -> None:
     """A topic of very many partitions is described in more than a megabyte."""
-    offered = [ApiVersion(api_key=api, max_version=high) for api, high in ((Api.METADATA, 5), (Api.PRODUCE, 3))]
     partitions = [MetadataResponsePartition(partition_index=n, leader_id=1, replica_nodes=[1], isr_nodes=[1]) for n in range(40_000)]
     brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)]
     large = MetadataResponse(brokers=brokers, topics=[MetadataResponseTopic(name="t", partitions=partitions)])
-
-    def answer(header: RequestHeader) -> bytes:
-        if header.api_key == Api.API_VERSIONS:
-            return framed(ApiVersionsResponse(api_keys=offered), header.api_version, header)
-        return framed(large, header.api_version, header)
-
     assert len(encode(large, 5)) > STRANGERS_BYTES_MAX
-    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
+    with FakeBroker(about_metadata(large)) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
         assert len(producer.partitions_for("t", timeout=20)) == 40_000
