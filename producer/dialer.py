@@ -179,7 +179,7 @@ class _Attempt:
             established = self._tls is not None and self._tls.established
             return explain(error, self._settings, self.host, opening, established=established)
         found = recognise(opening)
-        if found == "TLS":
+        if found == "TLS" and self._tls is None:
             return self._wants_tls()
         return Refusal(f"{found} answers there, not a Kafka broker: {WRONG_PORT}") if found is not None else None
 

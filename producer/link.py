@@ -76,7 +76,8 @@ Perform = Callable[[Ask], Awaitable[float | None]]
 """Authenticates, and returns for how many seconds that holds, None for ever."""
 
 Explain = Callable[[Exception, bytes], Refusal | None]
-"""What it means that something cannot be read, with the first bytes that the peer sent: None if it may go better another time."""
+"""What it means that something cannot be read, with the first bytes that the peer sent (what they say, unless TLS itself failed): None if
+it may go better another time."""
 
 
 class Link(asyncio.BufferedProtocol):
@@ -91,7 +92,8 @@ class Link(asyncio.BufferedProtocol):
         self, client_id: str, *, on_reply: OnReply, on_lost: OnLost, tls: TlsPipe | None = None, explain: Explain | None = None
     ) -> None:
         self.refused: Refusal | None = None
-        self.opening = b""
+        self.opening = b""  # as it came, and as it was meant
+        self._heard = b""
         self.on_unserved: Callable[[], None] = lambda: None
         self._served = False
         self._client_id = client_id
@@ -146,12 +148,17 @@ class Link(asyncio.BufferedProtocol):
         if len(self.opening) < OPENING_BYTES:
             self.opening += data[: OPENING_BYTES - len(self.opening)]
         try:
-            for frame in self._splitter.feed(data if self._tls is None else self._decrypt(data, self._tls)):
+            said = data if self._tls is None else self._decrypt(data, self._tls)
+            if len(self._heard) < OPENING_BYTES:
+                self._heard += said[: OPENING_BYTES - len(self._heard)]
+            for frame in self._splitter.feed(said):
                 self._take(frame)
             if self._tls is not None and self._tls.ended:
                 self._hung_up(None)
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):  # the peer hung up during the handshake
+            self._hung_up(None)
         except (WireError, ssl.SSLError) as error:
-            refusal = self._explain(error, self.opening)
+            refusal = self._explain(error, self.opening if isinstance(error, ssl.SSLError) else self._heard)
             if refusal is not None:
                 self._refuse(refusal)
             else:

@@ -141,7 +141,7 @@ def _alerted(alert: str, s: Settings) -> Refusal:
     words = alert.partition("_ALERT_")[2].replace("_", " ").lower() or alert.lower()
     if s.ssl_certfile is None and alert.endswith(CERTIFICATE_WANTED):
         reason = f"the broker wants a client certificate ({words}): set ssl_certfile and ssl_keyfile"
-    elif alert.endswith(CERTIFICATE_REFUSED):
+    elif s.ssl_certfile is not None and alert.endswith(CERTIFICATE_REFUSED):
         reason = f"the broker does not accept the client certificate in ssl_certfile={s.ssl_certfile!r} ({words})"
     elif alert.endswith(NO_COMMON_VERSION):
         return Refusal(f"the broker and this client have no TLS version or cipher in common ({words}) (ssl_context)")

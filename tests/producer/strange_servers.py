@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import http.server
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.certificates import Certificate
+
 
 @contextmanager
-def http_server() -> Iterator[str]:
-    """The standard library's; it waits for the end of a line before it says anything. Yields its address."""
+def http_server(secured: Certificate | None = None) -> Iterator[str]:
+    """The standard library's; it waits for the end of a line before it says anything. `secured`: as whom it speaks TLS. Yields its
+    address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    if secured is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(secured.certfile, secured.keyfile)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

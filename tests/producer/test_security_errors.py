@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub, Sasl
-from producer import AsyncProducer, AuthenticationFailed, NoUsableBroker, Producer
+from producer import AsyncProducer, AuthenticationFailed, NoUsableBroker, Producer, TopicUnavailable
 from producer.wire import Api, ApiVersionsResponse, RequestHeader
 from producer.wire.messages.api_versions import ApiVersion
 from tests.credentials import PASSWORD_MECHANISMS, USERS, jwt, ours
@@ -49,6 +49,11 @@ def token(provider: Callable[..., object]) -> Story:
 
 def broken_provider() -> str:
     raise KeyError("client_secret")
+
+
+def alert(level: int, what: int) -> bytes:
+    """A TLS record."""
+    return bytes([21, 3, 3, 0, 2, level, what])
 
 
 PLAIN = ours("PLAIN")
@@ -157,12 +162,18 @@ STORIES: dict[str, tuple[Story, type[NoUsableBroker], list[str]]] = {
         [HTTP],
     ),
     "TLS against an HTTP server": (lambda pki: (http_server(), pki.trust), NoUsableBroker, [HTTP]),
+    "an HTTPS server": (lambda pki: (http_server(pki.server), pki.trust), NoUsableBroker, [HTTP]),
     "an SSH server": (lambda pki: (banner_server(b"SSH-2.0-OpenSSH_9.6\r\n"), {}), NoUsableBroker, [SSH]),
     "TLS against an SSH server": (lambda pki: (banner_server(b"SSH-2.0-OpenSSH_9.6\r\n"), pki.trust), NoUsableBroker, [SSH]),
     "TLS against something else": (
         lambda pki: (banner_server(b"?" * 100), pki.trust),
         NoUsableBroker,
         ["what answers there speaks no TLS: security_protocol=SSL", "bootstrap_servers"],
+    ),
+    "an alert about a CA without a client certificate": (
+        lambda pki: (banner_server(alert(2, 48), first=False), pki.trust),
+        AuthenticationFailed,
+        [": the broker ended the TLS handshake: unknown ca"],
     ),
 }
 
@@ -250,6 +261,16 @@ def test_a_broker_that_hangs_up_while_it_authenticates_is_tried_again() -> None:
         with Producer(bootstrap_servers=stub.bootstrap, security_protocol="SASL_PLAINTEXT", **QUICK, **PLAIN) as producer:
             assert producer.send("t", b"x").result(20).offset == 0
         assert cut.hits == 3
+
+
+def test_a_broker_that_takes_leave_during_the_handshake_is_tried_again(pki: Pki) -> None:
+    """A broker that is shutting down ends its connections with close_notify, wherever they are: that is no refusal."""
+    with (
+        banner_server(alert(1, 0), first=False) as address,
+        Producer(bootstrap_servers=address, **{**QUICK, "max_block_ms": 1_000}, **pki.trust) as producer,
+        pytest.raises(TopicUnavailable, match="the broker closed the connection during the TLS handshake"),
+    ):
+        producer.send("t", b"x")
 
 
 def test_everybody_who_waits_is_told() -> None:
