@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from producer.core.cluster import ClusterView
-from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse
+from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse, NoUsableBroker
 from producer.core.events import NEVER, Command, Die, Return, Settle
 from producer.core.nodes import PRODUCE_VERSIONS, Nodes, Request
 from producer.core.settings import Settings
@@ -179,6 +179,9 @@ class Borrowed:
             return [Return(turn, Misuse("records of the loan before are still on their way: abandon it first"))]
         self._take_up(turn.loan, turn.borrowers)
         return [Return(turn)]
+
+    def despair(self, failure: NoUsableBroker) -> list[Command]:
+        return []
 
     def abandon(self, error: FencepostError) -> list[Command]:
         self.death = self.death or error

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self
 
 from producer.core.cluster import ClusterView
-from producer.core.errors import DeliveryError, Fatal, FencepostError, again
+from producer.core.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again
 from producer.core.events import NEVER, Command, Die, Return, Settle
 from producer.core.nodes import PRODUCE_VERSIONS, Node, Nodes, Request
 from producer.core.settings import Settings
@@ -66,6 +66,7 @@ while the one before was being completed, or because the id had expired before i
 one that may go on. Once anything of the transaction was acknowledged, only the first of them can mean that."""
 NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 """What a commit may be answered of which nobody wrote anything, with transaction version 2, as the coordinator never heard of it."""
+NOT_ASKED: Final = "nobody could be asked for one yet"
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
@@ -86,7 +87,7 @@ class Manager:
         self.transactional_id: str | None = transactional_id
         self.produce_versions = PRODUCE_VERSIONS
         self.doom: tuple[type[DeliveryError], str] | None = None
-        self.trouble = "nobody could be asked for one yet"
+        self.trouble = NOT_ASKED
         self.identity: tuple[int, int] | None = None
         self.version2 = False
         self.spoilt: MustAbort | None = None
@@ -293,6 +294,11 @@ class Manager:
         self._waiting.add(call)
         return []
 
+    def despair(self, failure: NoUsableBroker) -> list[Command]:
+        self.trouble = str(failure)
+        # A transaction that is open stays so until somebody can be asked, or the caller's time has passed.
+        return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
+
     def abandon(self, error: FencepostError) -> list[Command]:
         in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful or self._unsure)
         self._death = self._death or error
@@ -382,8 +388,13 @@ class Manager:
     def _lateness(self, call: Call) -> FencepostError:
         if self.machine.state is State.COMMITTING:
             return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({self.trouble})")
-        waits = "records are still on their way" if not self._quiet else self.trouble
+        waits = "records are still on their way" if not self._quiet else self.trouble + self._found()
         return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
+
+    def _found(self) -> str:
+        """What the brokers' links came to, where nothing else is known."""
+        failures = dict.fromkeys(f"; {node.address}: {node.last_failure}" for node in self._nodes if node.last_failure)
+        return "".join(failures) if self.trouble is NOT_ASKED else ""
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -529,6 +540,7 @@ class Manager:
         match row.step:
             case Step.DONE:
                 line.went_well()
+                self.trouble = NOT_ASKED
                 return []
             case Step.SPOIL if self.machine.state in SPOILABLE:
                 self._spoil(MustAbort(refusal(api, code, row), code=code))

@@ -163,6 +163,8 @@ class Core:
         hopeless = self.nodes.hopeless()
         if hopeless is not None:
             commands += self.scout.despair(hopeless)
+            if self.transactions is not None:
+                commands += self.transactions.despair(hopeless)
 
     def _on_written(self, event: Written, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)

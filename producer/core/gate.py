@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from producer.core.cluster import ClusterView
-from producer.core.errors import DeliveryError, FencepostError
+from producer.core.errors import DeliveryError, FencepostError, NoUsableBroker
 from producer.core.events import Command
 from producer.core.nodes import PRODUCE_VERSIONS, Nodes, Request
 from producer.core.settings import Settings
@@ -105,6 +105,9 @@ class Transactions(Gate, Office, Protocol):
 
     def called(self, call: Any, now_ms: float) -> list[Command]:
         """A caller wants something (`Called`)."""
+
+    def despair(self, failure: NoUsableBroker) -> list[Command]:
+        """There is nobody to ask, and will be nobody as the settings are: whoever only waits to begin something hears so now."""
 
     def abandon(self, error: FencepostError) -> list[Command]:
         """The core ends; whoever waits for something hears so."""
