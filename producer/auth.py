@@ -45,7 +45,7 @@ NAMED_MAX: Final = 20
 NAMED_CHARACTERS_MAX: Final = 200
 
 HASHES: Final[Mapping[SaslMechanism, str]] = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "sha512"}
-SERVER_FIRST: Final = re.compile(r"(?:m=[^,]*,)?r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,10})(?:,.*)?")
+SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,10})(?:,.*)?")
 SERVER_FINAL: Final = re.compile(r"([ev])=([^,]+)(?:,.*)?")
 
 
@@ -163,6 +163,8 @@ def scram(mechanism: SaslMechanism, username: str, password: str, *, nonce: str 
 def _read_server_first(words: str, nonce: str, mechanism: SaslMechanism) -> tuple[str, bytes, int]:
     """The broker's nonce, salt and iterations."""
     found = SERVER_FIRST.fullmatch(words)
+    if words.startswith("m="):  # RFC 5802: who does not know what it asks for must not go on
+        raise _untrusted(f"the broker wants an extension of {mechanism.value} that this client does not have")
     if found is None:
         raise _untrusted(f"the broker's first {mechanism.value} message cannot be read")
     server_nonce, salt, iterations = found[1], found[2], int(found[3])

@@ -105,6 +105,7 @@ def first(**changed: str) -> bytes:
         (first(i="99999999999"), "cannot be read"),
         (first(i="-4096"), "cannot be read"),
         (first(s="a"), "not base64"),
+        (b"m=x," + first(), "an extension of SCRAM-SHA-256 that this client does not have"),
         (b"", "cannot be read"),
         (b"e=invalid-proof", "cannot be read"),
         (b"\xff\xfe", "not text"),
