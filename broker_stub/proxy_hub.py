@@ -23,7 +23,7 @@ from broker_stub.listening import bound, naming
 from broker_stub.properties import Place
 from broker_stub.proxy_link import ProxyLink
 from broker_stub.proxy_sessions import FetchSessions
-from broker_stub.spelling import spelled
+from broker_stub.spelling import printable, spelled
 
 CONNECT_TIMEOUT_S = 10.0
 ACCEPT_BACKLOG = 128
@@ -164,7 +164,7 @@ class Hub:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self.loop.create_connection(lambda: _BrokerSide(link), host, port)
         except (OSError, OverflowError, ValueError) as error:  # an address that is none, and a port, are said in ways of their own
-            _log.info("node %d at %s cannot be reached: %s", link.node, spelled(host, port), error)
+            _log.info("node %d at %s cannot be reached: %s", link.node, printable(spelled(host, port)), error)
             self.counters.unreachable += 1
             link.broker_lost()
 

@@ -186,7 +186,7 @@ def _check_server_final(words: str, expected: bytes, username: str) -> None:
         raise _untrusted(f"the broker refused user {username!r}: {said(found[2])}; the settings are sasl_username and sasl_password")
     try:
         signature = base64.b64decode(found[2], validate=True) if found is not None else b""
-    except binascii.Error:
+    except ValueError:  # binascii.Error, and what there is for text that is not ASCII
         signature = b""
     if not hmac.compare_digest(signature, expected):
         raise _untrusted(

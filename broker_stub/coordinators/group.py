@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from broker_stub.coordinators.states import TABLE, Event, State
+from broker_stub.spelling import printable
 from producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Group:
     def happened(self, event: Event, now_ms: int, why: str) -> None:
         """The only way to another state."""
         before, after = self.state, TABLE[self.state][event]
-        _log.info("group %s: %s -> %s (%s)", self.id, before.value, after.value, why)
+        _log.info("group %s: %s -> %s (%s)", printable(self.id), before.value, after.value, printable(why))
         self.previous_state, self.state, self.since_ms = before, after, now_ms
 
     # Members

@@ -5,6 +5,8 @@ What is answered to whom in which version is compared with Apache Kafka's answer
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from broker_stub.coordinators.states import TABLE, Event, State, diagram
@@ -33,6 +35,17 @@ def test_what_cannot_happen_does_not() -> None:
     with pytest.raises(KeyError):
         group.happened(Event.JOINED, 0, "nobody joins a stable group")
     assert group.state is State.STABLE
+
+
+def test_what_is_logged_of_a_group(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever clients call it begins no line of the log, and no terminal obeys it."""
+    caplog.set_level(logging.DEBUG)
+    world = Groups()
+    world.member("a", group="g\x1b[2J\nERROR forged\u202e").join()
+    world.now()
+    lines = [each.getMessage() for each in caplog.records if "forged" in each.getMessage()]
+    assert lines
+    assert [line for line in lines if not line.isprintable()] == []
 
 
 def test_the_first_members_wait_for_more() -> None:

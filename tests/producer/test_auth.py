@@ -125,6 +125,7 @@ def test_a_broker_that_asks_for_odd_things(answer: bytes, words: str) -> None:
         (b"v=" + base64.b64encode(bytes(32)), "without knowing its password"),
         (b"v=" + FINAL[2:-4], "without knowing its password"),
         (b"v=?", "without knowing its password"),
+        ("v=é".encode(), "without knowing its password"),
         (b"", "without knowing its password"),
         (b"e=other-error", "other-error"),
     ],
