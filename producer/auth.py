@@ -14,11 +14,13 @@ import hmac
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from producer.core.errors import AuthenticationFailed
 from producer.core.printable import said
 from producer.core.settings import SaslMechanism, Settings
+from producer.off_loop import off_loop
 from producer.refusal import Refusal
 from producer.tokens import Token, TokenSource
 from producer.wire import Api, ErrorCode, Message, error_name
@@ -71,10 +73,12 @@ class Login:
             assert isinstance(answer, SaslAuthenticateResponse)
             if answer.error_code:
                 raise self._refused(answer, token)
-            try:
-                words = exchange.send(answer.auth_bytes)
-            except StopIteration:
+            go_on = partial(_next_words, exchange, answer.auth_bytes)
+            # A broker may ask for so many iterations that others would not be heard for half a second.
+            then = await off_loop(go_on, name="fencepost-scram") if self._mechanism in HASHES else go_on()
+            if then is None:
                 return answer.session_lifetime_ms / 1000.0 if answer.session_lifetime_ms > 0 else None
+            words = then
 
     async def _shake_hands(self, ask: Ask) -> None:
         for api, least in ((Api.SASL_HANDSHAKE, HANDSHAKE_VERSION), (Api.SASL_AUTHENTICATE, 0)):
@@ -120,6 +124,14 @@ class Login:
             "the settings are sasl_username and sasl_password",
             kind=AuthenticationFailed,
         )
+
+
+def _next_words(exchange: Exchange, heard: bytes) -> bytes | None:
+    """What the broker is told next; None at the end."""
+    try:
+        return exchange.send(heard)
+    except StopIteration:
+        return None
 
 
 def named(mechanisms: Sequence[str]) -> str:

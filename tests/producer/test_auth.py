@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from broker_stub import mechanisms
-from producer import AuthenticationFailed, SaslMechanism, Settings
+from broker_stub import BrokerStub, mechanisms
+from producer import AuthenticationFailed, Producer, SaslMechanism, Settings
 from producer.auth import ITERATIONS_MAX, Exchange, oauth_bearer, plain, scram
 from producer.config import read_settings
 from producer.refusal import Refusal
 from producer.tokens import Token, TokenSource
-from tests.credentials import jwt
+from producer.wire import Api
+from tests.credentials import USERS, jwt, ours
+from tests.producer.stage import QUICK, until
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = NONCE + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -236,6 +241,31 @@ def test_a_provider_that_blocks_holds_nothing_up() -> None:
         return (await waiting).value
 
     assert asyncio.run(asyncio.wait_for(ask(), 20)) == "late"
+
+
+def test_what_a_password_costs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The iterations that a broker asks for are made beside the loop, on which others are heard meanwhile."""
+    hashing, heard = threading.Event(), threading.Event()
+    hashed = hashlib.pbkdf2_hmac
+
+    def patient(*given: Any) -> bytes:
+        hashing.set()
+        assert heard.wait(20)
+        return hashed(*given)
+
+    monkeypatch.setattr("producer.auth.hashlib", SimpleNamespace(pbkdf2_hmac=patient, new=hashlib.new))
+    settings = {"security_protocol": "SASL_PLAINTEXT", **ours("SCRAM-SHA-256"), **QUICK}
+    with (
+        BrokerStub(sasl=dict(USERS)) as stub,
+        Producer(bootstrap_servers=stub.bootstrap, **settings) as producer,
+        ThreadPoolExecutor() as pool,
+    ):
+        sending = pool.submit(producer.send, "t", b"x")
+        until(lambda: hashing.is_set() or sending.done(), "the hashing")
+        assert stub.journal.requests(Api.SASL_AUTHENTICATE)
+        assert producer._sender.catch_up(10)
+        heard.set()
+        assert sending.result(20).result(20).offset == 0
 
 
 def test_all_of_librdkafkas_tuple() -> None:
