@@ -11,6 +11,8 @@ from typing import Self
 
 from producer.wire import Message, RequestHeader, decode_request_header, encode_response
 
+SEND_TIMEOUT_S = 20.0
+
 Answer = Callable[[RequestHeader], bytes | None]
 """What to write for a request: bytes, or None to close the connection."""
 
@@ -71,10 +73,12 @@ class FakeBroker:
                 reply = self._answer(header)
                 if reply is None:
                     return
+                connection.settimeout(SEND_TIMEOUT_S)
                 try:
                     connection.sendall(reply)
                 except OSError:
                     return
+                connection.settimeout(0.05)
 
 
 def framed(message: Message, version: int, header: RequestHeader) -> bytes:
