@@ -12,7 +12,7 @@ from producer import NoUsableBroker
 from producer.wire import Api
 from tests.credentials import USERS, ours
 from tests.producer.pki import Pki, pki
-from tests.producer.stage import QUICK
+from tests.producer.stage import QUICK, until
 from tests.producer.test_security_errors import SECONDS, STORIES, WRONG
 from txn import AsyncTransactionalProducer, TransactionalProducer, TransactionTimeout
 
@@ -71,7 +71,7 @@ def test_a_refusal_is_not_the_end_of_the_producer() -> None:
             producer.begin().abort()
 
 
-def test_an_open_transaction_stays_open() -> None:
+def test_an_open_transaction_stays_open(caplog: pytest.LogCaptureFixture) -> None:
     """Credentials that are withdrawn while it is open end nothing: a commit waits for its time and says what it met, and goes on once they
     hold again."""
     with BrokerStub(sasl=dict(USERS)) as stub:
@@ -82,6 +82,8 @@ def test_an_open_transaction_stays_open() -> None:
             producer.send("t", b"x").result(20)
             right, users["alice"] = users["alice"], "another"
             stub.cut_links()
+            # Before that the commit may be on its way, and in doubt.
+            until(lambda: "refused user 'alice'" in caplog.text, "the refusal")
             with pytest.raises(TransactionTimeout, match="refused user 'alice'"):
                 tx.commit(timeout=3.0)
             users["alice"] = right
