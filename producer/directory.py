@@ -80,7 +80,7 @@ class Directory:
         return True
 
     def _learn(self, topic: str, partitions: int, available: list[int]) -> None:
-        with self._accumulator.shared.lock:
+        with self._accumulator.shared.region:
             queues = self._accumulator.topics.get(topic) or self._make_queues(topic)
             queues.grow(partitions)
             queues.partitions = partitions

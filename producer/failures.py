@@ -23,7 +23,7 @@ class Failures:
     """Filled on the sender thread, emptied by whoever flushes."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # A finalizer, or a signal's handler, may flush in the middle of it.
         self._batches: list[Batch] = []
         self._unlogged: list[Batch] = []
         self._dropped = 0

@@ -17,8 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from librt.threading import Lock
-
 from producer.core.accumulator import Accumulator
 from producer.core.batch import Batch, Shared
 from producer.core.errors import ProducerClosed, ProducerForked
@@ -74,7 +72,7 @@ class Lease:
         forked = ProducerForked(
             f"this producer was made in process {os.getppid()} and cannot be used in its child {os.getpid()}: make a new one after the fork"
         )
-        self._shared.lock = Lock()
+        self._shared.renew_lock()
         self._shared.forked = forked
         self._accumulator.refusal = forked
         BURIED.append(self.sender)

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from producer.chunks import Chunk
 from producer.core.accumulator import TopicQueues
-from producer.core.batch import Headers, OnDelivery, RecordFuture, deadline_after
+from producer.core.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
 from producer.core.core import Core
@@ -149,7 +149,7 @@ class Producer(Front):
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
-        self._refuse_on_sender("partitions_for")
+        self._refuse_endless("partitions_for")
         self._refuse_after_fork()
         check_topic(topic)
         limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
@@ -163,7 +163,7 @@ class Producer(Front):
         `timeout`: seconds, None until the delivery deadline has decided all of them. Raises TimeoutError when the time passed first, and
         UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
         """
-        self._refuse_on_sender("flush")
+        self._refuse_endless("flush")
         self._refuse_after_fork()
         self._drain(self._shared.patience_s if timeout is None else timeout)
         unseen = self._sender.failures.take()
@@ -176,7 +176,7 @@ class Producer(Front):
         `timeout`: seconds to wait for deliveries, None until the delivery deadline has decided all of them; what has no outcome by then
         fails. Raises UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
         """
-        self._refuse_on_sender("close")
+        self._refuse_endless("close")
         self._refuse_after_fork()
         if self._closed:
             return
@@ -246,6 +246,8 @@ class Producer(Front):
     def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)
         try:
+            if self._shared.inside():
+                raise Misuse(f"{INSIDE}: records are taken one by one here (`send`)")
             check_topic(topic)
             where = place_of(partition)
             for chunk in chunks:
@@ -272,6 +274,8 @@ class Producer(Front):
         """Make the attempt until it finds room, up to max_block_ms."""
         if self._shared.on_sender():
             raise self._full("inside a delivery callback, which cannot wait")
+        if self._shared.inside():
+            raise self._full(f"and this cannot wait for some: {INSIDE}")
         result = self._sender.when_room(attempt, self._settings.max_block_ms / 1000.0)
         if result is None:
             raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}")
@@ -285,6 +289,8 @@ class Producer(Front):
         self._refuse_what_cannot_wait(topic)
         if self._shared.on_sender():
             raise self._not_known_yet(topic, wanted, ", and a delivery callback cannot wait for it")
+        if self._shared.inside():
+            raise self._not_known_yet(topic, wanted, f", and this cannot wait for it: {INSIDE}")
         self._hear_of(topic, wanted, self._settings.max_block_ms / 1000.0)
 
     def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> TopicQueues:
@@ -320,6 +326,7 @@ class Producer(Front):
             self._accumulator.end_flush(flush)  # Also where Ctrl-C struck on the way there.
             raise
 
-    def _refuse_on_sender(self, call: str) -> None:
-        if self._shared.on_sender():
-            raise Misuse(f"{call}() inside a delivery callback would never end: the callback runs on the thread that delivers")
+    def _refuse_endless(self, call: str) -> None:
+        refusal = self._shared.why_no_wait(f"{call}()")
+        if refusal:
+            raise Misuse(refusal)

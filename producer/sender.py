@@ -20,6 +20,7 @@ from producer.core.gate import Transactions
 from producer.core.settings import Settings
 from producer.engine import Engine
 from producer.failures import Failures
+from producer.line import Line
 
 STOP_TIMEOUT_S = 5.0
 PLENTY_SHARE = 8
@@ -43,8 +44,7 @@ class Sender:
     ) -> None:
         self._accumulator = accumulator
         self._shared = shared
-        self._room = Bell()
-        self._counting = threading.Lock()
+        self._line = Line(accumulator)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._started = False
@@ -85,24 +85,9 @@ class Sender:
         self.post(APPENDED)
 
     def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. The sender stops
-        lingering meanwhile, and waits for no attempt."""
-        deadline = deadline_after(timeout_s)
-        counted = False
-        try:
-            with self._counting:
-                self._accumulator.waiting += 1
-                counted = True
-            self.wake()
-            while True:
-                rung = self._room.rung  # What is given back from here on is told of once more.
-                result = attempt()
-                if result is not None or not self._room.wait(rung, deadline):
-                    return result
-        finally:
-            if counted:
-                with self._counting:
-                    self._accumulator.waiting -= 1
+        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. Whoever began to wait
+        before has his first. The sender stops lingering meanwhile, and waits for no attempt."""
+        return self._line.wait(attempt, deadline_after(timeout_s), self.wake)
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
@@ -161,7 +146,7 @@ class Sender:
 
     def _tell_room(self) -> None:
         self._telling = False
-        self._room.ring()
+        self._line.move()
 
 
 APPENDED = Appended()

@@ -92,7 +92,7 @@ class Admission:
 
     def stop(self, call: Call | None = None) -> None:
         """Take no more, for this call's sake."""
-        with self._shared.lock:
+        with self._shared.region:
             if call is not None:
                 self._ending += [call]
             if self._accumulator.refusal is None:
@@ -112,7 +112,7 @@ class Admission:
     def _reopen(self, call: Call, error: Exception | None) -> None:
         """The same for an end that has ended nothing, as it was about an earlier transaction or came too early: the one that is open goes
         on, unless somebody else is about to end it."""
-        with self._shared.lock:
+        with self._shared.region:
             self._ending = [each for each in self._ending if each is not call and not each.left]
             if self._is_open() and not self._ending and self._accumulator.refusal is NO_TRANSACTION:
                 self._accumulator.refusal = None

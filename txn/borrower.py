@@ -220,7 +220,7 @@ class Borrower(Producer):
             raise again(failure)
 
     def _refuse_waiting(self, call: str) -> None:
-        self._refuse_on_sender(call)
+        self._refuse_endless(call)
         self._refuse_after_fork()
         if self._closed:
             raise ProducerClosed("the borrower is closed")
@@ -251,7 +251,7 @@ class Borrower(Producer):
 
     def _stop(self) -> None:
         """Take no more records."""
-        with self._shared.lock:
+        with self._shared.region:
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = NO_LOAN
 

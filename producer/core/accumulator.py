@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from typing import Final
 
 from mypy_extensions import i64
 
-from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
-from producer.core.errors import FencepostError, again
+from producer.core.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
+from producer.core.errors import FencepostError, Misuse, again
 from producer.core.partition import RoundRobin, Sticky, murmur2
 
 RECORD_OVERHEAD_MAX: Final[i64] = 21
@@ -72,6 +73,7 @@ class Accumulator:
 
     `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, callbacks and rows, queued and in
     flight. `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
+    `takes_aside`: a record that is sent in the middle of another call is accepted.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -82,7 +84,12 @@ class Accumulator:
         self.flushes: i64 = 0
         self._flushing: dict[object, None] = {}
         self.refusal: FencepostError | None = None
+        self.takes_aside = True
+        self._memory: i64 = buffer_memory
         self._limit: i64 = buffer_memory
+        self._turn: i64 = 0
+        self._aside: list[tuple[TopicQueues, bytes | None, Batch]] = []
+        self._aside_bytes: i64 = 0
         self.batch_size: i64 = batch_size
         self._clock = clock
         self._touched: list[PartitionQueue] = []
@@ -109,17 +116,28 @@ class Accumulator:
             need += len(value)
         if headers is not None:
             need += len(headers)
+        held = self.shared.held
+        if (not COMPILED or held.holder != 0) and self.shared.inside():
+            return self._put_aside(topic, partition, timestamp, key, value, headers, on_delivery, need)
         try:
             with self.shared.lock:
+                if self._aside:
+                    held.enter_with_lock()
+                    self.bring_in()
                 if self.refusal is not None:
+                    held.enter_with_lock()
                     raise again(self.refusal)
-                if self.used + need > self._limit:
+                if self.used + need > self._limit and not self._has_turn(need):
+                    held.holder = 0
                     return None
+                if partition < 0 and key is None and topic.sticky.current < 0:
+                    held.enter_with_lock()
                 queues = topic.queues
                 queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
                 batch = queue.open
                 fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
                 if batch is None or fresh:
+                    held.enter_with_lock()
                     batch = self.new_batch(queue)
                 before: i64 = batch.size
                 # What the encoder refuses raises here, before anybody has been told of the batch.
@@ -137,12 +155,55 @@ class Accumulator:
                 if partition < 0 and key is None and topic.rotation is None:
                     topic.sticky.spend(grown)
                 due = not self.shared.woken and len(self._touched) > 0
+                held.holder = 0
             if due:
                 self.wake_if_due()
         except BaseException:
+            held.leave_without_lock()
             self.wake_if_due()  # Also where Ctrl-C struck between a new batch and this.
             raise
         return future
+
+    def _put_aside(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes | None,
+        on_delivery: OnDelivery | None,
+        need: i64,
+    ) -> RecordFuture | None:
+        """`append` in the middle of another call that has the lock (`Shared`): the record gets a batch of its own, which whoever has the
+        lock next lines up, the sender at the latest. None where the budget has no room; nobody can wait for it here."""
+        if self.refusal is not None:
+            raise again(self.refusal)
+        if not self.takes_aside:
+            raise Misuse(INSIDE)
+        if self.used + self._aside_bytes + need > self._limit:
+            return None
+        batch = Batch(topic.topic, partition, self._clock(), self.shared)
+        future = batch.append(timestamp, key, value, headers, on_delivery)
+        if on_delivery is not None:
+            batch.kept += CALLBACK_BYTES
+        self._aside_bytes += need
+        self._aside += [(topic, key, batch)]
+        self.shared.rouse()
+        return future
+
+    def bring_in(self) -> None:
+        """Line up what was put aside, in order; in the region."""
+        while self._aside:
+            topic, key, batch = self._aside[0]
+            queue = topic.queues[batch.partition] if batch.partition >= 0 else topic.queue_for(key, topic.partitions)
+            batch.partition = queue.partition
+            self.line_up(queue, batch)
+            # Without a call, as in `line_up`.
+            self.used += batch.size + batch.kept
+            queue.queued_bytes += batch.size
+            self._aside_bytes = 0
+            del self._aside[0]
 
     def batch_for(self, queue: PartitionQueue, need: i64) -> Batch:
         """The batch that takes a record of so many bytes: the open one, or a new one in no queue yet. It comes into one (`line_up`) with a
@@ -157,28 +218,51 @@ class Accumulator:
         return Batch(queue.topic, queue.partition, self._clock(), self.shared)
 
     def room(self) -> i64:
-        """Bytes that the budget has left; under the lock, as the next one."""
-        return self._limit - self.used
+        """Bytes that the budget has left for the caller; under the lock, as the next one."""
+        return (self._memory if self._turn == get_ident() else self._limit) - self.used
 
     def room_for(self, need: i64) -> bool:
         """Whether the budget has room for a record of so many bytes."""
         if self.refusal is not None:
             raise again(self.refusal)
-        return self.used + need <= self._limit
+        return self.used + need <= self._limit or self._has_turn(need)
+
+    # -- whose turn it is, where callers wait for room ---------------------------------------------------------------
+
+    def begin_turn(self) -> None:
+        """The calling thread is the first of those that wait for room, and tries to get some. Until it has it, nobody else gets any."""
+        self._turn = get_ident()
+        self._limit = -1
+
+    def keep_room(self, need: i64) -> None:
+        """The calling thread finds no room for so many bytes. Where it has its turn, others get what is left beyond that."""
+        if self._turn == get_ident():
+            self._limit = self._memory - need
+
+    def end_turn(self) -> None:
+        """The calling thread does not wait any more."""
+        if self._turn == get_ident():
+            self._turn = 0
+            self._limit = self._memory
+
+    def _has_turn(self, need: i64) -> bool:
+        """Whether the calling thread gets so many bytes because it has its turn."""
+        if self._turn != get_ident():
+            return False
+        if self.used + need <= self._memory:
+            return True
+        self.keep_room(need)
+        return False
+
+    # -- the sender hears of it --------------------------------------------------------------------------------------
 
     def wake_if_due(self) -> None:
         """Wake the sender for what was appended, unless it is going to look anyhow; not under the lock."""
-        wake = False
-        try:
-            with self.shared.lock:
-                if not self.shared.woken and self._touched:
-                    wake = self.shared.woken = True
-            if wake:
-                self.shared.rouse()
-        except BaseException:
-            if wake:
-                self.shared.rouse()
-            raise
+        shared = self.shared
+        with shared.region:
+            looks = -1 if shared.woken or not self._touched else shared.looks
+        if looks >= 0:
+            shared.rouse_after(looks)
 
     def line_up(self, queue: PartitionQueue, batch: Batch) -> None:
         """Have a new batch, with its first record in it, follow the one that was open."""
@@ -193,7 +277,8 @@ class Accumulator:
     def begin_flush(self, whose: object) -> list[Batch]:
         """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet. `whose` flush it is, so that
         it can be ended wherever Ctrl-C struck, also before it had begun."""
-        with self.shared.lock:
+        with self.shared.region:
+            self.bring_in()
             self._flushing[whose] = None
             self.flushes += 1
             waiting = list(self._incomplete)
@@ -202,23 +287,25 @@ class Accumulator:
 
     def end_flush(self, whose: object) -> None:
         """The flush is over, whatever became of it."""
-        with self.shared.lock:
+        with self.shared.region:
             self._flushing.pop(whose, None)
 
     # -- the sender's side -------------------------------------------------------------------------------------------
 
     def take_touched(self) -> list[PartitionQueue]:
         """Queues that got a new batch since the last call; from here on the next new batch wakes the sender again."""
-        with self.shared.lock:
+        with self.shared.region:
+            self.bring_in()
             touched, self._touched = self._touched, []
             self.shared.woken = False
+            self.shared.looks += 1
             for queue in touched:
                 queue.touched = False
             return touched
 
     def take_urgent(self) -> list[Batch]:
         """Batches somebody began to wait for since the last call."""
-        with self.shared.lock:
+        with self.shared.region:
             urgent, self.shared.urgent = self.shared.urgent, []
             return urgent
 
@@ -228,7 +315,7 @@ class Accumulator:
 
     def head(self, queue: PartitionQueue) -> Batch | None:
         """The oldest batch that waits, still in its queue."""
-        with self.shared.lock:
+        with self.shared.region:
             return queue.batches[0] if queue.batches else None
 
     def is_full(self, queue: PartitionQueue) -> bool:
@@ -237,13 +324,13 @@ class Accumulator:
 
     def close_head(self, queue: PartitionQueue) -> None:
         """The head takes no more records; it stays where it is."""
-        with self.shared.lock:
+        with self.shared.region:
             if len(queue.batches) == 1:
                 queue.open = None
 
     def take(self, queue: PartitionQueue) -> Batch:
         """Remove the head; if it was open, the next append begins a new batch."""
-        with self.shared.lock:
+        with self.shared.region:
             batch = queue.batches.popleft()
             if queue.open is batch:
                 queue.open = None
@@ -253,7 +340,7 @@ class Accumulator:
 
     def replace(self, batch: Batch, pieces: list[Batch]) -> None:
         """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces."""
-        with self.shared.lock:
+        with self.shared.region:
             del self._incomplete[batch]
             self.used -= batch.size
             for piece in pieces:
@@ -264,11 +351,11 @@ class Accumulator:
 
     def unsettled(self) -> list[Batch]:
         """Batches without an outcome that no queue holds."""
-        with self.shared.lock:
+        with self.shared.region:
             return [batch for batch in self._incomplete if not batch.settled]
 
     def release(self, batch: Batch) -> None:
         """Give the bytes of a batch with an outcome back to the budget."""
-        with self.shared.lock:
+        with self.shared.region:
             del self._incomplete[batch]
             self.used -= batch.size + batch.kept

@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, Final
+from threading import get_ident
+from typing import Any, Final, cast
 
 from librt.threading import Lock
 from mypy_extensions import i64, mypyc_attr
@@ -32,49 +33,120 @@ Headers = Sequence[tuple[str, bytes | None]]
 OnDelivery = Callable[["RecordFuture"], object]
 
 
+class Region:
+    """What is done under the lock, for all but `Accumulator.append`: in it Python may run code of the program's (`Shared.inside`).
+    `holder`: the thread that is in it, 0 for none. Not to be entered by a thread that is in it."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+        self.holder: i64 = 0
+
+    def __enter__(self) -> None:
+        me: i64 = get_ident()
+        if self.holder == me:
+            raise Misuse(INSIDE)
+        self._lock.acquire()
+        self.holder = me
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.holder = 0
+        self._lock.release()
+
+    def enter_with_lock(self) -> None:
+        """Whoever has taken the lock alone goes on to what Python may interrupt."""
+        self.holder = get_ident()
+
+    def leave_without_lock(self) -> None:
+        """The lock is let go of, whether or not it had come to that."""
+        if self.holder == get_ident():
+            self.holder = 0
+
+
+COMPILED: Final = not hasattr(Region.enter_with_lock, "__code__")
+INSIDE: Final = (
+    "this is called in the middle of another call of the same producer, as a finalizer, a weak reference's callback or a signal's handler "
+    "may be, and the other call goes on only when this one has ended"
+)
+
+
 class Shared:
     """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `woken`: the
-    sender is going to look anyhow. `planning` is held from a plan's making to its end (`columns`), so that no plan spoils another."""
+    sender is going to look anyhow; `looks`: how often he has. `planning` is held from a plan's making to its end (`columns`), so that no
+    plan spoils another.
+
+    Python may run code of the program's at nearly any point: where it makes an object, a collection may run a finalizer, and uncompiled a
+    signal's handler may run anywhere. That code may call the producer, on the thread that has the lock. So everything is done in `region`,
+    where a thread that comes back is noticed (`inside`) and neither waits for itself nor meets what is half done. Only
+    `Accumulator.append` takes the bare `lock`, for what runs no such code when compiled, and enters the region from there for the rest.
+    Uncompiled both are one RLock, taken without a call at which Ctrl-C could strike; `held` is Region's part of it.
+    """
 
     def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
-        self.lock = Lock()
         self.planning = threading.Lock()
+        self.renew_lock()
         self.wake: Callable[[], object] = wake or asleep
         self.patience_s = patience_s
         self.sender_ident = 0
         self.urgent: list[Batch] = []
         self.woken = False
+        self.looks = 0
         self.forked: FencepostError | None = None
         self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
         self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
+
+    def renew_lock(self) -> None:
+        """Take another one, that nobody has: in a forked child."""
+        self.lock: Lock = Lock() if COMPILED else cast(Lock, threading.RLock())
+        self.held = Region(self.lock)
+        self.region: Region = self.held if COMPILED else cast(Region, self.lock)
+
+    def inside(self) -> bool:
+        """Whether the caller is in the middle of something that this very thread does under the lock."""
+        if COMPILED:
+            return self.held.holder == get_ident()
+        return bool(cast(Any, self.lock)._is_owned())
 
     def rouse(self) -> None:
         """Wake the sender; once more where Ctrl-C struck in the middle of it. In a forked child it is somebody else's."""
         if self.forked is None:
             self.wake()
 
+    def rouse_after(self, looks: int) -> None:
+        """Wake the sender, who had looked so often, and note that he is going to look: afterwards, because what comes in the middle of this
+        on the same thread may wait for it."""
+        self.rouse()
+        with self.region:
+            if self.looks == looks:
+                self.woken = True
+
     def hasten(self, batches: list[Batch]) -> None:
         """Have these sent without further lingering, because somebody waits. The sender is woken unless it is going to look anyhow."""
-        wake = False
+        looks = -1
         try:
-            with self.lock:
+            with self.region:
                 for batch in batches:
                     if not batch.urgent:
                         # Without a call in it: uncompiled, Ctrl-C can strike at any.
                         batch.urgent = True
                         self.urgent += [batch]
-                        wake = wake or not self.woken
-                        self.woken = True
-            if wake:
-                self.rouse()
+                if self.urgent and not self.woken:
+                    looks = self.looks
+            if looks >= 0:
+                self.rouse_after(looks)
         except BaseException:
-            if wake:
+            if looks >= 0:
                 self.rouse()
             raise
 
     def on_sender(self) -> bool:
         """Whether the caller is the sender thread, where waiting for the sender would never end."""
-        return threading.get_ident() == self.sender_ident
+        return get_ident() == self.sender_ident
+
+    def why_no_wait(self, call: str) -> str:
+        """Why waiting for the sender in this call would never end; empty where it would."""
+        if self.on_sender():
+            return f"{call} inside a delivery callback would never end: the callback runs on the thread that delivers"
+        return f"{call} would never end: {INSIDE}" if self.inside() else ""
 
 
 def nobody_awaits(future: RecordFuture) -> Coroutine[Any, Any, RecordMetadata]:
@@ -128,8 +200,9 @@ class Batch:
         self.newest_follower: Follower | None = None
         self._followers: list[Follower] | None = None
         self._waiting: list[threading.Lock] | None = None
-        self._callbacks: list[OnDelivery] | None = None
-        self._watched: list[RecordFuture] | None = None
+        # Made here, and not with the first callback, where a finalizer may not run (`Shared`).
+        self._callbacks: list[OnDelivery] | None = []
+        self._watched: list[RecordFuture] | None = []
 
     # -- appending, under the accumulator's lock ---------------------------------------------------------------------
 
@@ -140,11 +213,17 @@ class Batch:
         assert builder is not None
         # The future first: uncompiled, Ctrl-C can strike at any call, and nothing may come between a record's bytes and its count.
         future = RecordFuture(self, self.count, timestamp)
-        builder.append(timestamp, key, value, headers)
+        if on_delivery is None:
+            builder.append(timestamp, key, value, headers)
+        else:
+            self._watch(future, on_delivery)
+            try:
+                builder.append(timestamp, key, value, headers)
+            except BaseException:
+                self._watch_no_more()
+                raise
         self.size = builder.size
         self.count += 1
-        if on_delivery is not None:
-            self._watch(future, on_delivery)
         return future
 
     def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
@@ -197,17 +276,27 @@ class Batch:
             self.newest_follower = None
 
     def _watch(self, future: RecordFuture, on_delivery: OnDelivery) -> None:
-        if self._callbacks is None or self._watched is None:
-            self._callbacks = []
-            self._watched = []
-        self._callbacks.append(on_delivery)
-        self._watched.append(future)
+        callbacks, watched = self._callbacks, self._watched
+        assert callbacks is not None
+        assert watched is not None
+        noted = len(watched)
+        try:
+            callbacks.append(on_delivery)
+            watched.append(future)
+        except BaseException:
+            del callbacks[noted:], watched[noted:]
+            raise
+
+    def _watch_no_more(self) -> None:
+        """The newest callback's record did not come into the batch."""
+        if self._callbacks and self._watched:
+            del self._callbacks[-1], self._watched[-1]
 
     # -- the outcome -------------------------------------------------------------------------------------------------
 
     def settle(self, base_offset: i64, log_append_time: i64, failure: DeliveryError | None) -> None:
         """Publish the outcome, wake whoever waits and run the callbacks. Only the first call counts."""
-        with self.shared.lock:
+        with self.shared.region:
             if self.settled:
                 return
             self.settled = True
@@ -231,7 +320,7 @@ class Batch:
 
     def split_into(self, pieces: list[Batch]) -> None:
         """Hand futures, waiters and callbacks over to the batches that take this one's place; they hold its records in order."""
-        with self.shared.lock:
+        with self.shared.region:
             self.pieces = pieces
             self.builder = None
             waiting, callbacks, watched = self._waiting, self._callbacks, self._watched
@@ -262,7 +351,7 @@ class Batch:
         """Wait for an outcome or a split. A lock for each who waits: an Event makes three and takes five times as long."""
         held = threading.Lock()
         held.acquire()
-        with self.shared.lock:
+        with self.shared.region:
             if self.settled or self.pieces is not None:
                 return True
             if self._waiting is None:
@@ -274,7 +363,7 @@ class Batch:
         return happened
 
     def _wait_no_more(self, held: threading.Lock) -> None:
-        with self.shared.lock:
+        with self.shared.region:
             if self._waiting is not None:
                 self._waiting.remove(held)
 
@@ -328,9 +417,12 @@ class RecordFuture:
 
     def add_done_callback(self, callback: OnDelivery) -> None:
         """Run `callback(self)` on the sender thread once the outcome is known, or here and now when it already is."""
-        if self.batch.shared.forked is not None:
-            raise again(self.batch.shared.forked)
-        with self.batch.shared.lock:
+        shared = self.batch.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        if shared.inside():
+            raise Misuse(f"{INSIDE}: give `send` an `on_delivery` instead")
+        with shared.region:
             self.move()
             waits = not self.batch.settled
             if waits:
@@ -341,8 +433,8 @@ class RecordFuture:
 
     def rehome(self) -> None:
         """Follow a split: point at the piece that holds this record now."""
-        if self.batch.pieces is not None:
-            with self.batch.shared.lock:
+        if self.batch.pieces is not None and not self.batch.shared.inside():
+            with self.batch.shared.region:
                 self.move()
 
     def move(self) -> None:
@@ -363,31 +455,41 @@ class RecordFuture:
 
     def hasten(self) -> None:
         """Have the record's batch sent without further lingering, because somebody waits for it."""
-        if not self.batch.urgent:
-            self.batch.shared.hasten([self.batch])
+        shared = self.batch.shared
+        if not self.batch.urgent or (shared.urgent and not shared.woken):
+            shared.hasten([self.batch])
 
     def overlooked(self) -> None:
         """Whoever was to be told of the outcome has left: it counts as not looked at."""
-        with self.batch.shared.lock:
-            if self._looked:
-                self._looked = False
-                self.batch.unseen += 1
+        batch = self.batch
+        if batch.shared.inside():
+            self._see(batch, False)
+        else:
+            with batch.shared.region:
+                self._see(batch, False)
 
     def looked(self) -> None:
         """Somebody has seen this record's outcome, so nobody else needs to be told of its failure."""
         batch = self.batch
         if not self._looked and batch.failure is not None:
-            with batch.shared.lock:
-                if not self._looked:
-                    self._looked = True
-                    batch.unseen -= 1
+            if batch.shared.inside():
+                self._see(batch, True)
+            else:
+                with batch.shared.region:
+                    self._see(batch, True)
+
+    def _see(self, batch: Batch, looked: bool) -> None:
+        if self._looked is not looked:
+            self._looked = looked
+            batch.unseen += -1 if looked else 1
 
     def _wait(self, timeout: float | None) -> None:
         shared = self.batch.shared
         if shared.forked is not None:
             raise again(shared.forked)
-        if shared.on_sender():
-            raise Misuse("waiting for a delivery inside a delivery callback would never end: the callback runs on the thread that delivers")
+        refusal = shared.why_no_wait("waiting for a delivery")
+        if refusal:
+            raise Misuse(refusal)
         limit = shared.patience_s if timeout is None else timeout
         deadline = deadline_after(limit)
         while not self.batch.settled:

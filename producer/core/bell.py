@@ -2,12 +2,14 @@
 
 It does what threading.Condition and threading.Event do, for callers whom Ctrl-C may strike at any point: those two take their lock in
 functions written in Python, where a signal's handler can raise with the lock taken. Nobody would ever get it again, the sender included.
+A handler, or a finalizer, may also ring or wait here, in the middle of either: there is no lock that it could wait for.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 
 
 class Bell:
@@ -15,27 +17,32 @@ class Bell:
 
     def __init__(self) -> None:
         self.rung = 0
-        self._lock = threading.RLock()  # A handler may wait, too, instead of raising.
-        self._waiting: list[threading.Lock] = []
+        self._waiting: deque[threading.Lock] = deque()
 
     def ring(self) -> None:
         """Let go of all who wait."""
-        with self._lock:
-            self.rung += 1
-            waiting, self._waiting = self._waiting, []
-        for held in waiting:
-            held.release()
+        self.rung += 1
+        for _ in range(len(self._waiting)):
+            try:
+                self._waiting.popleft().release()
+            except IndexError:
+                return  # The last of them has left.
 
     def wait(self, rung: int, deadline: float) -> bool:
         """Wait until it has rung more than so often; False when the (monotonic) deadline passed first."""
         held = threading.Lock()
         held.acquire()
-        with self._lock:
-            if self.rung > rung:
-                return True
-            self._waiting += [held]
-        if not held.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            with self._lock:
-                if held in self._waiting:
-                    self._waiting.remove(held)
+        self._waiting.append(held)
+        try:
+            if self.rung <= rung:
+                held.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        finally:
+            if held in self._waiting:
+                self._forget(held)
         return self.rung > rung
+
+    def _forget(self, held: threading.Lock) -> None:
+        try:
+            self._waiting.remove(held)
+        except ValueError:
+            return  # It has just been rung for.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from producer.core.batch import Batch, Follower, Shared, deadline_after
+from producer.core.batch import INSIDE, Batch, Follower, Shared, deadline_after
 from producer.core.bell import Bell
 from producer.core.errors import DeliveryError, Misuse, again
 from producer.core.record import Deliveries
@@ -65,7 +65,9 @@ class BulkFuture:
         is logged and goes no further."""
         if self.shared.forked is not None:
             raise again(self.shared.forked)
-        with self.shared.lock:
+        if self.shared.inside():
+            raise Misuse(INSIDE)
+        with self.shared.region:
             waits = not self.done()
             if waits:
                 self._waiters.append(callback)
@@ -94,7 +96,7 @@ class BulkFuture:
     def settled(self, part: Part, pairs: bytes) -> None:
         """A part's batch has its outcome."""
         batch = part.batch
-        with self.shared.lock:
+        with self.shared.region:
             del self._open_parts[part]
             if batch.failure is not None:
                 self._failed.append((batch, pairs))
@@ -133,7 +135,7 @@ class BulkFuture:
         spans.append((int(begun), int(last)))
 
     def _over(self) -> None:
-        with self.shared.lock:
+        with self.shared.region:
             bell, waiters = self._bell, self._waiters
             self._bell, self._waiters = None, []
         if bell is not None:
@@ -148,7 +150,9 @@ class BulkFuture:
             log.exception("a callback of a bulk raised")
 
     def _tell(self) -> Deliveries:
-        with self.shared.lock:
+        if self.shared.inside():
+            raise Misuse(INSIDE)
+        with self.shared.region:
             failed = list(self._failed)
             for batch, pairs in failed[self._looked :]:
                 batch.unseen -= len(pairs) // 8
@@ -167,7 +171,7 @@ class BulkFuture:
 
     def hasten(self) -> None:
         """Have the batches sent without further lingering, because somebody waits."""
-        with self.shared.lock:
+        with self.shared.region:
             batches = [part.batch for part in self._open_parts]
         self.shared.hasten(batches)
 
@@ -175,12 +179,13 @@ class BulkFuture:
         shared = self.shared
         if shared.forked is not None:
             raise again(shared.forked)
-        if shared.on_sender():
-            raise Misuse("waiting for deliveries on the thread that delivers would never end")
+        refusal = shared.why_no_wait("waiting for deliveries")
+        if refusal:
+            raise Misuse(refusal)
         limit = shared.patience_s if timeout is None else timeout
         deadline = deadline_after(limit)
         self.hasten()
-        with shared.lock:
+        with shared.region:
             if self.done():
                 return
             bell = self._bell

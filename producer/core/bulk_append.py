@@ -70,7 +70,8 @@ class Target:
         accumulator = self.accumulator
         place: i64 = start
         try:
-            with accumulator.shared.lock:
+            with accumulator.shared.region:
+                accumulator.bring_in()
                 while place < end:
                     given = rows[place]
                     key: bytes | None = None
@@ -140,7 +141,8 @@ class Target:
         values = value_column.data if value_column is not None else NOTHING
         place: i64 = start
         try:
-            with accumulator.shared.lock:
+            with accumulator.shared.region:
+                accumulator.bring_in()
                 while place < end:
                     key_start: i64 = 0
                     key_length: i64 = -1

@@ -95,7 +95,8 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
     """Plan rows start to end as far as the budget goes. `fresh`: leave the open batches alone. `row_number`: of the columns' first row."""
     accumulator = target.accumulator
     topic = target.topic
-    with accumulator.shared.lock:
+    with accumulator.shared.region:
+        accumulator.bring_in()
         if accumulator.refusal is not None:
             raise again(accumulator.refusal)
         plan = Plan(target, accumulator.room(), fresh=fresh)
@@ -155,6 +156,8 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
         need: i64 = content + RECORD_OVERHEAD_MAX
         closing: bool = draft.count > 0 and draft.size + need > batch_size
         if room < need + BATCH_OVERHEAD:
+            if row == start:
+                accumulator.keep_room(need + BATCH_OVERHEAD)
             break
         if closing:
             full = draft
@@ -279,7 +282,7 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
 
 def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batches: list[Batch], pairs: list[bytes]) -> bool:
     accumulator = target.accumulator
-    with accumulator.shared.lock:
+    with accumulator.shared.region:
         if accumulator.refusal is not None:
             raise again(accumulator.refusal)
         total: i64 = -ROW_BYTES  # A row that fits is not kept out by what is remembered of it.

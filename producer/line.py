@@ -1,0 +1,79 @@
+"""The line of callers that wait for room in the buffer: whoever came first is served first, as Kafka's BufferPool does it.
+
+Whoever is first keeps what is given back until it is enough for him; others get what is left beyond that, also those that never waited
+(`Accumulator.begin_turn`). So a large record does not starve behind small ones, and nobody stands in line who finds room.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from producer.core.accumulator import Accumulator
+from producer.core.bell import Bell
+
+T = TypeVar("T")
+
+
+class Place:
+    """One caller's. `thread`: whose it is."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.bell = Bell()
+
+
+class Line:
+    """See the module."""
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self._accumulator = accumulator
+        self._counting = threading.RLock()  # A signal's handler may wait, too, in the middle of it.
+        self._places: list[Place] = []
+
+    def move(self) -> None:
+        """Bytes were given back, or another is the first now."""
+        for first in self._places[:1]:
+            first.bell.ring()
+
+    def wait(self, attempt: Callable[[], T | None], deadline: float, wake: Callable[[], object]) -> T | None:
+        """Make the attempt when it is the caller's turn and there may be room, until it succeeds; None when the time passed first."""
+        place = Place()
+        try:
+            with self._counting:
+                self._places.insert(self._end(place), place)
+                self._accumulator.waiting = len(self._places)
+            wake()
+            while True:
+                rung = place.bell.rung  # What is given back from here on is told of once more.
+                if self._places[0] is place:
+                    self._accumulator.begin_turn()
+                    result = attempt()
+                    if result is not None:
+                        return result
+                if not place.bell.wait(rung, deadline):
+                    return None
+        finally:
+            self._leave(place)
+
+    def _end(self, place: Place) -> int:
+        """Where it begins to wait: behind all others, but before its own thread's, which it has interrupted and which goes on after it."""
+        own = (number for number, other in enumerate(self._places) if other.thread == place.thread)
+        return next(own, len(self._places))
+
+    def _leave(self, place: Place) -> None:
+        try:
+            self._step_out(place)
+        except BaseException:
+            self._step_out(place)  # Ctrl-C struck in the middle of it.
+            raise
+
+    def _step_out(self, place: Place) -> None:
+        with self._counting:
+            if place in self._places:
+                if self._places[0] is place:
+                    self._accumulator.end_turn()
+                self._places.remove(place)
+            self._accumulator.waiting = len(self._places)
+        self.move()
