@@ -46,6 +46,7 @@ class Admission:
         self._is_open = is_open
         self._ending: list[Call] = []
         accumulator.refusal = NO_TRANSACTION
+        accumulator.takes_aside = False  # A record comes into the transaction that is open when it is sent, or into none.
 
     def patience_s(self, timeout: float | None) -> float:
         """A call's time: what was given, or max_block_ms."""

@@ -63,6 +63,7 @@ class Borrower(Producer):
             super().close()
             raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
         self._accumulator.refusal = NO_LOAN
+        self._accumulator.takes_aside = False  # As a transaction's owner (`admission`).
         self._lease.end()
         # At exit nothing is flushed: the owner hears nothing of it, and aborts.
         self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=0.0)

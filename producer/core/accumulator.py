@@ -189,7 +189,11 @@ class Accumulator:
             batch.kept += CALLBACK_BYTES
         self._aside_bytes += need
         self._aside += [(topic, key, batch)]
-        self.shared.rouse()
+        try:
+            self.shared.rouse()
+        except BaseException:
+            self.shared.rouse()  # Ctrl-C struck on the way there.
+            raise
         return future
 
     def bring_in(self) -> None:
@@ -339,7 +343,8 @@ class Accumulator:
             return batch
 
     def replace(self, batch: Batch, pieces: list[Batch]) -> None:
-        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces."""
+        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces. Each piece but one has a header
+        more, which nobody asked the budget for; it comes back with the piece."""
         with self.shared.region:
             del self._incomplete[batch]
             self.used -= batch.size

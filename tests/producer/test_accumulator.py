@@ -280,3 +280,20 @@ def test_many_threads_append_without_losing_a_byte() -> None:
     assert sum(batch.count for batch in held) == 8 * 500
     assert len({(id(future.batch), future._index) for mine in futures for future in mine}) == 8 * 500
     assert bench.made.used == sum(batch.size for batch in held)
+
+
+def test_the_headers_of_pieces_come_back() -> None:
+    """A batch that is split takes a header more for each piece but one, beyond what was asked of the budget; all of it comes back."""
+    bench = Bench(buffer_memory=1_000)
+    for _ in range(4):
+        bench.append(b"x" * 50)
+    accumulator, before = bench.made, bench.made.used
+    batch = accumulator.take(bench.queue())
+    pieces = [Batch("t", 0, 0.0, bench.shared) for _ in range(4)]
+    for piece in pieces:
+        piece.refill(1, None, b"x" * 50, None)
+    accumulator.replace(batch, pieces)
+    assert before < accumulator.used <= before + OVERHEAD * (len(pieces) - 1) + len(pieces)
+    for piece in pieces:
+        accumulator.release(piece)
+    assert accumulator.used == 0

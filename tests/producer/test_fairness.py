@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub
-from producer import AsyncProducer, BufferFull
+from producer import AsyncProducer, BufferFull, Producer
 from producer.wire import Api
 from tests.producer.stage import QUICK, quick, until, values
 from txn import AsyncTransactionalProducer
@@ -194,3 +194,78 @@ def test_a_partitioner_is_asked_once_for_a_record_that_waits() -> None:
         thread.join(20)
         producer.flush(20)
     assert asked == [b"0", b"1", b"2", b"3", b"large"]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["send", "send_many"])
+def test_a_large_record_does_not_starve(many: bool) -> None:
+    """A thread that sends records as large as the buffer gets room in its turn, though others send small ones all the time."""
+    over = threading.Event()
+    passed = [0]
+
+    def small(producer: Producer) -> None:
+        while not over.is_set():
+            if many:
+                producer.send_many("t", [b"x" * 100] * 5)
+            else:
+                producer.send("t", b"x" * 100)
+            passed[0] += 1
+
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "max_request_size": 19_500, "batch_size": 1_000, "max_block_ms": 10_000}
+    with BrokerStub(default_partitions=1) as stub, quick(stub, **settings) as producer:
+        producer.partitions_for("t")
+        stub.faults.on(Api.PRODUCE).before().forever().delay(20)
+        threads = [threading.Thread(target=small, args=(producer,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: passed[0] > 100, "the others send")
+            for _ in range(5):
+                producer.send("t", b"y" * 19_000)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+    assert (producer._accumulator.used, producer._accumulator.waiting) == (0, 0)
+
+
+def test_threads_get_room_in_the_order_in_which_they_came() -> None:
+    """What is given back goes to the thread that waits longest, a large record's too; smaller ones that would find room sooner wait behind
+    it, and whoever has waited for nothing takes no room that the first needs."""
+    order: list[int] = []
+
+    with BrokerStub(default_partitions=1) as stub, quick(stub, buffer_memory=9_000, batch_size=0, max_request_size=8_000) as producer:
+
+        def one(number: int) -> None:
+            producer.send("t", b"x" * (7_000 if number == 0 else 2_000))
+            order.append(number)
+
+        producer.partitions_for("t")
+        hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
+        for _ in range(3):
+            producer.send("t", b"x" * 2_500)
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(6)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            until(lambda: producer._accumulator.waiting > number, "it waits")  # noqa: B023 - asked at once
+        with pytest.raises(BufferFull):
+            producer.try_send("t", b"x" * 1_000)
+        hold.remove()
+        for thread in threads:
+            thread.join()
+    assert order[0] == 0
+    assert sorted(order) == list(range(6))
+
+
+def test_a_caller_that_gives_up_waiting_leaves_the_others_their_turn() -> None:
+    """Who waits in vain holds up nobody: the next one gets the room that is there."""
+    with BrokerStub(default_partitions=1) as stub:
+        settings: dict[str, Any] = {"buffer_memory": 9_000, "batch_size": 0, "max_request_size": 8_000, "max_block_ms": 300}
+        with quick(stub, **settings) as producer:
+            producer.partitions_for("t")
+            hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
+            producer.send("t", b"x" * 2_500)
+            with pytest.raises(BufferFull):
+                producer.send("t", b"x" * 7_500)
+            producer.send("t", b"x" * 2_500)
+            hold.remove()
+    assert len(values(stub, "t")) == 2

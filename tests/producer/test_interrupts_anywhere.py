@@ -54,6 +54,7 @@ def send_and_flush(producer: Producer) -> None:
 CALLS: dict[str, Callable[[Producer], object]] = {
     "try_send": lambda producer: producer.try_send("t", b"x"),
     "send": lambda producer: producer.send("t", b"x"),
+    "send with a callback": lambda producer: producer.send("t", b"x", on_delivery=lambda future: None),
     "send without room": lambda producer: [producer.send("t", b"x" * 900) for _ in range(5)],
     "send_many": lambda producer: producer.send_many("t", ROWS),
     "send_many without room": lambda producer: producer.send_many("t", [b"x" * 900] * 5),
