@@ -45,17 +45,23 @@ class Line:
                 self._places.insert(self._end(place), place)
                 self._accumulator.waiting = len(self._places)
             wake()
-            while True:
-                rung = place.bell.rung  # What is given back from here on is told of once more.
-                if self._places[0] is place:
-                    self._accumulator.begin_turn()
-                    result = attempt()
-                    if result is not None:
-                        return result
-                if not place.bell.wait(rung, deadline):
-                    return None
-        finally:
+            result = self._stand(place, attempt, deadline)
             self._leave(place)
+        except BaseException:
+            self._leave(place)  # Also where Ctrl-C struck on the way there.
+            raise
+        return result
+
+    def _stand(self, place: Place, attempt: Callable[[], T | None], deadline: float) -> T | None:
+        while True:
+            rung = place.bell.rung  # What is given back from here on is told of once more.
+            if self._places[0] is place:
+                self._accumulator.begin_turn()
+                result = attempt()
+                if result is not None:
+                    return result
+            if not place.bell.wait(rung, deadline):
+                return None
 
     def _end(self, place: Place) -> int:
         """Where it begins to wait: behind all others, but before its own thread's, which it has interrupted and which goes on after it."""
@@ -63,13 +69,6 @@ class Line:
         return next(own, len(self._places))
 
     def _leave(self, place: Place) -> None:
-        try:
-            self._step_out(place)
-        except BaseException:
-            self._step_out(place)  # Ctrl-C struck in the middle of it.
-            raise
-
-    def _step_out(self, place: Place) -> None:
         with self._counting:
             if place in self._places:
                 if self._places[0] is place:

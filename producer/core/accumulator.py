@@ -343,8 +343,8 @@ class Accumulator:
             return batch
 
     def replace(self, batch: Batch, pieces: list[Batch]) -> None:
-        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces. Each piece but one has a header
-        more, which nobody asked the budget for; it comes back with the piece."""
+        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces. Each piece but one has a
+        header more, which nobody asked the budget for; it comes back with the piece."""
         with self.shared.region:
             del self._incomplete[batch]
             self.used -= batch.size

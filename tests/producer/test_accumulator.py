@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
+import fencepost
 from producer import ProducerClosed
 from producer.core.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
 from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
@@ -15,6 +18,7 @@ from producer.core.bulk_append import Column, Columns, Target
 from producer.core.record import Deliveries
 from producer.core.rows import Row
 from producer.wire.compression import Codec
+from tests.strike import Struck, interrupt, struck
 
 OVERHEAD = 61
 
@@ -297,3 +301,22 @@ def test_the_headers_of_pieces_come_back() -> None:
     for piece in pieces:
         accumulator.release(piece)
     assert accumulator.used == 0
+
+
+@pytest.mark.skipif(fencepost.build_info().compiled, reason="nothing strikes in the middle of a compiled method")
+def test_the_budget_does_not_drift() -> None:
+    """Wherever Ctrl-C strikes an append with a callback to a batch that is open, its bytes are counted once or not at all, and the
+    callbacks are told of the records that are in the batch."""
+    for point in range(60):
+        bench = Bench()
+        told: list[RecordFuture] = []
+        bench.append(on_delivery=told.append)
+        with suppress(Struck):
+            struck(partial(bench.append, b"x" * 18, on_delivery=told.append), point, interrupt)
+        batch = bench.made.take(bench.queue())
+        assert bench.made.used == batch.size + CALLBACK_BYTES * batch.count
+        count = int(batch.count)
+        batch.settle(7, -1, None)
+        bench.made.release(batch)
+        assert bench.made.used == 0
+        assert [future.result().offset for future in told] == list(range(7, 7 + count))
