@@ -20,13 +20,13 @@ class Bell:
         self._waiting: deque[threading.Lock] = deque()
 
     def ring(self) -> None:
-        """Let go of all who wait."""
+        """Let go of all who wait. Struck by Ctrl-C, it can be rung once more: nobody is taken off before he has left."""
         self.rung += 1
-        for _ in range(len(self._waiting)):
+        for held in list(self._waiting):
             try:
-                self._waiting.popleft().release()
-            except IndexError:
-                return  # The last of them has left.
+                held.release()
+            except RuntimeError:
+                continue  # He has been let go of, and has not left yet.
 
     def wait(self, rung: int, deadline: float) -> bool:
         """Wait until it has rung more than so often; False when the (monotonic) deadline passed first."""
@@ -37,12 +37,5 @@ class Bell:
             if self.rung <= rung:
                 held.acquire(timeout=max(0.0, deadline - time.monotonic()))
         finally:
-            if held in self._waiting:
-                self._forget(held)
-        return self.rung > rung
-
-    def _forget(self, held: threading.Lock) -> None:
-        try:
             self._waiting.remove(held)
-        except ValueError:
-            return  # It has just been rung for.
+        return self.rung > rung
