@@ -98,6 +98,9 @@ class Borrowed:
 
     # -- the gate ----------------------------------------------------------------------------------------------------
 
+    def may_create(self, topic: str) -> bool:
+        return False  # what was lent is there, and what has taken the place of a deleted topic was not lent
+
     def may_leave(self, topic: str, partition: int) -> bool:
         if self._loan is None or self.doom is not None:
             return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -79,9 +80,11 @@ class Ledger:
         self.topic: Final = topic
         self._settings: Final = settings
         self._partitions: int | None = None
+        self._topic_id: UUID | None = None
 
     def ensure(self, timeout: float | None = None) -> int:
-        """Have the topic there, created where it is not, and fit to be a ledger. Returns the number of its partitions."""
+        """Have the topic there, created where it is not, and fit to be a ledger. Returns the number of its partitions. Once it was
+        there, it is not created again: LedgerUnusable says that it was deleted, or that another has taken its place."""
         return len(self._run(timeout, self._ensure))
 
     def partition_of(self, sink: str) -> int:
@@ -158,7 +161,7 @@ class Ledger:
     # -- small print -------------------------------------------------------------------------------------------------
 
     async def _ensure(self, envoy: Envoy, deadline: Deadline) -> Leaders:
-        leaders = await ensure_topic(envoy, self.topic, deadline)
+        self._topic_id, leaders = await ensure_topic(envoy, self.topic, deadline, self._topic_id)
         self._partitions = len(leaders)
         return leaders
 

@@ -10,13 +10,14 @@ import logging
 from typing import Final
 from uuid import UUID
 
+from producer.core.cluster import NO_TOPIC_ID
 from producer.core.printable import printable
 from producer.wire.codes import Api, ErrorCode, error_name
 from producer.wire.messages.metadata import MetadataResponse
 from txn.envoy import DENIED, Deadline, Envoy, Unanswered, refuse, the_one
 from txn.errors import NotPermitted
 from txn.ledger_errors import LedgerUnusable
-from txn.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of
+from txn.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of, policy_of
 from txn.topic_creation import IN_SYNC_MIN, REPLICAS, create_topic
 
 log = logging.getLogger("fencepost.ledger")
@@ -29,6 +30,14 @@ CONFIGS: Final = {
 }
 """Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
 
+GONE_S = 5.0
+"""For so long a topic is looked for that was there a while ago."""
+AT_STAKE: Final = (
+    "what it had of every sink that used it is lost, and without that a batch that is handed over again is not known. Way out: see to it"
+    " that there is none, or one with cleanup.policy=compact (where there is none, the next start makes it so), and start each query that"
+    ' used it with on_missing_ledger="start" once, where it is known that its sink does not have the batch that it begins with'
+)
+
 WARNED: Final[set[tuple[UUID, str]]] = set()
 """Which topics this process was warned of, and of what: they are looked at with every batch."""
 
@@ -36,14 +45,18 @@ Leaders = dict[int, int]
 """The partitions of the topic and their leaders, -1 where there is none at the moment."""
 
 
-async def ensure_topic(envoy: Envoy, topic: str, deadline: Deadline) -> Leaders:
-    """The topic's partitions and their leaders; it is created where it is not there, and has them all then. Raises LedgerUnusable."""
-    leaders = await envoy.again(lambda: find_topic(envoy, topic), deadline)
+async def ensure_topic(envoy: Envoy, topic: str, deadline: Deadline, known: UUID | None = None) -> tuple[UUID, Leaders]:
+    """The topic's id, its partitions and their leaders; it is created where it is not there, and has them all then. `known`: the id that it
+    had, after which it is not created again, and no other takes its place. Raises LedgerUnusable."""
+    if known is not None:
+        leaders: Leaders | None = await _find_known(envoy, topic, deadline)
+    else:
+        leaders = await envoy.again(lambda: find_topic(envoy, topic), deadline)
     if leaders is None:
         await envoy.again(lambda: _create(envoy, topic), deadline)
         leaders = await envoy.again(lambda: _find_created(envoy, topic), deadline)
-    await envoy.again(lambda: _check(envoy, topic), deadline)
-    return leaders
+    topic_id = await envoy.again(lambda: _check(envoy, topic, known), deadline)
+    return topic_id, leaders
 
 
 async def find_topic(envoy: Envoy, topic: str) -> Leaders | None:
@@ -56,6 +69,26 @@ async def _find_created(envoy: Envoy, topic: str) -> Leaders:
     if leaders is None or min(leaders.values(), default=-1) < 0:
         raise Unanswered(f"topic {topic!r} has been created, and does not have all its leaders yet")
     return leaders
+
+
+async def _find_known(envoy: Envoy, topic: str, deadline: Deadline) -> Leaders:
+    gone = False
+
+    async def find() -> Leaders:
+        nonlocal gone
+        leaders = await find_topic(envoy, topic)
+        gone = leaders is None
+        if leaders is None:
+            raise Unanswered(f"there is no topic {topic!r} any more")
+        return leaders
+
+    try:
+        # A broker may be behind the others.
+        return await envoy.again(find, Deadline(min(GONE_S, deadline.left_s)))
+    except Unanswered:
+        if not gone:
+            raise
+        raise LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {AT_STAKE}") from None
 
 
 def leaders_of(metadata: MetadataResponse, topic: str) -> Leaders | None:
@@ -84,8 +117,14 @@ async def _create(envoy: Envoy, topic: str) -> None:
         ) from None
 
 
-async def _check(envoy: Envoy, topic: str) -> None:
+async def _check(envoy: Envoy, topic: str, known: UUID | None = None) -> UUID:
     said = the_one((await envoy.metadata([topic])).topics, f"topic {topic!r}")
+    refuse(Api.METADATA, said.error_code, f"topic {topic!r}")
+    if known not in (None, NO_TOPIC_ID, said.topic_id) and said.topic_id != NO_TOPIC_ID:
+        raise LedgerUnusable(
+            f"topic {topic!r} is another one than the one that was in use, which was deleted; what is there now was made by somebody else"
+            f"{await _policy_words(envoy, topic)}: {AT_STAKE}"
+        )
     fewest = min((len(each.replica_nodes) for each in said.partitions), default=REPLICAS)
     if fewest < REPLICAS:
         _warn(
@@ -100,7 +139,7 @@ async def _check(envoy: Envoy, topic: str) -> None:
             said.topic_id,
             f"whether the ledger's topic keeps what is written to it, nobody may tell: {error}; it must have {POLICY}=compact",
         )
-        return
+        return said.topic_id
     policy, kept = parts_of(configs.get(POLICY, ""))
     if "delete" in kept:
         raise LedgerUnusable(
@@ -119,6 +158,14 @@ async def _check(envoy: Envoy, topic: str) -> None:
             f"topic {topic!r} has {MIN_IN_SYNC}={in_sync}: what one broker alone has acknowledged is lost with it, and with it what the"
             f" ledger has. Set {MIN_IN_SYNC}={IN_SYNC_MIN} for it",
         )
+    return said.topic_id
+
+
+async def _policy_words(envoy: Envoy, topic: str) -> str:
+    try:
+        return f", with {POLICY}={(await policy_of(envoy, topic))[0]}"
+    except NotPermitted:
+        return ""
 
 
 def _warn(topic_id: UUID, words: str) -> None:

@@ -81,7 +81,15 @@ class Manager:
     """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction.
     `preparation`: on the way to its token, or at it. `guard`: asked before the first registration."""
 
-    def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None = None, two_phase: TwoPhase | None = None) -> None:
+    def __init__(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        guard: Guard | None = None,
+        two_phase: TwoPhase | None = None,
+        existing_topics: tuple[str, ...] = (),
+    ) -> None:
         self.machine = Machine()
         self.preparation = Preparation()
         self.transactional_id: str | None = transactional_id
@@ -92,6 +100,7 @@ class Manager:
         self.version2 = False
         self.spoilt: MustAbort | None = None
         self._id: Final = transactional_id
+        self._existing_topics: Final = existing_topics
         self._number = 0
         self._ended: dict[int, bool] = {}
         self._waiting = Waiting()
@@ -109,7 +118,13 @@ class Manager:
         """For a producer with these settings."""
         guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
         two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
-        return cls(ours.transactional_id, timeout_ms=ours.transaction_timeout_ms, guard=guard, two_phase=two_phase)
+        return cls(
+            ours.transactional_id,
+            timeout_ms=ours.transaction_timeout_ms,
+            guard=guard,
+            two_phase=two_phase,
+            existing_topics=ours.existing_topics,
+        )
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = Line(self._id, settings, nodes=nodes, view=view, draw=draw)
@@ -137,6 +152,9 @@ class Manager:
         return token
 
     # -- the gate ----------------------------------------------------------------------------------------------------
+
+    def may_create(self, topic: str) -> bool:
+        return topic not in self._existing_topics
 
     def may_leave(self, topic: str, partition: int) -> bool:
         if self.machine.state not in SERVED or not self._lending.admits((topic, partition)):

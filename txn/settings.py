@@ -23,13 +23,15 @@ class TransactionSettings(Struct, frozen=True, kw_only=True):
     """`transactional_id`: whose transactions these are; a second producer with the same one fences the first. `transaction_timeout_ms`:
     how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms.
     `on_open_transaction`: what becomes of one that is open when the producer registers; `prepared`: tokens of those to be spared.
-    `transaction_two_phase_commit_enable`: ask for KIP-939, where brokers have it."""
+    `transaction_two_phase_commit_enable`: ask for KIP-939, where brokers have it. `existing_topics`: those that are not to be created when
+    they are sent to and not there, whatever `allow_auto_create_topics` says of others."""
 
     transactional_id: str
     transaction_timeout_ms: int
     on_open_transaction: OnOpen = OnOpen.ABORT_UNPREPARED
     prepared: tuple[PreparedTransaction, ...] = ()
     transaction_two_phase_commit_enable: bool = False
+    existing_topics: tuple[str, ...] = ()
 
 
 def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSettings, dict[str, Any]]:
@@ -55,6 +57,7 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
             on_open_transaction=_read_policy(ours.get("on_open_transaction", OnOpen.ABORT_UNPREPARED)),
             prepared=_read_tokens(ours.get("prepared", ())),
             transaction_two_phase_commit_enable=_read_flag(ours.get("transaction_two_phase_commit_enable", False)),
+            existing_topics=_read_topics(ours.get("existing_topics", ())),
         ),
         rest,
     )
@@ -71,6 +74,12 @@ def _read_flag(given: object) -> bool:
     if not isinstance(given, bool):
         raise ConfigError(f"transaction_two_phase_commit_enable={given!r}: True or False")
     return given
+
+
+def _read_topics(given: object) -> tuple[str, ...]:
+    if isinstance(given, list | tuple | set | frozenset) and all(isinstance(each, str) for each in given):
+        return tuple(given)
+    raise ConfigError(f"existing_topics={given!r}: a list of topics' names")
 
 
 def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:

@@ -79,6 +79,7 @@ class Core:
             pack_aside_bytes=pack_aside_bytes,
         )
         self.scout.busy = self.delivery.busy
+        self.scout.may_create = gate.may_create
         self.answers = Answers(
             settings,
             self.delivery.lanes,

@@ -26,6 +26,9 @@ class Gate(Protocol):
     produce_versions: range
     doom: tuple[type[DeliveryError], str] | None
 
+    def may_create(self, topic: str) -> bool:
+        """Whether brokers may create the topic when it is asked for and not there, where `allow_auto_create_topics` lets them."""
+
     def may_leave(self, topic: str, partition: int) -> bool:
         """Whether a fresh batch of this partition may be stamped and sent now. When that changes to yes, the core wants a GateOpened."""
 
@@ -53,6 +56,9 @@ class OpenGate:
     transactional_id: str | None = None
     produce_versions: range = PRODUCE_VERSIONS
     doom: tuple[type[DeliveryError], str] | None = None
+
+    def may_create(self, topic: str) -> bool:
+        return True
 
     def may_leave(self, topic: str, partition: int) -> bool:
         return True

@@ -39,10 +39,11 @@ NOBODY = Wanted(0.0, 1)
 
 
 class Scout:
-    """Keeps the cluster view fresh. `busy`: which topics have something to send, resolve or publish."""
+    """Keeps the cluster view fresh. `busy`: which topics have something to send, resolve or publish; `may_create`: as a gate has it."""
 
     def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self.busy: Callable[[], set[str]] = set
+        self.may_create: Callable[[str], bool] = bool
         self._settings = settings
         self._nodes = nodes
         self._view = view
@@ -185,7 +186,8 @@ class Scout:
         if not self._settings.allow_auto_create_topics:
             return set()
         known = self._view.topics
-        return {topic for topic in self._wanted if topic not in known or known[topic].missing}
+        absent = {topic for topic in self._wanted if topic not in known or known[topic].missing}
+        return {topic for topic in absent if self.may_create(topic)}
 
     def _pace(self, now_ms: float) -> None:
         settings = self._settings

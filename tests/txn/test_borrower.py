@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_stub import BrokerStub
-from producer.core.errors import ConfigError, Fenced, Misuse, ProducerClosed, RecordTooLarge
+from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, ProducerClosed, RecordTooLarge
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest
 from tests.producer.stage import QUICK
@@ -350,3 +350,19 @@ def test_arrow(site: Site) -> None:
         tx.returned(written)
     assert [(each.partition, each.records) for each in written] == [(partition, 25) for partition in range(PARTITIONS)]
     assert site.committed(100) == sorted(b"%d" % n for n in range(100))
+
+
+def test_a_topic_that_was_lent_and_deleted(site: Site) -> None:
+    """A borrower has none created in its place."""
+    loan = site.begin().lend(TPS)
+    borrower = site.borrower(max_block_ms=300, delivery_timeout_ms=500, request_timeout_ms=400)
+    borrower.begin(loan)
+    borrower.send("t", b"x", partition=0).result(LIMIT_S)
+    site.stub.delete_topic("t")
+    with pytest.raises(FencepostError):
+        borrower.send("t", b"x", partition=0)
+        borrower.finish(LIMIT_S)
+    borrower.abandon(LIMIT_S)
+    with pytest.raises(KeyError, match="no topic"):
+        site.stub.leader("t", 0)
+    site.producer.abort(LIMIT_S)

@@ -164,12 +164,19 @@ def test_a_transaction_of_its_own_that_is_open(stub: BrokerStub) -> None:
         tx.abort(WAIT_S)
 
 
-def test_a_topic_that_was_deleted(stub: BrokerStub) -> None:
-    """It is made anew and empty, and the query that has written batches is told so instead of writing on."""
+def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever had it is told so, and does not make it anew; whoever begins does, empty, and the query that has written batches is told so
+    instead of writing on."""
+    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.2)
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
     stub.delete_topic(TOPIC)
-    entry = ledger.read("a", WAIT_S)
+    for ask in (ledger.read, ledger.standing, lambda sink, limit_s: ledger.ensure(limit_s)):
+        with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' was deleted while it was in use: .* on_missing_ledger"):
+            ask("a", WAIT_S)
+    entry = ledger_of(stub).read("a", WAIT_S)
+    with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' is another one .* with cleanup.policy=compact: what it had"):
+        ledger.read("a", WAIT_S)
     with pytest.raises(LedgerMissing, match=r"batch 5 .* the ledger has no entry"):
         decide(entry, "a", query="q", batch=5, fingerprint="f5")
 
@@ -266,6 +273,7 @@ def test_another_log_is_read_from_its_beginning(stub: BrokerStub, event: str) ->
     elif event == "anew":
         stub.delete_topic("small")
         stub.create_topic("small", partitions=1, config={"cleanup.policy": "compact"})
+        ledger = ledger_of(stub, "small")
         write(stub, ledger, *(entry_of("a", batch) for batch in (7, 8, 9)))
     else:
         with BrokerStub(brokers=2) as other:

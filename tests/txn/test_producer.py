@@ -12,7 +12,7 @@ import pytest
 
 from broker_stub import BrokerStub
 from fencepost import build_info
-from producer.core.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused
+from producer.core.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused, TopicUnavailable
 from producer.wire import Api, ErrorCode
 from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from txn.inner import NoTransaction
@@ -38,6 +38,7 @@ NOWHERE = "127.0.0.1:1"
             "on_open_transaction='keep': one of 'abort_unprepared', 'abort', 'refuse'",
         ),
         ({"transactional_id": "a", "prepared": 7}, "prepared: tokens of prepared transactions"),
+        ({"transactional_id": "a", "existing_topics": "t"}, "existing_topics='t': a list of topics' names"),
         ({"transactional_id": "a", "prepared": "{}"}, "prepared: .* a JSON object with a field"),
         (
             {"transactional_id": "a", "transaction.two.phase.commit.enable": "yes"},
@@ -304,3 +305,17 @@ def test_errors_travel() -> None:
     unknown = pickle.loads(pickle.dumps(CommitOutcomeUnknown("what")))
     with pytest.raises(CommitOutcomeUnknown, match="what"):
         unknown.resolve(time.monotonic())
+
+
+def test_a_topic_that_is_not_to_be_created() -> None:
+    """`existing_topics` are not created when they are sent to, where others are."""
+    settings: dict[str, Any] = {"transactional_id": "a", "existing_topics": ["kept"], "max_block_ms": 2_000}
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, **settings) as producer:
+        producer.init(20)
+        with producer.transaction(20) as tx:
+            tx.send("made", b"x").result(20)
+            with pytest.raises(TopicUnavailable, match="kept"):
+                tx.send("kept", b"x")
+        stub.create_topic("kept")
+        with producer.transaction(20) as tx:
+            tx.send("kept", b"x").result(20)

@@ -127,6 +127,8 @@ class Batch:
                     look_first(self._hold, self.identity, self._writer.settings)
                     self._writer.retire_others(self._hold)
                     self._hold.take_over()
+                else:
+                    self._hold.look()
                 self.skipped = self._decide() is Decision.SKIP
         except BaseException:
             self._hold.at_work = None

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from producer.config import read_settings
 from producer.core.batch import RecordFuture
-from producer.core.errors import FencepostError
+from producer.core.errors import FencepostError, TopicUnavailable
 from txn.errors import TransactionTimeout
 from txn.ledger import Ledger
 from txn.ledger_entry import LedgerEntry, ledger_key
-from txn.ledger_errors import LedgerBusy
+from txn.ledger_errors import LedgerBusy, LedgerUnusable
 from txn.ledger_rules import describe
 from txn.producer import TransactionalProducer
 from txn.spark.errors import QueryStopped, SinkTakenOver
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("fencepost.spark")
 
 CLOSE_S = 10.0
+LOOK_S = 10.0
+"""How often the ledger's topic is looked at."""
 MARKERS_S = 10.0
 """How long the markers of an abort may take."""
 
@@ -53,6 +57,7 @@ class Hold:
         self.transactional_id = settings.transactional_id_prefix + self.key
         self.timeout_s = min(settings.timeout_s, timeout_s or settings.timeout_s)
         self._kafka, self.transaction_timeout_ms = kafka.resolve_owner(settings.transaction_timeout_ms)
+        self._own_topics = (settings.ledger_topic, settings.claims_topic)
         self.ledger = Ledger(read_settings(self._kafka), topic=settings.ledger_topic)
         self.entry: LedgerEntry | None = None
         self.too_slow = False
@@ -60,6 +65,7 @@ class Hold:
         self._producer: TransactionalProducer | None = None
         self._retired = False
         self._opened_at: float | None = None
+        self._looked_at = 0.0
         self._transaction: Transaction | None = None
         self._announced: LedgerEntry | None = None
         self._first_offset = sys.maxsize
@@ -69,7 +75,9 @@ class Hold:
         self.close()
         if self._retired:
             raise QueryStopped
-        self.ledger.ensure(self.timeout_s)
+        with self._last_known():
+            self.ledger.ensure(self.timeout_s)
+        self._looked_at = monotonic()
         try:
             self._producer = self._registered(self.transactional_id)
             standing = self.ledger.standing(self.key, self.timeout_s)
@@ -81,6 +89,14 @@ class Hold:
             raise
         log.info("sink %s: taken over as transactional id %s; the ledger says %s", self.key, self.transactional_id, self.entry)
 
+    def look(self) -> None:
+        """Now and then, whether the ledger is still what it was when the sink was taken over: nothing is asked of it while batches go well.
+        Raises LedgerUnusable."""
+        if monotonic() - self._looked_at >= LOOK_S:
+            with self._last_known():
+                self.ledger.ensure(self.timeout_s)
+            self._looked_at = monotonic()
+
     def read(self) -> None:
         """The ledger's newest entry, once more. An abort is answered before its markers are written, so they are waited for."""
         waiting = Retrying(
@@ -89,7 +105,8 @@ class Hold:
             stop=stop_after_delay(min(self.timeout_s, MARKERS_S)),
             reraise=True,
         )
-        self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
+        with self._last_known():
+            self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
     def begin(self, announced: LedgerEntry | None = None) -> Transaction:
         """A transaction of this hold. The brokers know nothing of it before something is written or lent: `opening` says when. `announced`:
@@ -173,6 +190,8 @@ class Hold:
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": self.transaction_timeout_ms,
                 "on_open_transaction": "abort",
+                # Made by a broker on the way, they would be as the cluster has topics by default.
+                "existing_topics": self._own_topics,
             }
         )
         try:
@@ -196,10 +215,26 @@ class Hold:
         self._close(self._registered(before))
         return True
 
+    @contextmanager
+    def _last_known(self) -> Iterator[None]:
+        """What makes the ledger unusable is told with what this driver knows of the sink."""
+        try:
+            yield
+        except LedgerUnusable as error:
+            if self.entry is None:
+                raise
+            known = f"The newest batch of sink {self.key!r} that this driver knows to be committed is {describe(self.entry)}"
+            raise LedgerUnusable(f"{error}. {known}") from error
+
     def _send(self, entry: LedgerEntry) -> RecordFuture:
         assert self._transaction is not None
         key, value = self.ledger.record(entry)
-        return self._transaction.send(self.ledger.topic, value, key=key, partition=self.ledger.partition_of(entry.key))
+        try:
+            return self._transaction.send(self.ledger.topic, value, key=key, partition=self.ledger.partition_of(entry.key))
+        except TopicUnavailable:
+            with self._last_known():
+                self.ledger.ensure(self.timeout_s)
+            raise
 
     def _write(self, entry: LedgerEntry) -> None:
         """An entry that is in the log then. Where the first of a transaction stands is kept in mind."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.once import once_is_enough
 from tests.txn.spark.site import Site
+from txn.ledger_errors import LedgerUnusable
+
+LEDGER = "__fencepost_ledger"
 
 pytestmark = once_is_enough("is about checkpoints and the ledger")
 
@@ -92,6 +96,50 @@ def test_a_checkpoint_copied_to_a_second_query(site: Site) -> None:
     assert site.run(site.writer(), checkpoint=copy) is None
     assert "CheckpointRolledBack" in (site.run(site.writer()) or "")
     assert site.committed() == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("guard", ["driver", "turns"])
+@pytest.mark.parametrize("made_anew", [None, "delete", "compact"])
+def test_the_ledgers_topic_is_deleted_under_a_writer(
+    site: Site, monkeypatch: pytest.MonkeyPatch, guard: str, made_anew: str | None
+) -> None:
+    """The writer that meets it does not have it created by brokers that do so, which would be with the cluster's defaults, and goes on in
+    none that somebody else has made: the error says what is lost, which batch is known to be there, and the way out, which is one."""
+    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.3)
+    monkeypatch.setattr("txn.spark.hold.LOOK_S", 0.0)
+    writer = site.by_hand(guard=guard)
+    writer(site.rows("1"), site.offsets(0))
+    site.stub.delete_topic(LEDGER)
+    if made_anew is not None:
+        site.stub.create_topic(LEDGER, partitions=8, config={"cleanup.policy": made_anew})
+    with pytest.raises(LedgerUnusable) as failed:
+        writer(site.rows("2"), site.offsets(1))
+    what = "was deleted while it was in use"
+    if made_anew is not None:
+        what = f"was deleted; what is there now was made by somebody else, with cleanup.policy={made_anew}"
+    for words in (what, "what it had of every sink that used it is lost", "committed is batch 0 of query 'by hand'", "on_missing_ledger"):
+        assert words in str(failed.value)
+    assert site.committed() == ["1"]
+    assert made_anew is not None or LEDGER not in AdminClient({"bootstrap.servers": site.bootstrap}).list_topics(timeout=20).topics
+    writer.close()
+    if made_anew == "delete":
+        site.stub.delete_topic(LEDGER)
+    site.by_hand(on_missing_ledger="start")(site.rows("2"), site.offsets(1))
+    site.by_hand()(site.rows("3"), site.offsets(2))
+    assert site.committed() == ["1", "2", "3"]
+
+
+def test_the_ledgers_topic_is_deleted_in_the_middle_of_a_batch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the batch is visible, and the topic is not there again."""
+    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.3)
+    writer = site.by_hand(timeout_ms=3_000, max_block_ms=1_000)
+    writer(site.rows("1"), site.offsets(0))
+    rows = site.rows("2")
+    with pytest.raises(LedgerUnusable, match="was deleted while it was in use"), writer.batch(rows, site.offsets(1)) as batch:
+        batch.write(rows)
+        site.stub.delete_topic(LEDGER)
+    assert site.committed() == ["1"]
+    assert LEDGER not in AdminClient({"bootstrap.servers": site.bootstrap}).list_topics(timeout=20).topics
 
 
 def test_the_ledgers_topic_is_deleted(site: Site) -> None:

@@ -23,7 +23,7 @@ from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.sink_play import Play, plan
 from tests.txn.spark.site import PARTITIONS, AnySite
 from tests.waiting import until
-from txn.ledger_errors import CheckpointReplaced, LedgerBusy, LedgerMissing
+from txn.ledger_errors import CheckpointReplaced, LedgerBusy, LedgerMissing, LedgerUnusable
 from txn.spark import SinkTakenOver
 
 WAIT_S = 60.0
@@ -163,6 +163,23 @@ def test_a_ledger_that_is_deleted(place: AnySite) -> None:
     with pytest.raises(LedgerMissing):
         place.by_hand(ledger_topic=ledger)(place.rows("2"), place.offsets(1))
     assert visible(place, 1) == ["1"]
+
+
+def test_a_ledger_that_is_deleted_under_a_writer(place: AnySite) -> None:
+    """Kafka creates topics by itself: not for a writer that sends to its ledger, which says what is lost, and begins anew when it is told
+    to."""
+    ledger = f"{place.topic}-ledger"
+    writer = place.by_hand(ledger_topic=ledger, timeout_ms=5_000)
+    writer(place.rows("1"), place.offsets(0))
+    admin = AdminClient({"bootstrap.servers": place.bootstrap})
+    rows = place.rows("2")
+    with pytest.raises(LedgerUnusable, match="was deleted while it was in use"), writer.batch(rows, place.offsets(1)) as batch:
+        batch.write(rows)
+        admin.delete_topics([ledger])[ledger].result(WAIT_S)
+    assert ledger not in admin.list_topics(timeout=WAIT_S).topics
+    assert visible(place, 1) == ["1"]
+    place.by_hand(ledger_topic=ledger, on_missing_ledger="start")(rows, 1)
+    assert visible(place, 2) == ["1", "2"]
 
 
 def test_rivals_of_a_data_source(cluster: KafkaCluster, tmp_path: Path) -> None:
