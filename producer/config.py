@@ -206,7 +206,7 @@ def _typed(named: dict[str, Any]) -> Settings:
     for name, value in named.items():
         try:
             ready[name] = value if name in READERS else msgspec.convert(value, types[name], strict=False)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise ConfigError(f"{name}={value!r}: {error}") from None
     return Settings(**ready)
 

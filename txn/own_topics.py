@@ -21,8 +21,10 @@ POLICY: Final = "cleanup.policy"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
-def check_own_topic(setting: str, name: str) -> None:
+def check_own_topic(setting: str, name: object) -> None:
     """Raises ConfigError for a name that no topic can have, or that is one of Kafka's."""
+    if not isinstance(name, str):
+        raise ConfigError(f"{setting}={name!r}: a topic's name")
     try:
         check_topic(name)
     except ValueError as error:

@@ -37,6 +37,7 @@ def write_at_driver(
             limited_by=limit[1],
             limits=plan.limits,
             kept_bytes=KEPT_BYTES if plan.keep_bad else 0,
+            bad_row_limit=plan.bad_row_limit,
             task=routes.turn,
         )
         bad: list[Summary] = []
@@ -49,6 +50,7 @@ def write_at_driver(
                 sent = transaction.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
                 futures.append((portion.topic, sent))
                 size += portion.bytes
+        bad += placer.rest()
         partitions: list[LedgerPartition] = []
         for topic, future in futures:
             told = future.result(plan.timeout_s)

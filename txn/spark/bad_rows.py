@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from producer.core.batch import RecordFuture
+from producer.core.errors import Misuse
 from txn.borrower import Borrower
+from txn.own_topics import POLICY
 from txn.spark.errors import BadRows
+from txn.spark.for_good import NEVER
 from txn.spark.summary import Summary
+from txn.spark.topic_limits import TopicLimits
 from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
@@ -27,14 +32,21 @@ KEPT_BYTES: Final = 2 * 1024 * 1024
 
 def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
     """Whether these fail the batch."""
-    return len(bad) > (0 if settings.dead_letters is None else settings.bad_row_limit)
+    return count_of(bad) > settings.bad_rows_taken
+
+
+def count_of(bad: Sequence[Summary]) -> int:
+    """How many rows they stand for."""
+    return sum(each.records for each in bad)
 
 
 def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, called: tuple[str, str] = PYTHON) -> BadRows:
     """The error that names them. `called`: how the user knows the two settings."""
     where_to, limit = called
-    named = "; ".join(_described(each) for each in bad[:NAMED])
-    more = f" (and others like them: {len(bad) - NAMED} more are known)" if len(bad) > NAMED else ""
+    described = [each for each in bad if each.reason is not None][:NAMED]
+    named = "; ".join(map(_described, described))
+    left = count_of(bad) - len(described)
+    more = f" (and others: {left} more are known)" if left else ""
     way_out = (
         f'let {where_to}="<topic>" take such rows'
         if settings.dead_letters is None
@@ -46,8 +58,35 @@ def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, call
     )
 
 
-def bury(bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower, *, sink: str, batch: int, largest: int) -> None:
+def check_letters(settings: WriterSettings, limits: TopicLimits, *, called: tuple[str, str] = PYTHON) -> None:
+    """Raises Misuse where the topic of bad rows, as far as its configs are known, would not keep them all."""
+    topic = settings.dead_letters
+    if topic is not None and limits.keyed(topic):
+        raise Misuse(
+            f"{called[0]}={topic!r}: the topic is compacted ({POLICY}), takes no bad row that has no key, and of those with one key keeps"
+            f" the last: set {POLICY}=delete for it, or name another topic. Nothing was written"
+        )
+
+
+def check_buried(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> None:
+    """Wait for what `bury` has sent. Raises BadRows where the brokers refuse that, and would again."""
+    for future in sent:
+        try:
+            failure = future.exception(timeout_s)
+        except TimeoutError:
+            return  # The commit tells.
+        if failure is not None and failure.code in NEVER:
+            raise BadRows(
+                f"a bad row cannot be written to topic {topic!r} either, where such rows go: {failure}. Nothing of the batch is visible. A"
+                f" topic that is compacted ({POLICY}) takes no row without a key: name one that is not"
+            ) from failure
+
+
+def bury(
+    bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower, *, sink: str, batch: int, largest: int
+) -> list[RecordFuture]:
     """Write them to the topic."""
+    sent = []
     for row in bad:
         room = max(0, largest - MARGIN)
         key = row.key[:room] if row.key is not None else None
@@ -61,7 +100,9 @@ def bury(bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower
             "fencepost.sink": sink,
             "fencepost.batch": batch,
         }
-        transaction.send(topic, value, key=key, headers=[(name, str(each).encode()) for name, each in told.items() if each is not None])
+        headers = [(name, str(each).encode()) for name, each in told.items() if each is not None]
+        sent.append(transaction.send(topic, value, key=key, headers=headers))
+    return sent
 
 
 def _described(row: Summary) -> str:

@@ -24,6 +24,7 @@ from producer.core.errors import FencepostError, Misuse
 from txn.errors import CommitOutcomeUnknown
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_rules import Decision
+from txn.own_topics import check_own_topic
 from txn.spark.choosing import context_of
 from txn.spark.errors import BatchFailed, DriverUnreachable, QueryStopped, SinkTakenOver, TransactionTooLong
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
@@ -97,6 +98,8 @@ class Batch:
         """Write a DataFrame with the sink's columns into the batch's transaction. `topic`: instead of the writer's and of the column.
 
         One at a time: writes of one batch share the sequences of their partitions."""
+        if topic is not None:
+            check_own_topic("topic", topic)
         if not self._alone.acquire(blocking=False):
             raise Misuse("another write into this batch is under way: the writes of a batch follow one another")
         try:

@@ -14,7 +14,6 @@ from txn.spark.placing import Placer
 from txn.spark.routing import Routes
 from txn.spark.session import settle_python
 from txn.spark.summary import SCHEMA, Summary, from_rows, to_arrow
-from txn.spark.task import BAD_ROWS_REPORTED
 from txn.spark.topic_limits import TopicLimits
 from txn.spark.writer_settings import WriterSettings
 
@@ -22,19 +21,28 @@ from txn.spark.writer_settings import WriterSettings
 class Nowhere:
     """Called by `mapInArrow` with the rows. Top level, to be pickled."""
 
-    def __init__(self, kept_bytes: int) -> None:
+    def __init__(self, kept_bytes: int, bad_row_limit: int) -> None:
         self._kept_bytes = kept_bytes
+        self._bad_row_limit = bad_row_limit
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        no_routes, no_limits = Routes((), ()), TopicLimits()
-        placer = Placer(no_routes, [], topic=None, largest=sys.maxsize, limited_by="", limits=no_limits, kept_bytes=self._kept_bytes)
+        placer = Placer(
+            Routes((), ()),
+            [],
+            topic=None,
+            largest=sys.maxsize,
+            limited_by="",
+            limits=TopicLimits(),
+            kept_bytes=self._kept_bytes,
+            bad_row_limit=self._bad_row_limit,
+        )
         for batch in batches:
             yield to_arrow(placer.place(batch)[1])
+        yield to_arrow(placer.rest())
 
 
 def nowhere(frame: DataFrame, settings: WriterSettings) -> list[Summary]:
-    """The rows of a DataFrame of the sink's columns as bad ones, as many as are of use; one above the limit says that there are more."""
+    """The rows of a DataFrame of the sink's columns as bad ones."""
     keeps = settings.dead_letters is not None
     settle_python(context_of(frame.sparkSession))
-    rows = frame.limit(settings.bad_row_limit + 1 if keeps else BAD_ROWS_REPORTED)
-    return from_rows(rows.mapInArrow(Nowhere(KEPT_BYTES if keeps else 0), SCHEMA).collect())
+    return from_rows(frame.mapInArrow(Nowhere(KEPT_BYTES if keeps else 0, settings.bad_rows_taken), SCHEMA).collect())

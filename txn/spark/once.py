@@ -85,6 +85,9 @@ def write_once(
             )
     identity = job_version(sink_id, job_id, version)
     writer = ExactlyOnceKafkaWriter(bootstrap, sink_id, topic=topic, **settings)
+    if not hasattr(df, "sparkSession") or df.isStreaming:
+        what = "a streaming one: writeStream.foreachBatch with ExactlyOnceKafkaWriter" if hasattr(df, "sparkSession") else repr(df)[:300]
+        raise Misuse(f"write_once writes a DataFrame, not {what}")
     try:
         hold = writer.job(identity.job)
         with writer.batch_of(hold, identity) as batch:

@@ -26,6 +26,8 @@ HEADER_BOUND: Final = 16
 """Bytes that a header takes at most beside its name and value."""
 TEXTS: Final = (TOPIC, KEY, VALUE)
 """Columns that are strings or binaries."""
+DESCRIBED: Final = 10
+"""Bad rows that are described at least, where there are so many."""
 
 
 class Portion(Struct, frozen=True):
@@ -39,7 +41,8 @@ class Portion(Struct, frozen=True):
 class Placer:
     """See the module. `own`: the partitions that this task writes. `largest`: bytes that a record may have, as `limited_by` says; `limits`:
     those of the topics. `kept_bytes`: how much of the keys and values of rows that cannot be written is kept, of all of them together; each
-    has at most half of what is left, so that none is without."""
+    has at most half of what is left, so that none is without. `bad_row_limit`: with more of them the batch fails, so that nothing else is
+    placed then, and they are counted and no longer described."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Placer:
         limited_by: str,
         limits: TopicLimits,
         kept_bytes: int,
+        bad_row_limit: int,
         task: int = 0,
     ) -> None:
         self._routes = routes
@@ -59,6 +63,9 @@ class Placer:
         self._limited_by = limited_by
         self._limits = limits
         self._room = kept_bytes
+        self._limit = bad_row_limit
+        self._described = 0
+        self._counted = 0
         self._turn = task
         self.own(own)
 
@@ -67,7 +74,7 @@ class Placer:
         self._own = {name: [partition for topic, partition in partitions if topic == name] for name in self._routes.topics}
 
     def place(self, batch: pa.RecordBatch) -> tuple[list[Portion], list[Summary]]:
-        """What can be written, and what cannot."""
+        """What can be written, and what cannot, as far as it is described: `rest` has the others."""
         batch = _as_bytes(batch)
         sizes, wrong = _sizes(batch), self._misplaced(batch)
         wrong = pc.or_(wrong, pc.greater(sizes, pa.scalar(self._largest - RECORD_BOUND, pa.int64())))
@@ -75,22 +82,45 @@ class Placer:
             wrong = pc.or_(wrong, pc.fill_null(pc.less(batch.column(TIMESTAMP), pa.scalar(0, pa.int64())), False))
         if HEADERS in batch.schema.names:
             wrong = pc.or_(wrong, bad_headers(batch.column(HEADERS)))
+        suspect = pa.repeat(pa.scalar(False), batch.num_rows)
         for topic, limits in self._limits.topics.items():
             if topic in self._routes.topics:
-                wrong = pc.or_(wrong, pc.and_(self._goes_to(batch, topic), limits.suspects(batch, sizes)))
-        if not pc.any(wrong).as_py():
-            return [*self._portions(batch, sizes)], []
+                there = self._goes_to(batch, topic)
+                wrong = pc.or_(wrong, pc.and_(there, limits.broken(batch)))
+                suspect = pc.or_(suspect, pc.and_(there, limits.suspects(batch, sizes)))
+        looked_at = pc.or_(wrong, suspect)
         bad: list[Summary] = []
-        good = pc.invert(wrong).to_pylist()
-        for place in pc.indices_nonzero(wrong).to_pylist():
-            row = _row(batch, place)
-            reason = self._why_not(row, sizes[place].as_py())
+        if pc.any(looked_at).as_py():
+            bad, right = self._look(batch, sizes, wrong, looked_at)
+            batch, sizes = batch.filter(right), sizes.filter(right)
+        return [] if self.failed else [*self._portions(batch, sizes)], bad
+
+    @property
+    def failed(self) -> bool:
+        """Whether there are more bad rows than may be."""
+        return self._described + self._counted > self._limit
+
+    def rest(self) -> list[Summary]:
+        """One for all bad rows that were not described, where there are any; none of those that only a close look would have shown."""
+        return [Summary(kind=BAD, records=self._counted)] if self._counted else []
+
+    def _look(self, batch: pa.RecordBatch, sizes: Any, wrong: Any, looked_at: Any) -> tuple[list[Summary], Any]:
+        """Bad rows, and a mask of the right ones. `wrong`: those that are bad for certain."""
+        bad: list[Summary] = []
+        good = pc.invert(looked_at).to_pylist()
+        certain = wrong.to_pylist()
+        for place in pc.indices_nonzero(looked_at).to_pylist():
+            if self.failed and self._described >= DESCRIBED:
+                self._counted += certain[place]
+                continue
+            row, size = _row(batch, place), sizes[place].as_py()
+            reason = self._why_not(row, size)
             if reason is None:
                 good[place] = True
             else:
-                bad.append(self._summary(row, reason, sizes[place].as_py()))
-        right = pa.array(good, pa.bool_())
-        return [*self._portions(batch.filter(right), sizes.filter(right))], bad
+                self._described += 1
+                bad.append(self._summary(row, reason, size))
+        return bad, pa.array(good, pa.bool_())
 
     def _portions(self, batch: pa.RecordBatch, sizes: Any) -> Iterator[Portion]:
         routes = self._routes
@@ -174,6 +204,7 @@ class Placer:
         number = row.get(ROUTE, -1)
         return Summary(
             kind=BAD,
+            records=1,
             topic=self._topic_of(row),
             partition=self._routes.partition(number)[1] if number >= 0 else row.get(PARTITION),
             size=size,

@@ -20,9 +20,9 @@ from txn.spark.topic_limits import TopicLimits
 class WritePlan(Struct, frozen=True, kw_only=True):
     """`frame`: with exactly the sink's columns. `numbered`: whether the rows say which partition they go to. `tasks`: how many Spark tasks
     write, None for those that there are; `moves`: whether rows are brought to those that have their partitions. `staged`: whether they are
-    where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected, up
-    to `bad_row_limit` of a task. `limits`: those of the topics. `collect_bytes_max`: of what is collected, where the driver
-    writes."""
+    where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected;
+    with more than `bad_row_limit` of them the batch fails. `limits`: those of the topics. `collect_bytes_max`: of what is collected, where
+    the driver writes."""
 
     frame: DataFrame
     columns: SinkColumns

@@ -28,7 +28,9 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from producer.arrow import binary_array, offsets_column
 from producer.columns import content
 from producer.core.bulk_append import Column as Bytes
+from producer.core.errors import ConfigError
 from producer.core.placement import KEYLESS, NO_TOPIC, NULL, PARTITION_OUT_OF_RANGE, UNKNOWN, UNKNOWN_TOPIC, place_rows
+from txn.own_topics import check_own_topic
 from txn.spark.columns import KEY, NULL_TOPIC, PARTITION, TOPIC, BadColumns, read_columns, select_columns
 from txn.spark.hashing import keys
 
@@ -40,6 +42,7 @@ __all__ = ["KEYLESS", "NO_TOPIC", "PARTITION_OUT_OF_RANGE", "ROUTE", "UNKNOWN_TO
 ROUTE: Final = "__fencepost_route"
 """The column that `routed` adds."""
 
+COUNT_MAX: Final = 2_147_483_647
 INT32: Final = pa.int32()
 
 
@@ -262,6 +265,18 @@ def route(df: DataFrame, partitions: int | Mapping[str, int], *, topic: str | No
     column. `tasks`: how many Spark tasks write; one a partition unless it is less. A DataFrame of one topic without key and partition is
     not moved, and only its columns are picked.
     """
+    if topic is not None:
+        check_own_topic("topic", topic)
+    if tasks is not None:
+        _check_count("tasks", tasks)
+    if isinstance(partitions, Mapping):
+        if not partitions:
+            raise ConfigError(f"partitions={partitions!r}: at least one topic, and how many partitions it has")
+        for name, count in partitions.items():
+            check_own_topic("partitions", name)
+            _check_count(f"partitions[{name!r}]", count)
+    else:
+        _check_count("partitions", partitions)
     columns = read_columns(df.schema, topic)
     if isinstance(partitions, Mapping):
         counts = dict(partitions)
@@ -273,3 +288,8 @@ def route(df: DataFrame, partitions: int | Mapping[str, int], *, topic: str | No
         raise BadColumns(f"topic={columns.topic!r}: partitions says nothing of it, only of {shortened(sorted(counts))}")
     routes = Routes.of({columns.topic: counts[columns.topic]} if columns.topic is not None else counts)
     return routed(select_columns(df, columns), routes, routes.total if tasks is None else min(tasks, routes.total))
+
+
+def _check_count(name: str, count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= COUNT_MAX:
+        raise ConfigError(f"{name}={count!r}: a whole number from 1 to {COUNT_MAX}")

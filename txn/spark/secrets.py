@@ -13,12 +13,15 @@ import pickle
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from producer.config import read_settings
 from producer.core.errors import ConfigError
 from producer.core.secret import HIDDEN
-from txn.spark.kafka_options import KAFKA, OWNERS_TIMEOUT, producer_settings, read_kafka_options
+from producer.servers import read_servers
+from txn.spark.kafka_options import KAFKA, OWNERS_TIMEOUT, TRANSLATED, own_name, producer_settings, read_kafka_options
 
 Provider = Callable[[], Mapping[str, Any]]
 
+SERVERS: Final = "bootstrap_servers"
 SECRET_WORDS: Final = ("password", "secret", "jaas", "keystore.key", "oauthbearer", "oauth", "token", "credential")
 """A setting with one of these in its name is not shown."""
 
@@ -30,6 +33,10 @@ def is_secret(name: str) -> bool:
 def shown(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with their secrets hidden."""
     return {name: HIDDEN if is_secret(name) else value for name, value in settings.items()}
+
+
+def _is_of_connections(name: str) -> bool:
+    return name in TRANSLATED or own_name(name).startswith((SERVERS, "ssl_", "sasl_", "security_"))
 
 
 def check_provider(provider: Provider | None) -> None:
@@ -77,7 +84,16 @@ class KafkaSettings:
             if bare in kafka:
                 raise ConfigError(f"{name} is set twice, with {KAFKA!r} before it and without")
             kafka[bare] = value
-        return cls(read_kafka_options(kafka, names), secrets)
+        made = cls(read_kafka_options(kafka, names), secrets)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse what can be told without files, stores, and the provider: those are there where producers are made. Raises ConfigError."""
+        read_servers("bootstrap_servers", next((value for name, value in self._given.items() if own_name(name) == SERVERS), None))
+        if self._provider is None:
+            others = {name: value for name, value in self._given.items() if not _is_of_connections(name)}
+            read_settings({"bootstrap_servers": "any:1", "enable_idempotence": True, **others})
 
     @property
     def key(self) -> bytes:

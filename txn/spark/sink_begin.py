@@ -16,6 +16,7 @@ from producer.config import read_settings
 from txn.ledger_rules import Decision
 from txn.loan import Loan
 from txn.outstanding import OUTSTANDING
+from txn.spark.bad_rows import OPTIONS, check_letters
 from txn.spark.checkpoint import newest_batch
 from txn.spark.claims_topic import Place
 from txn.spark.hold import Hold
@@ -84,6 +85,7 @@ def _lend(options: SinkOptions, hold: Hold, identity: BatchIdentity | JobVersion
     ledger = hold.ledger
     record = (ledger.topic, ledger.partition_of(hold.key))
     limits = ask_limits(read_settings(options.kafka.resolve()), [*counts], hold.timeout_s)
+    check_letters(options.settings, limits, called=OPTIONS)
     transaction = hold.begin()
     loan = transaction.lend([(topic, partition) for topic, count in counts.items() for partition in range(count)], hold.timeout_s)
     if isinstance(identity, JobVersion) and options.job is None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from producer.core.errors import FencepostError
 from txn.resumed import Resumed, resume
-from txn.spark.bad_rows import OPTIONS, bury, is_too_much, refuse
+from txn.spark.bad_rows import OPTIONS, bury, check_buried, is_too_much, refuse
 from txn.spark.checkpoint import newest_batch
 from txn.spark.errors import BatchUnknown, Tainted
 from txn.spark.executing import check
@@ -117,7 +117,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
         borrower.begin(replace(lent.loan, sequences=((topic, partition, 1), *letters)))
         if bad and options.settings.dead_letters is not None:
             largest = min(borrower.record_limit[0], lent.limits.bytes_max(options.settings.dead_letters))
-            bury(
+            sent = bury(
                 bad,
                 options.settings.dead_letters,
                 borrower,
@@ -125,6 +125,7 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
                 batch=begun.identity.batch,
                 largest=largest,
             )
+            check_buried(sent, options.settings.dead_letters, options.settings.timeout_s)
         if lasting:
             partitions = tuple(map(ledger_partition, written))
             rows = sum(each.records for each in written)

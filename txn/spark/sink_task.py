@@ -24,7 +24,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from txn.spark.bad_rows import KEPT_BYTES
 from txn.spark.columns import KEY, NO_TIME, PARTITION, SECONDS_MAX, TIMESTAMP, TOPIC, SinkColumns
 from txn.spark.delivering import send
-from txn.spark.errors import BadRows, BatchUnknown
+from txn.spark.errors import BatchUnknown
 from txn.spark.placing import Placer
 from txn.spark.pool import borrowed
 from txn.spark.query import BATCH_ID, QUERY_ID, BatchIdentity
@@ -33,7 +33,7 @@ from txn.spark.sink_begin import Begun, Lent
 from txn.spark.sink_claims import Claims
 from txn.spark.sink_options import SinkOptions
 from txn.spark.summary import DONE, WRITTEN, Summary, told_of
-from txn.spark.task import BAD_ROWS_REPORTED, make_borrower
+from txn.spark.task import make_borrower
 
 
 class Told(WriterCommitMessage):
@@ -122,7 +122,16 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
         largest, limited_by = borrower.record_limit
         retried = borrower.stats().record_retry_total
         kept_bytes = KEPT_BYTES if options.settings.dead_letters is not None else 0
-        placer = Placer(routes, own, topic=options.topic, largest=largest, limited_by=limited_by, limits=lent.limits, kept_bytes=kept_bytes)
+        placer = Placer(
+            routes,
+            own,
+            topic=options.topic,
+            largest=largest,
+            limited_by=limited_by,
+            limits=lent.limits,
+            kept_bytes=kept_bytes,
+            bad_row_limit=options.settings.bad_rows_taken,
+        )
         while batch is not None:
             rows = sink_rows(batch, columns)
             if numbered:
@@ -132,28 +141,19 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
                 own = [*own, *(routes.partition(claims.any(topic)) for topic in sorted(new))]
                 placer.own(own)
             portions, bad = placer.place(rows)
-            note_bad(work.told, bad, options)
+            work.told += (_named(each, options) for each in bad)
             for portion in portions:
                 send(borrower, portion.topic, portion.rows)
                 work.size += portion.bytes
             batch = next(batches, None)
-        work.told += map(told_of, borrower.finish(options.settings.timeout_s))
+        work.told += (*placer.rest(), *map(told_of, borrower.finish(options.settings.timeout_s)))
         work.retries = borrower.stats().record_retry_total - retried
 
 
-def note_bad(told: list[Summary], bad: list[Summary], options: SinkOptions) -> None:
-    """Rows that cannot be written, as many as are of use."""
-    bad = [_unnamed(each, options) if each.topic not in (None, *options.topics) else each for each in bad]
-    keep = options.settings.dead_letters is not None
-    limit = options.settings.bad_row_limit if keep else BAD_ROWS_REPORTED
-    room = max(0, limit - len(told))
-    if keep and len(bad) > room:
-        raise BadRows(f"more than {limit} rows of one task cannot be written (badRowLimit); the last: {bad[-1].reason}")
-    told += bad[:room]
-
-
-def _unnamed(bad: Summary, options: SinkOptions) -> Summary:
-    """Of a row of another topic: with the option that would have to name it."""
+def _named(bad: Summary, options: SinkOptions) -> Summary:
+    """A row of another topic with the option that would have to name it."""
+    if bad.topic in (None, *options.topics):
+        return bad
     return replace(bad, reason=f"topic {bad.topic!r} is none of the option topics={','.join(options.topics)!r}")
 
 

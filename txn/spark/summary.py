@@ -28,8 +28,8 @@ SCHEMA: Final = (
 
 class Summary(Struct, frozen=True, kw_only=True):
     """One row. `kind`: WRITTEN for a Kafka partition that the task wrote, BAD for a row that cannot be written (`reason`, `key`, `value`,
-    and whether these are `cut`), DONE for the task. `attempt_id`: unique in the application. `worker`: host and process. `size`: bytes of
-    keys, values and headers. `retries`: records that were sent again, counted each time."""
+    and whether these are `cut`) or, without a reason, for `records` of them, DONE for the task. `attempt_id`: unique in the application.
+    `worker`: host and process. `size`: bytes of keys, values and headers. `retries`: records that were sent again, counted each time."""
 
     kind: str
     topic: str | None = None

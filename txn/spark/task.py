@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -34,9 +34,6 @@ from txn.spark.summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from txn.spark.topic_limits import TopicLimits
 from txn.spark.turn_server import Turn
 
-BAD_ROWS_REPORTED: Final = 10
-"""Where bad rows fail the batch, more of them say nothing new."""
-
 
 class Work(Struct):
     """What a task has done. `told`: the rows for the driver, but the last."""
@@ -51,7 +48,7 @@ class WriteTask:
 
     `loan`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share them, task t
     having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it has to find out
-    itself where rows go. `bad_row_limit`: how many rows that cannot be written are reported, with key and value where `keep_bad`. `limits`:
+    itself where rows go. `bad_row_limit`: how many rows that cannot be written there may be, with key and value where `keep_bad`. `limits`:
     those of the topics.
     """
 
@@ -138,25 +135,21 @@ class WriteTask:
                 limited_by=limited_by,
                 limits=self._limits,
                 kept_bytes=KEPT_BYTES if self._keep_bad else 0,
+                bad_row_limit=self._bad_row_limit,
                 task=task + self._routes.turn,
             )
             batch: pa.RecordBatch | None = first
             while batch is not None:
                 with of_rows():
                     portions, more = placer.place(with_routes(batch, self._routes, task) if self._numbers else batch)
-                    self._note(work.told, more)
+                    work.told += more
                     for portion in portions:
                         delivery.add(portion)
                         work.size += portion.bytes
                 batch = next(batches, None)
-            work.told += map(told_of, delivery.finish())
+            work.told += (*placer.rest(), *map(told_of, delivery.finish()))
             work.retries = borrower.stats().record_retry_total - retried
         return work
-
-    def _note(self, bad: list[Summary], more: list[Summary]) -> None:
-        # One more than the limit says that there are more.
-        room = (self._bad_row_limit + 1 if self._keep_bad else BAD_ROWS_REPORTED) - len(bad)
-        bad += more[: max(0, room)]
 
 
 def unpacked(drivers: str, packed: bytes) -> WriteTask:

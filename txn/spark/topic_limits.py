@@ -48,11 +48,15 @@ class Limits(Struct, frozen=True):
     before_max_ms: int = UNLIMITED
     after_max_ms: int = UNLIMITED
 
+    def broken(self, rows: pa.RecordBatch) -> Any:
+        """A mask of rows that break one for certain."""
+        if self.keyed and KEY in rows.schema.names:
+            return rows.column(KEY).is_null()
+        return pa.repeat(pa.scalar(self.keyed), rows.num_rows)
+
     def suspects(self, rows: pa.RecordBatch, sizes: Any) -> Any:
-        """A mask of the rows that may break one; `sizes`: bytes of their keys, values and headers."""
+        """A mask of the others that may break one; `sizes`: bytes of their keys, values and headers."""
         wrong = pc.greater(sizes, pa.scalar(self.bytes_max - RECORD_BOUND, pa.int64()))
-        if self.keyed:
-            wrong = pc.or_(wrong, rows.column(KEY).is_null() if KEY in rows.schema.names else pa.repeat(pa.scalar(True), rows.num_rows))
         if TIMESTAMP in rows.schema.names and min(self.before_max_ms, self.after_max_ms) < UNLIMITED:
             earliest, latest = (pa.scalar(each, pa.int64()) for each in self._span())
             times = rows.column(TIMESTAMP)
@@ -93,6 +97,10 @@ class TopicLimits(Struct, frozen=True):
         """Why the topic takes no such record; None where it does, or where nobody told."""
         limits = self.topics.get(topic)
         return limits.why_not(topic, row, self.codec, self.level) if limits is not None else None
+
+    def keyed(self, topic: str) -> bool:
+        """Whether it is known to be compacted."""
+        return self.topics.get(topic, Limits()).keyed
 
     def bytes_max(self, topic: str) -> int:
         """Bytes that a batch may take there."""

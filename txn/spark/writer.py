@@ -24,7 +24,7 @@ from producer.core.errors import Misuse
 from producer.front import check_topic
 from txn.ledger_errors import LedgerBusy
 from txn.spark.at_driver import write_at_driver
-from txn.spark.bad_rows import bury, is_too_much, refuse
+from txn.spark.bad_rows import bury, check_buried, check_letters, count_of, is_too_much, refuse
 from txn.spark.batch import Batch, Identity
 from txn.spark.choosing import ROW_BYTES, slots_that_may_come
 from txn.spark.columns import TOPIC, SinkColumns, read_columns, select_columns
@@ -50,6 +50,7 @@ log = logging.getLogger("fencepost.spark")
 
 TURNS: Final = 1 << 20
 """Keyless rows begin elsewhere in each batch, around and around."""
+BATCH_MAX: Final = (1 << 63) - 1
 LIMITS_S: Final = 60.0
 """For how long it is believed what topics take."""
 NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
@@ -84,8 +85,11 @@ class ExactlyOnceKafkaWriter:
 
     def batch(self, df: DataFrame, batch_id: int) -> Batch:
         """Several writes as one transaction: `with writer.batch(df, batch_id) as b: b.write(df1, topic="a"); b.write(df2, topic="b")`."""
+        given: object = batch_id
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= BATCH_MAX:
+            raise Misuse(f"batch_id={batch_id!r}: a whole number from 0 to {BATCH_MAX}, as Spark calls foreachBatch's function with")
         with interrupts():
-            identity = identify(df, int(batch_id), query=self.settings.query, checkpoint=self.settings.checkpoint)
+            identity = identify(df, batch_id, query=self.settings.query, checkpoint=self.settings.checkpoint)
         return self.batch_of(self._hold(identity.run), identity)
 
     def job(self, job: str) -> Hold:
@@ -185,9 +189,11 @@ class ExactlyOnceKafkaWriter:
                 return Outcome()
             if not topics:
                 return self._accepted(Outcome(bad=nowhere(frame, self.settings)), metrics)
+            letters = () if self.settings.dead_letters is None else (self.settings.dead_letters,)
             counts = {topic: len(hold.producer.partitions_for(topic, hold.timeout_s)) for topic in topics}
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
-            limits = self._limits_of(routes.topics)
+            limits = self._limits_of([*routes.topics, *letters])
+            check_letters(self.settings, limits)
             guard, reason = self.choose_guard(df, columns, routes, metrics, collects=collects)
         plan = WritePlan(
             frame=frame,
@@ -198,7 +204,7 @@ class ExactlyOnceKafkaWriter:
             staged=staged,
             kafka=self.kafka,
             keep_bad=self.settings.dead_letters is not None,
-            bad_row_limit=self.settings.bad_row_limit,
+            bad_row_limit=self.settings.bad_rows_taken,
             limits=limits,
             collect_bytes_max=self.settings.collect_bytes_max,
             timeout_s=self.settings.timeout_s,
@@ -228,8 +234,11 @@ class ExactlyOnceKafkaWriter:
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:
-            largest = min(hold.producer.record_limit[0], self._limits_of([topic]).bytes_max(topic))
-            bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
+            limits = self._limits_of([topic])
+            check_letters(self.settings, limits)
+            largest = min(hold.producer.record_limit[0], limits.bytes_max(topic))
+            sent = bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
+            check_buried(sent, topic, hold.timeout_s)
 
     def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
         """How many Spark tasks write; None: as many as Spark makes of the DataFrame."""
@@ -289,6 +298,7 @@ class ExactlyOnceKafkaWriter:
 
     def _accepted(self, outcome: Outcome, metrics: BatchMetrics) -> Outcome:
         """Raises BadRows where its bad rows are too many."""
+        metrics.bad_rows = count_of(outcome.bad)
         if is_too_much(outcome.bad, self.settings):
             raise refuse(outcome.bad, self.settings, metrics.batch)
         return outcome

@@ -13,6 +13,18 @@ from txn.ledger_rules import POLICIES
 from txn.own_topics import check_own_topic
 from txn.spark.choosing import GUARDS
 
+INT32_MAX: Final = 2_147_483_647
+TEXT_CHARS_MAX: Final = 4_000
+RANGES: Final = {
+    "bad_row_limit": (1, INT32_MAX),
+    "max_reruns": (0, INT32_MAX),
+    "transaction_timeout_ms": (1, INT32_MAX),
+    "timeout_ms": (1, INT32_MAX),
+    "collect_bytes_max": (1, 1 << 60),
+    "barrier_wait_ms": (1, INT32_MAX),
+    "tasks": (1, INT32_MAX),
+}
+"""Whole numbers, from and to."""
 STAGES: Final = ("auto", "always", "never")
 LEDGER_TOPIC: Final = "__fencepost_ledger"
 CLAIMS_TOPIC: Final = "__fencepost_claims"
@@ -69,40 +81,40 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """The transactional id is this and the sink id."""
 
     def __post_init__(self) -> None:
+        _text("sink_id", self.sink_id)
         ledger_key(self.sink_id)
         _one_of("guard", self.guard, GUARDS)
         _one_of("stage", self.stage, STAGES)
         for name, values in POLICIES.items():
             _one_of(name, getattr(self, name), values)
-        for name, least in (
-            ("bad_row_limit", 1),
-            ("max_reruns", 0),
-            ("transaction_timeout_ms", 1),
-            ("timeout_ms", 1),
-            ("collect_bytes_max", 1),
-            ("barrier_wait_ms", 1),
-            ("tasks", 1),
-        ):
-            _at_least(name, getattr(self, name), least)
+        for name, (least, most) in RANGES.items():
+            _within(name, getattr(self, name), least, most)
         _names("topics", self.topics)
+        if self.topic is not None:
+            check_own_topic("topic", self.topic)
+        for each in self.topics or ():
+            check_own_topic("topics", each)
+        if self.on_bad_row != "fail":
+            check_own_topic("on_bad_row", self.on_bad_row)
         if self.on_bad_row in (self.topic, *(self.topics or ())):
             raise ConfigError(f"on_bad_row={self.on_bad_row!r}: a topic of its own, none of the sink's")
-        for name in ("topic", "on_bad_row", "checkpoint", "query", "ledger_topic", "claims_topic"):
-            _text(name, getattr(self, name))
+        for name in ("checkpoint", "query"):
+            if getattr(self, name) is not None:
+                _text(name, getattr(self, name))
+        if self.transactional_id_prefix != "":
+            _text("transactional_id_prefix", self.transactional_id_prefix)
         self._check_own_topics()
 
     def _check_own_topics(self) -> None:
         """Each of them is for one thing."""
         rows = dict.fromkeys((*(self.topics or ()), *((self.topic,) if self.topic else ())), "rows go to")
-        taken = {**rows, **({self.dead_letters: "bad rows go to"} if self.dead_letters else {})}
+        taken = {**rows, **({self.dead_letters: "bad rows go to (on_bad_row)"} if self.dead_letters else {})}
         for setting in ("ledger_topic", "claims_topic"):
             name = getattr(self, setting)
             check_own_topic(setting, name)
             if name in taken:
                 raise ConfigError(f"{setting}={name!r}: a topic of its own, not the one that {taken[name]}")
             taken[name] = f"{setting} names"
-        if self.dead_letters is not None:
-            check_own_topic("on_bad_row", self.dead_letters)
 
     @property
     def own_topics(self) -> dict[str, str]:
@@ -120,6 +132,11 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
         """The topic of bad rows."""
         return None if self.on_bad_row == "fail" else self.on_bad_row
 
+    @property
+    def bad_rows_taken(self) -> int:
+        """How many bad rows a write may have."""
+        return 0 if self.dead_letters is None else self.bad_row_limit
+
 
 NAMES: Final = frozenset(WriterSettings.__struct_fields__)
 
@@ -129,16 +146,21 @@ def _one_of(name: str, value: Any, values: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, values))}")
 
 
-def _at_least(name: str, value: Any, least: int) -> None:
+def _within(name: str, value: Any, least: int, most: int) -> None:
     if value is None and name == "tasks":
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name}={value!r}: a whole number from {least} on")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError(f"{name}={value!r}: a whole number from {least} to {most}")
 
 
 def _text(name: str, value: Any) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigError(f"{name}={value!r}: a text that is not empty")
+    if not isinstance(value, str) or not value.strip() or len(value) > TEXT_CHARS_MAX or "\0" in value:
+        shown = f"{value!r:.300}"
+        raise ConfigError(f"{name}={shown}: a text that is not empty, of at most {TEXT_CHARS_MAX} characters and without a NUL")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}={value!r:.300}: a text that UTF-8 can hold") from None
 
 
 def _names(name: str, value: Any) -> None:

@@ -50,7 +50,10 @@ def test_a_ledger_by_itself() -> None:
     [
         ({"topic": "out", "ledger_topic": "out"}, "ledger_topic='out': a topic of its own, not the one that rows go to"),
         ({"topics": ("a", "b"), "claims_topic": "b"}, "claims_topic='b': a topic of its own, not the one that rows go to"),
-        ({"on_bad_row": "bad", "ledger_topic": "bad"}, "ledger_topic='bad': a topic of its own, not the one that bad rows go to"),
+        (
+            {"on_bad_row": "bad", "ledger_topic": "bad"},
+            "ledger_topic='bad': a topic of its own, not the one that bad rows go to (on_bad_row)",
+        ),
         ({"ledger_topic": "x", "claims_topic": "x"}, "claims_topic='x': a topic of its own, not the one that ledger_topic names"),
     ],
 )

@@ -21,7 +21,13 @@ ROUTES = Routes.of({"t": 3})
 
 
 def place(
-    rows: int, *, routes: Routes = ROUTES, limits: TopicLimits | None = None, kept_bytes: int = 1 << 20, **columns: Any
+    rows: int,
+    *,
+    routes: Routes = ROUTES,
+    limits: TopicLimits | None = None,
+    kept_bytes: int = 1 << 20,
+    bad_row_limit: int = 1000,
+    **columns: Any,
 ) -> tuple[list[tuple[Any, ...]], list[Summary]]:
     """The rows that go out, value and partition, and those that do not. `columns`: beside a value for each row."""
     values = columns.pop("value", [f"v{row}" for row in range(rows)])
@@ -36,6 +42,7 @@ def place(
         limited_by="max_request_size=2000",
         limits=limits or TopicLimits(),
         kept_bytes=kept_bytes,
+        bad_row_limit=bad_row_limit,
     )
     portions, bad = placer.place(with_routes(batch, routes) if {"key", "partition"} & columns.keys() else batch)
     out = [(portion.topic, row["value"], row[PLACED]) for portion in portions for row in portion.rows.select(["value", PLACED]).to_pylist()]
@@ -143,3 +150,30 @@ def test_bad_rows_are_cut() -> None:
     assert all(each.value for each in bad[:8])
     assert {each.size for each in bad} == {600}
     assert {each.value for each in place(50, value=pa.array(values), timestamp=[-1] * 50, kept_bytes=0)[1]} == {b""}
+
+
+@pytest.mark.parametrize("limit", [0, 5, 50])
+def test_more_bad_rows_than_may_be_are_counted(limit: int) -> None:
+    """The batch fails for them: as many are described as a message or the topic of bad rows can use, the others stand in one row of their
+    own, and nothing is placed any more."""
+    placer = Placer(
+        ROUTES,
+        ROUTES.every,
+        topic="t",
+        largest=2000,
+        limited_by="max_request_size=2000",
+        limits=TopicLimits({"t": Limits(keyed=True)}),
+        kept_bytes=0,
+        bad_row_limit=limit,
+    )
+    keys = pa.array([None] * 30_000 + ["k"] * 10)
+    batch = with_routes(pa.RecordBatch.from_pydict({"value": pa.array(["v"] * len(keys)), "key": keys}), ROUTES)
+    described = max(10, limit + 1)
+    for _ in range(2):
+        portions, bad = placer.place(batch)
+        assert portions == []
+        assert {each.records for each in bad} <= {1}
+        assert len(bad) == described
+        described = 0
+    (rest,) = placer.rest()
+    assert (rest.records, rest.reason) == (60_000 - max(10, limit + 1), None)

@@ -179,6 +179,39 @@ def test_many_kinds_of_bad_rows_go_elsewhere(site: Site, guard: str) -> None:
     assert (writer.metrics["bad_rows"], writer.metrics["reruns"]) == (3, 0)
 
 
+@pytest.mark.parametrize("guard", ["driver", "turns", "barrier"])
+@pytest.mark.parametrize("letters", [{}, {"on_bad_row": "dead", "bad_row_limit": 100}])
+def test_a_great_many_bad_rows(site: Site, guard: str, letters: dict[str, Any]) -> None:
+    """All of them are counted; no more are described, and brought to the driver, than are of use."""
+    site.stub.create_topic("dead")
+    writer = site.by_hand(guard=guard, **letters)
+    df = site.spark.range(30_000).selectExpr("cast(id as string) as value", "if(id % 2 = 0, 77, 0) as partition")
+    with pytest.raises(BadRows, match=r"77 is not in the range .* \(and others: 14997 more are known\)"):
+        writer(df, site.offsets(0))
+    assert (writer.metrics["bad_rows"], writer.metrics["reruns"], writer.metrics["ledger"]) == (15_000, 0, "aborted")
+    assert site.committed() == site.committed("dead", 1) == []
+
+
+@BOTH
+@pytest.mark.parametrize("told", [True, False])
+def test_a_compacted_topic_of_bad_rows(site: Site, guard: str, told: bool) -> None:
+    """It takes none without a key, and forgets others: it is refused before anything is written, whether there are bad rows or not; and
+    where nobody may read its configs, with the broker's refusal, the topic and the way out."""
+    site.stub.create_topic("dead", config={"cleanup.policy": "compact"})
+    if not told:
+        site.stub.faults.on(Api.DESCRIBE_CONFIGS).where(topic="dead").forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    writer = site.by_hand(guard=guard, on_bad_row="dead")
+    words = (
+        "on_bad_row='dead': the topic is compacted .*Nothing was written"
+        if told
+        else "cannot be written to topic 'dead' either.* is compacted"
+    )
+    with pytest.raises(Misuse if told else BadRows, match=words):
+        writer(site.rows("good", *([] if told else ["bad"]), partition="if(value = 'bad', 77, 0)"), site.offsets(0))
+    assert site.committed() == site.committed("dead", 1) == []
+    assert writer.metrics["reruns"] == 0
+
+
 @BOTH
 def test_no_row_has_a_topic(site: Site, guard: str) -> None:
     """A batch in which no row says where it goes, and nobody said it beforehand, has bad rows alone: they go where such rows go, or fail
