@@ -181,6 +181,14 @@ def test_rows_that_cannot_be_written(stub: BrokerStub) -> None:
     assert read_values(stub.bootstrap, "letters", range(2)) == [b"bad"]
 
 
+def test_a_compacted_topic_of_bad_rows(stub: BrokerStub) -> None:
+    """It is refused when the write begins, with the option, before anything is written."""
+    stub.create_topic("kept", config={"cleanup.policy": "compact"})
+    with pytest.raises(Misuse, match=r"onBadRow='kept': the topic is compacted .*Nothing was written"):
+        Play(stub.bootstrap, TOPIC, onBadRow="kept").begin()
+    assert found(stub) == []
+
+
 def test_rows_that_a_topic_does_not_take(stub: BrokerStub) -> None:
     """Those that the brokers would refuse are found as foreachBatch finds them: too large for the topic, and times that are none."""
     stub.create_topic("small", partitions=1, config={"max.message.bytes": 2000})
