@@ -133,14 +133,15 @@ class AsyncProducer(Front):
         if self._closed:
             return
         side = self._running()
-        self._closed = True
         self._refuse_records()
         try:
             await self._drain(self._patience_s if timeout is None else timeout)
         except TimeoutError:
             log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
         finally:
+            # Cut short before it has come to that, it can be called once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
+            self._closed = True
         unseen = side.failures.take()
         if unseen is not None:
             raise unseen

@@ -33,13 +33,21 @@ async def _settled(future: RecordFuture | BulkFuture, nobody_waits: Callable[[],
     settled = loop.create_future()
 
     def tell(_: object) -> None:
-        if settled.cancelled():
-            nobody_waits()
-        elif _running() is loop:
-            _wake(settled)
-        else:
-            with suppress(RuntimeError):  # the waiter's loop has been closed
-                loop.call_soon_threadsafe(_wake, settled)
+        try:
+            if settled.cancelled():
+                nobody_waits()
+            elif _running() is loop:
+                _wake(settled)
+            else:
+                hand_over()
+        except BaseException:
+            # The handler of a signal raised in here: the waiter shall hear all the same.
+            hand_over()
+            raise
+
+    def hand_over() -> None:
+        with suppress(RuntimeError):  # the waiter's loop has been closed
+            loop.call_soon_threadsafe(_wake, settled)
 
     future.hasten()
     future.add_done_callback(tell)

@@ -106,6 +106,7 @@ class Engine:
                 loop,
                 take=lambda: snapshot(settings, accumulator, self.core, now_ms()),
                 tell=settings.on_statistics,
+                came_back=accumulator.shared.came_back,
                 interval_ms=settings.statistics_interval_ms,
             )
             if settings.on_statistics is not None
@@ -129,25 +130,34 @@ class Engine:
                 for command in self.step(self._inbox.popleft(), now):
                     self._do(command)
             self._set_timer(now)
-        except Exception as error:
-            log.exception("the sender failed; the producer ends here")
-            self._inbox.clear()
-            self.end(Fatal(f"internal error in the sender: {error!r}"))
-        finally:
-            self._busy = False
-            if self._freed:
-                self._freed = False
-                self._tell_room()
+        except BaseException as error:  # noqa: BLE001 - it is raised again, or the producer ends
+            self._fail(error)
+        self._busy = False
+        if self._freed:
+            self._freed = False
+            self._tell_room()
+
+    def _fail(self, error: BaseException) -> None:
+        """A step was cut short, and nobody can say where the core stands. The handler of a signal may raise wherever the caller's loop is,
+        and the caller shall see that; the records have their turn when the loop goes on, and no event has one any more (`_busy`)."""
+        self._inbox.clear()
+        if not isinstance(error, Exception):
+            self._loop.call_soon(self.end, Fatal(f"the sender was cut short: {error!r} was raised inside it; the producer ends here"))
+            raise error
+        log.exception("the sender failed; the producer ends here")
+        self.end(Fatal(f"internal error in the sender: {error!r}"))
 
     def _set_timer(self, seen_ms: float) -> None:
         """Wake the core for what comes due after the time that it has seen; some of that may be past by now. A timer that ends sooner is
-        left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each."""
+        left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each. Not one that is past:
+        an exception that left the loop may have taken it along."""
         wake_ms = self.core.next_wake_ms(seen_ms)
         if wake_ms == NEVER:
             return
-        at_s = self._loop.time() + max(0.0, wake_ms - now_ms()) / 1000.0
+        loop_s = self._loop.time()
+        at_s = loop_s + max(0.0, wake_ms - now_ms()) / 1000.0
         if self._timer is not None:
-            if self._timer_at_s <= at_s:
+            if loop_s <= self._timer_at_s <= at_s:
                 return
             self._timer.cancel()
         # uvloop's handles do not all know when they are due.
@@ -253,11 +263,16 @@ class Engine:
         self.handle(Connected(node, versions, features))
 
     def _dialled(self, node: int, dial: asyncio.Task[None]) -> None:
-        """Whoever has the loop may cancel whatever runs on it. A dial that is given up here has been taken out before."""
-        if dial.cancelled() and self._dials.get(node) is dial:
-            del self._dials[node]
+        """Whoever has the loop may cancel whatever runs on it, and the handler of a signal may raise there. A dial that came to its own
+        end, or is given up here, has been taken out before."""
+        error = None if dial.cancelled() else dial.exception()
+        if self._dials.get(node) is dial or (error is not None and node not in self._dials):
+            self._dials.pop(node, None)
+            link = self._links.pop(node, None)
+            if link is not None:
+                link.silence()
             if self.core.dead is None:
-                self.handle(LinkLost(node, "the attempt to connect was cancelled"))
+                self.handle(LinkLost(node, f"the attempt to connect was {'cancelled' if error is None else f'cut short: {error!r}'}"))
 
     def _lost(self, node: int, link: Link, reason: str) -> None:
         if self._links.get(node) is link:
@@ -268,7 +283,15 @@ class Engine:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def end(self, reason: FencepostError) -> None:
-        """Nothing more is accepted or sent; whatever has no outcome fails with the reason."""
+        """Nothing more is accepted or sent; whatever has no outcome fails with the reason. Cut short, it goes on with the loop."""
+        try:
+            self._end(reason)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not self._loop.is_closed():
+                self._loop.call_soon(self.end, reason)
+            raise
+
+    def _end(self, reason: FencepostError) -> None:
         if self._accumulator.refusal is None:
             self._accumulator.refusal = reason
         if self.core.dead is None:

@@ -1,7 +1,8 @@
 """What happens to a producer that nobody closes: process exit, garbage collection, fork.
 
 Exit flushes within `exit_flush_ms` and says how many records were lost. Collection ends the sender thread and warns. In a forked child
-the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched.
+the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched. A child that a
+callback forked on the sender thread ends when the callback does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,8 +76,28 @@ class Lease:
         )
         self._shared.renew_lock()
         self._shared.forked = forked
+        if self.sender.strands_children and self._shared.on_sender():
+            self._shared.stranded = end_child
         self._accumulator.refusal = forked
         BURIED.append(self.sender)
+
+
+def end_child(error: BaseException | None) -> None:
+    """A callback forked, and now its child's copy of it is over. What comes next on the sender thread is the parent's: the sockets, and the
+    callbacks of other records. The child ends as a program ends."""
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+    elif error is not None:
+        log.error("a callback raised in the child that it had forked", exc_info=error)
+        code = 1
+    else:
+        code = 0
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 LIVE: weakref.WeakSet[Lease] = weakref.WeakSet()

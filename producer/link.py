@@ -163,6 +163,10 @@ class Link(asyncio.BufferedProtocol):
                 self._refuse(refusal)
             else:
                 self.abort(f"the answer could not be read: {error}")
+        except BaseException as error:
+            # The handler of a signal may raise anywhere. What was read is lost, and with it where the next answer begins.
+            self.abort(f"reading was cut short: {error!r}")
+            raise
 
     def connection_lost(self, error: Exception | None) -> None:
         self._hung_up(error)

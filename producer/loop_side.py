@@ -75,6 +75,7 @@ class LoopSide:
         )
         shared.sender_ident = self._thread
         shared.wake = self.wake
+        shared.leave = self._leave
 
     @property
     def failures(self) -> Failures:
@@ -88,6 +89,11 @@ class LoopSide:
     def goes_on(self) -> bool:
         """Whether it works while the caller's thread waits: only if the loop is another thread's."""
         return self.loop.is_running() and threading.get_ident() != self._thread
+
+    @property
+    def strands_children(self) -> bool:
+        """Whether a child that is forked in a callback has nothing to go back to: it has the caller's own loop."""
+        return False
 
     def post(self, event: Event) -> None:
         """Hand the core an event, soon, from any thread. After the end it is ignored."""
@@ -107,7 +113,7 @@ class LoopSide:
         if not self._ended:
             self._ended = True
             self.engine.end(reason)
-            await self.engine.close_links()
+        await self.engine.close_links()
 
     def stop(self, reason: FencepostError) -> None:
         """The same without waiting, for a producer that nobody closed: on the loop where it still runs, or else here."""
@@ -123,6 +129,11 @@ class LoopSide:
         self.engine.end(reason)
         self._closing = self.loop.create_task(self.engine.close_links())
 
+    def _leave(self, error: BaseException) -> None:
+        """Have the loop end with it, as with what any other callback of the loop raises, once it is at the end of this step."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(_raise, error)
+
     def _hear(self, news: Announce) -> None:
         self._announce(news)
         self.heard.give()
@@ -131,6 +142,10 @@ class LoopSide:
         self._died(error)
         self.heard.give()
         self.settled.give()
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 APPENDED = Appended()

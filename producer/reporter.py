@@ -26,11 +26,13 @@ class Reporter:
         *,
         take: Callable[[], ProducerStats],
         tell: Callable[[ProducerStats], object],
+        came_back: Callable[[BaseException | None], None],
         interval_ms: float,
     ) -> None:
         self._loop = loop
         self._take = take
         self._tell = tell
+        self._came_back = came_back
         self._interval_s = interval_ms / 1000.0
         self._round: asyncio.Task[None] | None = None
         self._timer = loop.call_later(self._interval_s, self._report)
@@ -49,7 +51,9 @@ class Reporter:
             return
         try:
             answer = self._tell(self._take())
-        except BaseException:
+            self._came_back(None)
+        except BaseException as error:
+            self._came_back(error)
             log.exception("on_statistics raised")
             return
         if inspect.isawaitable(answer):

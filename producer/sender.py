@@ -68,6 +68,11 @@ class Sender:
         """Whether it works while the caller's thread waits."""
         return self.running
 
+    @property
+    def strands_children(self) -> bool:
+        """Whether a child that is forked in a callback has nothing to go back to but this thread."""
+        return True
+
     def start(self) -> None:
         self._thread.start()
         self._started = True

@@ -6,6 +6,7 @@ in Python has just returned. What is done there may raise, as Ctrl-C does, or fo
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,9 @@ from producer.core.errors import ProducerForked
 T = TypeVar("T")
 
 TESTS = os.path.dirname(__file__)
+SPARED = (TESTS, logging.__file__)
+"""No strike comes in these files: what is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
+that logs waits for it (CPython's; it takes the lock before its `try`)."""
 CHILD_LIMIT_S = 10
 """How long a child may take; one that hangs is killed."""
 
@@ -45,13 +49,13 @@ def interrupt() -> None:
     raise Struck
 
 
-def struck(call: Callable[[], T], point: int, strike: Callable[[], object]) -> T:
+def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spare: tuple[str, ...] = SPARED) -> T:
     """Make the call; at its so manieth point the strike comes, on the same thread. Not at all where the call has no so many."""
     left = point
 
     def look(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left
-        if event in ("call", "c_return") and not frame.f_code.co_filename.startswith(TESTS):
+        if event in ("call", "c_return") and not frame.f_code.co_filename.startswith(spare):
             left -= 1
             if left < 0:
                 sys.setprofile(None)

@@ -91,6 +91,8 @@ class Shared:
         self.woken = False
         self.looks = 0
         self.forked: FencepostError | None = None
+        self.leave: Callable[[BaseException], None] | None = None
+        self.stranded: Callable[[BaseException | None], None] | None = None
         self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
         self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
 
@@ -137,6 +139,16 @@ class Shared:
             if looks >= 0:
                 self.rouse()
             raise
+
+    def came_back(self, error: BaseException | None = None) -> None:
+        """A callback has returned, or raised. In a child that it forked on the sender thread there is nothing left to do."""
+        if self.stranded is not None:
+            self.stranded(error)
+
+    def pass_on(self, error: BaseException) -> None:
+        """A callback raised. What is meant to end a program goes on to the loop of the caller's, if that is where callbacks run."""
+        if self.leave is not None and isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self.leave(error)
 
     def on_sender(self) -> bool:
         """Whether the caller is the sender thread, where waiting for the sender would never end."""
@@ -507,9 +519,13 @@ def deadline_after(seconds: float) -> float:
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
-    """Run one delivery callback; what it raises is logged here and goes no further (KeyboardInterrupt and SystemExit included: this is
-    not their thread)."""
+    """Run one delivery callback; what it raises is logged here and goes no further, KeyboardInterrupt and SystemExit on the sender thread
+    included: it is not theirs."""
+    shared = future.batch.shared
     try:
         callback(future)
-    except BaseException:
+        shared.came_back()
+    except BaseException as error:
+        shared.came_back(error)
         log.exception("a delivery callback for %s-%d raised", future.batch.topic, future.batch.partition)
+        shared.pass_on(error)

@@ -146,8 +146,11 @@ class BulkFuture:
     def _run(self, callback: Any) -> None:
         try:
             callback(self)
-        except BaseException:
+            self.shared.came_back()
+        except BaseException as error:
+            self.shared.came_back(error)
             log.exception("a callback of a bulk raised")
+            self.shared.pass_on(error)
 
     def _tell(self) -> Deliveries:
         if self.shared.inside():

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import producer.arrow  # noqa: F401 - an import that is struck fails, in CPython, for the threads that wait for it, too
 from broker_stub import BrokerStub
 from producer import Producer, UndeliveredRecords
 from tests.producer.test_poison import EXPECTED, PARTITIONS, SETTINGS, Poison, Story, check, trouble

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker_stub import BrokerStub
 from producer.wire import Api, InitProducerIdResponse
 from tests.producer.scripts import run
@@ -186,3 +188,43 @@ def test_multiprocessing_with_fork() -> None:
         )
         assert ended.lines == ["['ProducerForked', 'ProducerForked', 'ProducerForked', 'ProducerForked']", "1"]
         assert ended.code == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "code"), [("return", 0), ("sys.exit(7)", 7), ("sys.exit('bad')", 1), ("raise ValueError", 1), ("os._exit(3)", 3)]
+)
+@pytest.mark.parametrize("where", ["future", "bulk", "statistics"])
+def test_a_callback_that_forks(where: str, last: str, code: int) -> None:
+    """A child that a callback on the sender thread forks ends when its copy of the callback does, as a program ends. It runs no other
+    callback and reads no answer of its parent's, which goes on."""
+    with BrokerStub() as stub:
+        ended = run(
+            f"""
+            children = []
+            def forks(_):
+                if children or "producer" not in globals():
+                    return
+                children.append(os.fork())
+                if children == [0]:
+                    if attempt(lambda: producer.send("t", b"x")) != "ProducerForked":
+                        os._exit(99)
+                    {last}
+            if {where == "statistics"}:
+                quick.update(on_statistics=forks, statistics_interval_ms=5)
+            producer = Producer(bootstrap_servers=bootstrap, **{{**quick, "linger_ms": 50}})
+            if {where == "future"}:
+                producer.send("t", b"0", on_delivery=forks)
+            elif {where == "bulk"}:
+                producer.send_many("t", [b"0"]).add_done_callback(forks)
+            future = producer.send("t", b"1", on_delivery=lambda future: print("heard"))
+            future.result(20)
+            until(lambda: children)
+            print(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+            producer.send("t", b"2").result(20)
+            producer.close(20)
+            """,
+            stub.bootstrap,
+        )
+        assert sorted(ended.lines) == sorted(["heard", str(code)])
+        assert ended.code == 0
+        assert ("Traceback" in ended.complaints) == (last == "raise ValueError")
