@@ -21,6 +21,7 @@ from producer.core.core import Core
 from producer.core.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from producer.core.events import Event
 from producer.core.gate import Transactions
+from producer.core.timeouts import seconds
 from producer.front import Front, check_topic, place_of, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
@@ -113,31 +114,33 @@ class AsyncProducer(Front):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._running()
         check_topic(topic)
         if not self._known(topic, None):
-            await self._hear_of(topic, None, self._settings.max_block_ms / 1000.0 if timeout is None else timeout)
+            await self._hear_of(topic, None, limit_s)
         return list(range(self._topics[topic].partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record accepted before this call has its outcome and its callbacks have returned; as `Producer.flush`."""
-        await self._drain(self._patience_s if timeout is None else timeout)
+        await self._drain(seconds(timeout, self._patience_s))
         unseen = self._running().failures.take()
         if unseen is not None:
             raise unseen
 
     async def close(self, timeout: float | None = None) -> None:
         """Send what is left, then end the connections; as `Producer.close`. Cancelled, it ends them at once."""
+        limit_s = seconds(timeout, self._patience_s)
         if self._closed:
             return
         side = self._running()
         self._refuse_records()
         try:
-            await self._drain(self._patience_s if timeout is None else timeout)
+            await self._drain(limit_s)
         except TimeoutError:
-            log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
+            log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
         finally:
             # Cut short before it has come to that, it can be called once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))

@@ -28,6 +28,7 @@ from producer.core.errors import (
 )
 from producer.core.events import Event
 from producer.core.gate import Transactions
+from producer.core.timeouts import seconds
 from producer.front import Front, check_topic, place_of, wall_ms
 from producer.interceptors import ProducerRecord
 from producer.lifecycle import Lease
@@ -149,10 +150,10 @@ class Producer(Front):
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._refuse_endless("partitions_for")
         self._refuse_after_fork()
         check_topic(topic)
-        limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
         return list(range(self._hear_of(topic, None, limit_s).partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -163,9 +164,10 @@ class Producer(Front):
         `timeout`: seconds, None until the delivery deadline has decided all of them. Raises TimeoutError when the time passed first, and
         UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
         """
+        limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("flush")
         self._refuse_after_fork()
-        self._drain(self._shared.patience_s if timeout is None else timeout)
+        self._drain(limit_s)
         unseen = self._sender.failures.take()
         if unseen is not None:
             raise unseen
@@ -176,15 +178,16 @@ class Producer(Front):
         `timeout`: seconds to wait for deliveries, None until the delivery deadline has decided all of them; what has no outcome by then
         fails. Raises UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
         """
+        limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("close")
         self._refuse_after_fork()
         if self._closed:
             return
         try:
             self._refuse_records()
-            self._drain(self._shared.patience_s if timeout is None else timeout)
+            self._drain(limit_s)
         except TimeoutError:
-            log.warning("closing with records undelivered: the timeout of %s s passed", timeout)
+            log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
         finally:
             # Struck by Ctrl-C before it has come to that, it can be called once more.
             self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))

@@ -5,7 +5,6 @@ That is a matter of one lock: what was accepted before a transaction's end was a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from producer.core.accumulator import Accumulator
@@ -13,6 +12,7 @@ from producer.core.batch import Shared
 from producer.core.errors import ConfigError, FencepostError, Misuse, again
 from producer.core.events import Called, Event
 from producer.core.settings import Settings
+from producer.core.timeouts import seconds
 from producer.engine import now_ms
 from txn import machine
 from txn.calls import Call
@@ -50,9 +50,7 @@ class Admission:
 
     def patience_s(self, timeout: float | None) -> float:
         """A call's time: what was given, or max_block_ms."""
-        if timeout is not None and math.isnan(timeout):
-            raise ValueError("timeout=nan: a number of seconds")
-        return self._max_block_ms / 1000.0 if timeout is None else timeout
+        return seconds(timeout, self._max_block_ms / 1000.0)
 
     def call(
         self,

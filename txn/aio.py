@@ -63,6 +63,7 @@ class AsyncTransactionalProducer:
 
     def transaction(self, timeout: float | None = None) -> AsyncTransaction:
         """A transaction as an `async with` block: committed at its end, aborted where an exception leaves it."""
+        self._inner.admission.patience_s(timeout)
         return AsyncTransaction(self, timeout)
 
     async def begin(self, timeout: float | None = None) -> AsyncTransaction:
@@ -155,9 +156,9 @@ class AsyncTransactionalProducer:
     async def close(self, timeout: float | None = None) -> None:
         """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way, and leaves a prepared transaction to
         whoever has its token. Cancelled, it ends at once."""
+        left_s = limit_s = self._inner.admission.patience_s(timeout)
         if self._closed:
             return
-        left_s = limit_s = self._inner.admission.patience_s(timeout)
         began = time.monotonic()
         try:
             event = self._manager.end_at_close()

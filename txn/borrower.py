@@ -17,6 +17,7 @@ from producer.core.errors import ConfigError, DeliveryError, Fatal, FencepostErr
 from producer.core.events import Called
 from producer.core.gate import Transactions
 from producer.core.sequence import SEQUENCE_RING, advance
+from producer.core.timeouts import seconds
 from producer.lifecycle import Lease
 from producer.producer import Producer
 from producer.wire.codes import ErrorCode
@@ -83,6 +84,7 @@ class Borrower(Producer):
         partition at a time, and refuses the others meanwhile (KIP-890); the more borrowers, the longer the pauses before they ask again,
         in place of more repeats.
         """
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         if borrowers < 1:
             raise Misuse(f"begin: borrowers={borrowers}: this one counts, so at least 1")
         loan = read_loan(loan)
@@ -92,7 +94,7 @@ class Borrower(Producer):
         if self._borrowed.death is not None:
             raise again(self._borrowed.death)
         try:
-            self._ask(Turn(loan, self._open, borrowers=borrowers), timeout, "begin")
+            self._ask(Turn(loan, self._open, borrowers=borrowers), limit_s, "begin")
             self._loan = loan
         except BaseException:
             self._stop()  # It may have been taken up before Ctrl-C struck.
@@ -105,11 +107,12 @@ class Borrower(Producer):
         cannot go on; `abandon` is the only way on after it. TransactionTimeout where `timeout` seconds (None: until the delivery deadline
         has decided) passed first: call again, or abandon. No record is accepted any more either way.
         """
+        limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_waiting("finish")
         loan = self._taken_up()
         self._stop()
         try:
-            self._drain(self._shared.patience_s if timeout is None else timeout)
+            self._drain(limit_s)
         except TimeoutError as late:
             raise TransactionTimeout(f"finish: {late}") from None
         self._refuse_spoilt()
@@ -124,16 +127,18 @@ class Borrower(Producer):
         """Give the loan up, after a failure or because nobody wants it any more: what was not sent fails with DeliveryAborted, what is
         on its way is waited for, up to `timeout` seconds (None: request_timeout_ms). TransactionTimeout where that passed first: call
         again, or close. Without a loan it does nothing."""
+        limit_s = seconds(timeout, self._settings.request_timeout_ms / 1000.0)
         self._refuse_waiting("abandon")
         if self._loan is None:
             return
         self._stop()
         if self._borrowed.death is None:
-            self._ask(Turn(None), self._settings.request_timeout_ms / 1000.0 if timeout is None else timeout, "abandon")
+            self._ask(Turn(None), limit_s, "abandon")
         self._loan = None
 
     def close(self, timeout: float | None = None) -> None:
         """Abandon the loan that is taken up, if one is, and end. Calling it again does nothing."""
+        seconds(timeout, 0.0)
         if not self._closed and self._loan is not None and self._shared.forked is None:
             try:
                 self.abandon(timeout)
@@ -256,9 +261,8 @@ class Borrower(Producer):
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = NO_LOAN
 
-    def _ask(self, turn: Turn, timeout: float | None, what: str) -> None:
+    def _ask(self, turn: Turn, limit_s: float, what: str) -> None:
         """Have the sender do something, and wait for it."""
-        limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
         deadline = deadline_after(limit_s)
         try:
             self._sender.post(Called(turn))

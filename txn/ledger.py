@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from producer.core.partition import partition_for_key
 from producer.core.settings import Settings
+from producer.core.timeouts import seconds
 from txn.envoy import Deadline, Envoy, Unanswered
 from txn.errors import NotPermitted
 from txn.ledger_entry import LedgerEntry
@@ -251,7 +252,7 @@ class Ledger:
         }
 
     def _run(self, timeout: float | None, ask: Callable[[Envoy, Deadline], Awaitable[T]]) -> T:
-        limit_s = self._settings.max_block_ms / 1000.0 if timeout is None else timeout
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
 
         async def run() -> T:
             async with Envoy(self._settings) as envoy:

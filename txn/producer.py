@@ -70,6 +70,7 @@ class TransactionalProducer:
     def transaction(self, timeout: float | None = None) -> Transaction:
         """A transaction as a `with` block: committed at its end, aborted where an exception leaves it. `timeout`: of its beginning, and
         again of its end."""
+        self._inner.admission.patience_s(timeout)
         return Transaction(self, timeout)
 
     def begin(self, timeout: float | None = None) -> Transaction:
@@ -191,8 +192,8 @@ class TransactionalProducer:
         left to whoever has its token. Calling it again does nothing.
 
         An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
-        self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
+        self._inner.admission.refuse_after_fork()
         began = time.monotonic()
         try:
             event = self._manager.end_at_close() if not self._closed else None

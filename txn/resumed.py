@@ -15,6 +15,7 @@ from producer.config import read_settings
 from producer.core.cluster import Address
 from producer.core.errors import ConfigError, Misuse
 from producer.core.settings import SecurityProtocol, Settings
+from producer.core.timeouts import seconds
 from txn.errors import CommitOutcomeUnknown
 from txn.outcome import PreparedStatus
 from txn.resumption import run
@@ -131,7 +132,7 @@ def _resolve(resumed: Resumed, timeout: float | None, *, committed: bool | None)
 
 
 def _seconds(settings: Settings, timeout: float | None) -> float:
-    return settings.max_block_ms / 1000.0 if timeout is None else timeout
+    return seconds(timeout, settings.max_block_ms / 1000.0)
 
 
 def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None, given: Mapping[str, Any]) -> Settings:

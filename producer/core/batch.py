@@ -18,8 +18,9 @@ from typing import Any, Final, cast
 from librt.threading import Lock
 from mypy_extensions import i64, mypyc_attr
 
-from producer.core.errors import DeliveryError, FencepostError, Misuse, again
+from producer.core.errors import DeliveryError, FencepostError, Misuse, again, plain
 from producer.core.record import RecordMetadata
+from producer.core.timeouts import seconds
 from producer.wire.batch_builder import BatchBuilder
 
 log = logging.getLogger("fencepost.producer")
@@ -420,9 +421,10 @@ class RecordFuture:
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:
         """The failure, or None for an acknowledged record. Waits and raises TimeoutError like `result`."""
+        limit_s = self.batch.shared.patience_s if timeout is None else seconds(timeout, 0.0)
         self.rehome()
         if not self.batch.settled:
-            self._wait(timeout)
+            self._wait(limit_s)
         self.looked()
         failure = self.batch.failure
         return None if failure is None else failure.again()
@@ -495,20 +497,19 @@ class RecordFuture:
             self._looked = looked
             batch.unseen += -1 if looked else 1
 
-    def _wait(self, timeout: float | None) -> None:
+    def _wait(self, limit_s: float) -> None:
         shared = self.batch.shared
         if shared.forked is not None:
             raise again(shared.forked)
         refusal = shared.why_no_wait("waiting for a delivery")
         if refusal:
             raise Misuse(refusal)
-        limit = shared.patience_s if timeout is None else timeout
-        deadline = deadline_after(limit)
+        deadline = deadline_after(limit_s)
         while not self.batch.settled:
             self.hasten()
             if not self.batch._wait_until(deadline):
                 raise TimeoutError(
-                    f"{self.batch.topic}-{self.batch.partition}: no outcome within {limit} s; the record is still on its way"
+                    f"{self.batch.topic}-{self.batch.partition}: no outcome within {plain(limit_s)} s; the record is still on its way"
                 )
             self.rehome()
 

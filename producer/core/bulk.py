@@ -17,8 +17,9 @@ from mypy_extensions import i64
 
 from producer.core.batch import INSIDE, Batch, Follower, Shared, deadline_after
 from producer.core.bell import Bell
-from producer.core.errors import DeliveryError, Misuse, again
+from producer.core.errors import DeliveryError, Misuse, again, plain
 from producer.core.record import Deliveries
+from producer.core.timeouts import seconds
 
 log = logging.getLogger("fencepost.producer")
 
@@ -51,8 +52,9 @@ class BulkFuture:
         Deliveries that failed are in it, and raise nothing. Raises TimeoutError when `timeout` passed first. Waiting sends the rows'
         batches without further lingering.
         """
+        limit_s = seconds(timeout, self.shared.patience_s)
         if not self.done():
-            self._wait(timeout)
+            self._wait(limit_s)
         return self._tell()
 
     def __await__(self) -> Generator[Any, None, Deliveries]:
@@ -178,15 +180,14 @@ class BulkFuture:
             batches = [part.batch for part in self._open_parts]
         self.shared.hasten(batches)
 
-    def _wait(self, timeout: float | None) -> None:
+    def _wait(self, limit_s: float) -> None:
         shared = self.shared
         if shared.forked is not None:
             raise again(shared.forked)
         refusal = shared.why_no_wait("waiting for deliveries")
         if refusal:
             raise Misuse(refusal)
-        limit = shared.patience_s if timeout is None else timeout
-        deadline = deadline_after(limit)
+        deadline = deadline_after(limit_s)
         self.hasten()
         with shared.region:
             if self.done():
@@ -195,7 +196,7 @@ class BulkFuture:
             if bell is None:
                 bell = self._bell = Bell()
         if not bell.wait(0, deadline) and not self.done():
-            raise TimeoutError(f"not every row has its outcome within {limit} s; they are still on their way")
+            raise TimeoutError(f"not every row has its outcome within {plain(limit_s)} s; they are still on their way")
 
 
 class Part(Follower):
