@@ -1,6 +1,6 @@
 """What happens to a producer that nobody closes: process exit, garbage collection, fork.
 
-Exit flushes within `exit_flush_ms` and says how many records were lost. Collection ends the sender thread and warns. In a forked child
+Exit takes no more records, flushes within `exit_flush_ms` and says how many records were lost. Collection ends the sender thread and warns. In a forked child
 the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched. A child that a
 callback forked on the sender thread ends when the callback does.
 """
@@ -58,16 +58,22 @@ class Lease:
             return lambda: None
         self.end()
         patience_s = self._exit_flush_s if self.sender.goes_on else 0.0
-        return partial(self._leave, self._accumulator.begin_flush(self), patience_s, time.monotonic() + patience_s)
+        with self._shared.lock:
+            # Daemon threads go on until the very end: what they sent from here on would be accepted, and lost.
+            if self._accumulator.refusal is None:
+                self._accumulator.refusal = ProducerClosed("the process exits: no record can be sent any more")
+        return partial(self._leave, self._accumulator.begin_flush(self), time.monotonic(), patience_s)
 
-    def _leave(self, batches: list[Batch], patience_s: float, deadline: float) -> None:
+    def _leave(self, batches: list[Batch], began: float, patience_s: float) -> None:
+        deadline = began + patience_s
         late = [batch for batch in batches if not batch.wait(max(0.0, deadline - time.monotonic()))]
+        waited_s = time.monotonic() - began
         lost = sum(int(batch.count) for batch in late)
         self.sender.stop(ProducerClosed("the process exited before the record was acknowledged"))
         unseen = self.sender.failures.take()
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
-            log.critical("exit without close(): %d records were lost after waiting %g s", count, patience_s)
+            log.critical("exit without close(): %d records were lost after waiting %.1f s", count, waited_s)
 
     def after_fork_in_child(self) -> None:
         """This process has a copy of the memory, but neither the thread nor, by rights, the sockets."""

@@ -133,3 +133,36 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
         assert ended.lines == ["True"]
         assert ended.complaints.count("1 records were lost") == 8
         stub.faults.clear()
+
+
+def test_daemon_threads_that_go_on_sending() -> None:
+    """From where the exit begins nothing is accepted any more: the threads that go on sending are told, and what was accepted is in the log."""
+    with BrokerStub() as stub:
+        ended = run(
+            """
+            producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)
+            producer.partitions_for("t")
+            counts = [0] * 3
+            refused = []
+            def work(number):
+                while True:
+                    try:
+                        producer.send("t", b"x" * 100)
+                    except ProducerClosed as error:
+                        refused.append(str(error))
+                        return
+                    counts[number] += 1
+            threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
+            for thread in threads:
+                thread.start()
+            until(lambda: min(counts) > 100)
+            from producer.lifecycle import leave_all
+            leave_all()  # as atexit does; the threads would not live to be heard after it
+            for thread in threads:
+                thread.join(20)
+            print(sum(counts), *set(refused), sep="; ")
+            """,
+            stub.bootstrap,
+        )
+        assert ended.complaints == ""
+        assert ended.lines == [f"{stub.end_offset('t', 0)}; the process exits: no record can be sent any more"]
