@@ -169,6 +169,9 @@ class Link(asyncio.BufferedProtocol):
             raise
 
     def connection_lost(self, error: Exception | None) -> None:
+        # Nothing is left to abort. asyncio's transport would do it all the same where it had closed with bytes still to write: it would
+        # come here once more, find no protocol, and log an AttributeError.
+        self._transport = None
         self._hung_up(error)
 
     # -- the dialer's side -------------------------------------------------------------------------------------------

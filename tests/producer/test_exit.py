@@ -136,7 +136,7 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
 
 
 def test_daemon_threads_that_go_on_sending() -> None:
-    """From where the exit begins nothing is accepted any more: the threads that go on sending are told, and what was accepted is in the log."""
+    """Once the process exits nothing is accepted any more: threads that go on sending are told, and what was accepted is in the log."""
     with BrokerStub() as stub:
         ended = run(
             """

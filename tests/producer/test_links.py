@@ -256,6 +256,43 @@ def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
     assert len(asyncio.run(talk())) == 1
 
 
+def test_a_peer_that_ends_first_and_reads_on() -> None:
+    """A peer that says it will send no more, and takes what is still to be written: the link is lost once, and asyncio logs nothing."""
+    lost: list[str] = []
+    complaints: list[dict[str, Any]] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: complaints.append(context))
+        ended = asyncio.Event()
+
+        def end(reason: str) -> None:
+            lost.append(reason)
+            ended.set()
+
+        link = Link("me", on_reply=lambda token, message: None, on_lost=end)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.setblocking(False)
+            transport, _ = await loop.create_connection(lambda: link, *server.getsockname())
+            theirs, _ = await loop.sock_accept(server)
+            request = ApiVersionsRequest(client_software_name="x" * 30_000)
+            for token in range(400):
+                link.send(token, Api.API_VERSIONS, 3, request, answered=False)
+            theirs.shutdown(socket.SHUT_WR)
+            while not transport.is_closing():  # It hears of the end before there is room to write.
+                await asyncio.sleep(0)
+            while await loop.sock_recv(theirs, 1 << 20):
+                pass
+            await ended.wait()
+            theirs.close()
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+    assert complaints == []
+    assert len(lost) == 1
+
+
 def test_a_stranger_makes_nobody_remember_much() -> None:
     """Before a peer has said what it speaks, an answer above a megabyte costs its link and is not read: a hundred megabytes of versions
     would be a gigabyte of memory, and seconds in which nothing else is done."""
