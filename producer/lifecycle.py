@@ -58,7 +58,7 @@ class Lease:
             return lambda: None
         self.end()
         patience_s = self._exit_flush_s if self.sender.goes_on else 0.0
-        with self._shared.lock:
+        with self._shared.region:
             # Daemon threads go on until the very end: what they sent from here on would be accepted, and lost.
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = ProducerClosed("the process exits: no record can be sent any more")
