@@ -93,7 +93,7 @@ def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting
     Raises TypeError, ValueError or RecordTooLarge with the number of the row."""
     first = 0
     chunks: list[Chunk] = []
-    for rows in iter_lists(iter(records), STEP_ROWS):
+    for rows in iter_lists(records, STEP_ROWS):
         if chunks:
             yield None
         checked = check_rows(rows, first, largest, setting)
@@ -111,7 +111,14 @@ def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting
         yield chunk
 
 
-def iter_lists(rows: Iterator[object], size: int) -> Iterator[list[object]]:
+def iter_lists(rows: Iterable[object], size: int) -> Iterator[list[object]]:
     """Lists of so many rows, the last one shorter."""
-    while taken := list(islice(rows, size)):
+    if isinstance(rows, (list, tuple)):
+        first = 0
+        while taken := list(rows[first : first + size]):
+            yield taken
+            first += size
+        return
+    source = iter(rows)
+    while taken := list(islice(source, size)):
         yield taken
