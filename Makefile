@@ -66,7 +66,7 @@ define suite
 export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
 { $(2) -m pytest -n $(WORKERS) --dist loadfile --cache-clear --maxfail 6 -m "not alone" $(PYTEST_ARGS) || case $$? in \
     1) echo "make: once more, alone, what failed beside others; what passes now is unsteady, and an error to be mended"; \
-       $(2) -m pytest --last-failed -m "not alone" $(PYTEST_ARGS);; \
+       $(2) -m pytest --last-failed --last-failed-no-failures none -m "not alone" $(PYTEST_ARGS);; \
     5) ;; \
     *) exit 1;; \
   esac; } && \
@@ -110,6 +110,7 @@ bench-spark: .venv/.built
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
+	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_cut_short.py -s --timeout 7200
 
 walk: .venv/.built
 	@FENCEPOST_WALKS=$(WALKS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn_walk -n $(WORKERS) --dist loadfile

@@ -168,7 +168,7 @@ class AsyncProducer(Front):
         self._refuse_after_fork()
         loop = asyncio.get_running_loop()
         if self._side is None:
-            self._side = LoopSide(
+            side = LoopSide(
                 self._settings,
                 self._accumulator,
                 self._shared,
@@ -177,7 +177,8 @@ class AsyncProducer(Front):
                 announce=self._directory.announce,
                 died=self._directory.die,
             )
-            self._lease = Lease(self._side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+            lease = Lease(side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+            self._lease, self._side = lease, side
         elif self._side.loop is not loop:
             raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
         return self._side

@@ -120,11 +120,11 @@ class Engine:
 
     def handle(self, event: Event) -> None:
         """Run the core on an event and on all events that its commands cause at once."""
-        self._inbox.append(event)
-        if self._busy:
-            return
-        self._busy = True
         try:
+            self._inbox.append(event)
+            if self._busy:
+                return
+            self._busy = True
             while self._inbox:
                 now = now_ms()
                 for command in self.step(self._inbox.popleft(), now):

@@ -38,9 +38,10 @@ class Lease:
         self._accumulator = accumulator
         self._shared = shared
         self._exit_flush_s = exit_flush_s
-        self._ended = False
+        self._ended = True
         LIVE.add(self)
         leave_with_multiprocessing()
+        self._ended = False  # Ctrl-C may have struck before: then this lease is nobody's, and ends nothing.
 
     def end(self) -> None:
         """The producer was closed properly."""

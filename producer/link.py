@@ -144,10 +144,10 @@ class Link(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._lost:
             return
-        data = self._read[:nbytes]
-        if len(self.opening) < OPENING_BYTES:
-            self.opening += data[: OPENING_BYTES - len(self.opening)]
         try:
+            data = self._read[:nbytes]
+            if len(self.opening) < OPENING_BYTES:
+                self.opening += data[: OPENING_BYTES - len(self.opening)]
             said = data if self._tls is None else self._decrypt(data, self._tls)
             if len(self._heard) < OPENING_BYTES:
                 self._heard += said[: OPENING_BYTES - len(self._heard)]

@@ -27,8 +27,8 @@ class Signal:
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def give(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for waiter in waiting:
+        # Who waits leaves by himself, so that no one is forgotten where an exception of a signal's handler strikes in between.
+        for waiter in list(self._waiting):
             if not waiter.done():
                 waiter.set_result(None)
 

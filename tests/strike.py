@@ -6,6 +6,7 @@ in Python has just returned. What is done there may raise, as Ctrl-C does, or fo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -25,6 +26,7 @@ from producer.core.errors import ProducerForked
 T = TypeVar("T")
 
 TESTS = os.path.dirname(__file__)
+ASYNCIO = os.path.dirname(asyncio.__file__)
 SPARED = (TESTS, logging.__file__)
 """No strike comes in these files: what is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
 that logs waits for it (CPython's; it takes the lock before its `try`)."""
@@ -55,7 +57,7 @@ def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spar
 
     def look(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left
-        if event in ("call", "c_return") and not frame.f_code.co_filename.startswith(spare):
+        if event in ("call", "c_return") and not frame.f_code.co_filename.startswith(spare) and not begun_by_loop(frame, event):
             left -= 1
             if left < 0:
                 sys.setprofile(None)
@@ -66,6 +68,12 @@ def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spar
         return call()
     finally:
         sys.setprofile(None)
+
+
+def begun_by_loop(frame: FrameType, event: str) -> bool:
+    """Whether asyncio has just called this. What is raised here is raised in asyncio, which has taken the callback from its list, and runs
+    it no more."""
+    return event == "call" and frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(ASYNCIO)
 
 
 def at_every_point(call: Callable[[], object]) -> Iterator[BaseException]:

