@@ -47,6 +47,7 @@ class SimSender:
     """Stands for the sender thread: while a caller waits, the world goes on."""
 
     running = False  # so that nobody flushes it at the end of the process
+    strands_children = False
 
     def __init__(self, world: World) -> None:
         self._world = world

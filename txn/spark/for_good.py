@@ -160,7 +160,9 @@ def heard(text: str) -> FencepostError | None:
 
 def cause_of(error: BaseException) -> str:
     """What is wrong, in one line: of what Spark raises, the error of the Python function or of the JVM that failed, without its stack."""
-    lines = [line.rstrip() for line in str(error).splitlines()]
+    # An error of ours tells Spark's lines as one.
+    text = BaseException.__str__(error) if isinstance(error, FencepostError) else str(error)
+    lines = [line.rstrip() for line in text.splitlines()]
     begins = [place for place, line in enumerate(lines) if TRACEBACK in line]
     if begins:
         # What comes after the frames of the last one.

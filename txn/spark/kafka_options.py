@@ -28,7 +28,7 @@ OWNERS_TIMEOUT: Final = "transaction_timeout_ms"
 
 UNSUPPORTED: Final = "is not supported"
 OWN_OFFSETS: Final = (
-    "is not supported.\nInstead set the source option 'startingoffsets' to 'earliest' or 'latest'\nto specify where to start. "
+    "is not supported. Instead set the source option 'startingoffsets' to 'earliest' or 'latest' to specify where to start. "
     "It is about reading, and Structured Streaming keeps the offsets itself."
 )
 FORBIDDEN: Final[dict[str, str]] = {
