@@ -51,7 +51,12 @@ class Ledger:
 
     def send_many(self, size: int = 0, rows: int = 3) -> BulkFuture:
         values = [self.value(size) for _ in range(rows)]
-        bulk = self.producer.send_many("t", values)
+        try:
+            bulk = self.producer.send_many("t", values)
+        except (Misuse, BufferFull) as error:
+            part: BulkFuture = error.sent  # type: ignore[union-attr]
+            self._bulks.append((values[: part.accepted], part))
+            raise
         self._bulks.append((values, bulk))
         return bulk
 
