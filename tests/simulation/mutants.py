@@ -274,7 +274,7 @@ BEGIN_AT = {
     "a doubtful batch that is too large is refused for certain": 40,
     "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
     "offsets of the forgotten are guessed": 10,
-    "the sender is not woken by who is interrupted": 470,
+    "the sender is not woken by who is interrupted": 5_140,
 }
 """Seeds that come shortly before the one that notices, where that takes more than a few."""
 
