@@ -1,6 +1,7 @@
 """Three brokers: asking the wrong one, and replicas that are missing."""
 
 from tests.conformance.batches import of, plain
+from tests.conformance.stage import Topic
 from tests.conformance.world import World, case
 
 
@@ -102,14 +103,20 @@ def too_few_replicas(w: World) -> None:
     w.end_offset(topic)
 
 
-@case(brokers=3, restarts=True)
-def eligible_to_lead(w: World) -> None:
-    """Who left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966): it has all that was
-    acknowledged, and what the leader wrote alone is lost."""
+def _had_by_both(w: World) -> tuple[str, Topic]:
+    """A topic of two replicas, both of which have to be in sync, and have its first record."""
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, config={"min.insync.replicas": "2"}, label="created")
     topic = w.known_topic(name)
     w.produce(plain(), topic, label="both have it")
+    return name, topic
+
+
+@case(brokers=3, restarts=True)
+def eligible_to_lead(w: World) -> None:
+    """Who left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966): it has all that was
+    acknowledged, and what the leader wrote alone is lost."""
+    name, topic = _had_by_both(w)
     with w.abandoned(topic):
         w.until_led(topic)
         w.describe_topics(name, label="the follower leads")
@@ -123,10 +130,7 @@ def eligible_to_lead(w: World) -> None:
 @case(brokers=3, restarts=True)
 def killed_and_eligible_no_more(w: World) -> None:
     """Who was killed may have lost what it had: it does not lead by itself."""
-    name = w.fresh_name()
-    w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, config={"min.insync.replicas": "2"}, label="created")
-    topic = w.known_topic(name)
-    w.produce(plain(), topic, label="both have it")
+    name, topic = _had_by_both(w)
     with w.abandoned(topic, clean=False):
         w.describe_topics(name, label="the follower is back")
     w.until_in_sync(topic)
