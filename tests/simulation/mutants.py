@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -191,11 +192,10 @@ def _own_together(bulk: BulkFuture, batch: Batch, pairs: bytes) -> None:
     bulk._spans.setdefault(int(batch.partition), []).append((begun, begun + count - 1))
 
 
-def _wake_once(accumulator: Accumulator) -> None:
-    """Whoever is struck on the way to waking the sender has not woken it."""
-    if not accumulator.shared.woken and accumulator._touched:
-        accumulator.shared.woken = True
-        accumulator.shared.rouse()
+def _wake_unstruck(accumulator: Accumulator) -> None:
+    """Whoever is struck does not wake the sender on his way out."""
+    if sys.exception() is None:
+        WAKE_IF_DUE(accumulator)
 
 
 def _chunk_by_chunk(*args: Any, whole: bool, **kwargs: Any) -> Any:
@@ -224,7 +224,7 @@ def _unburied(lease: Lease) -> None:
     lease._shared.forked = lease._accumulator.refusal = ProducerForked("forked")
 
 
-APPEND_ROWS, BATCH_FOR = Target.append_rows, Accumulator.batch_for
+APPEND_ROWS, BATCH_FOR, WAKE_IF_DUE = Target.append_rows, Accumulator.batch_for, Accumulator.wake_if_due
 LIST_CHUNKS, SEND_BULK = chunks.list_chunks, Producer._send_bulk
 LOST: set[object] = set()
 TAKE_FINISHED = Window.take_finished
@@ -259,7 +259,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "an append that is interrupted leaves its bytes reserved": ("callers", [(Target, "append_rows", _reserve_rows)]),
     "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "batch_for", _line_up_empty)]),
     "a row that did not come into its batch is still counted": ("callers", [(Part, "take_back", _nothing)]),
-    "the sender is not woken by who is interrupted": ("callers", [(Accumulator, "wake_if_due", _wake_once)]),
+    "the sender is not woken by who is interrupted": ("callers", [(Accumulator, "wake_if_due", _wake_unstruck)]),
     "a bulk's rows are taken to lie side by side": ("callers", [(BulkFuture, "_note_offsets", _own_together)]),
     "rows before one that cannot be sent are accepted": ("callers", [(front, "list_chunks", _chunk_by_chunk)]),
     "a bulk that is interrupted is forgotten": ("callers", [(Producer, "_send_bulk", _finished_elsewhere)]),
@@ -274,7 +274,6 @@ BEGIN_AT = {
     "a doubtful batch that is too large is refused for certain": 40,
     "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
     "offsets of the forgotten are guessed": 10,
-    "the sender is not woken by who is interrupted": 5_140,
 }
 """Seeds that come shortly before the one that notices, where that takes more than a few."""
 

@@ -30,7 +30,6 @@ from txn.spark.errors import BatchFailed, DriverUnreachable, QueryStopped, SinkT
 from txn.spark.failures import Course, course_of, interrupts, refuse_stopped
 from txn.spark.for_good import cause_of, executors_words
 from txn.spark.hold import Hold
-from txn.spark.looking import look_first
 from txn.spark.metrics import BatchMetrics
 from txn.spark.plan import Outcome
 from txn.spark.session import described
@@ -123,19 +122,18 @@ class Batch:
     # -- its life ------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self._writer.claim(self._hold, self.identity)
-        try:
-            with self.metrics.phase("begin"):
-                if not self._hold.held:
-                    look_first(self._hold, self.identity, self._writer.settings)
+        with self.metrics.phase("begin"):
+            self._writer.claim(self._hold, self.identity)
+            try:
+                if self._hold.held:
+                    self._hold.look()
+                else:
                     self._writer.retire_others(self._hold)
                     self._hold.take_over()
-                else:
-                    self._hold.look()
                 self.skipped = self._decide() is Decision.SKIP
-        except BaseException:
-            self._hold.at_work = None
-            raise
+            except BaseException:
+                self._hold.at_work = None
+                raise
         if self.skipped:
             self.metrics.ledger = "skipped"
             log.info("sink %s: %s is in the ledger: nothing is written", self._hold.key, self.identity.full_name)

@@ -35,6 +35,7 @@ from txn.spark.failures import interrupts
 from txn.spark.guarding import Guards
 from txn.spark.guards import BarrierGuard, KafkaClaimsGuard, TurnsGuard
 from txn.spark.hold import Hold
+from txn.spark.looking import look_first
 from txn.spark.metrics import BatchMetrics
 from txn.spark.nowhere import nowhere
 from txn.spark.plan import Outcome, WritePlan
@@ -106,17 +107,22 @@ class ExactlyOnceKafkaWriter:
         return batch
 
     def claim(self, hold: Hold, identity: Identity) -> None:
-        """A batch is about to be written under the hold. Raises LedgerBusy where this writer is at work for another query, which the ledger
-        may know nothing of yet: that one goes on."""
-        with self._lock:
-            for other in self._holds.values():
-                if other is hold or other.at_work is None or other.at_work.query == identity.query:
-                    continue
-                if self.settings.on_new_checkpoint != "reset":
-                    raise LedgerBusy(
-                        f"sink {hold.key!r}: to be written is {identity.full_name}, and this writer is writing {other.at_work.full_name}: a"
-                        " writer is for one query, which goes on. Give the other one a writer and a sink id of its own"
-                    )
+        """A batch is about to be written under the hold. Raises what speaks against it: LedgerBusy where this writer is at work for another
+        query, which goes on, and before the sink is taken over what the ledger says. A query whose turn comes meanwhile waits for the
+        decision: one that is refused must not have been in another one's way."""
+        with self._deciding:
+            with self._lock:
+                for other in self._holds.values():
+                    if other is hold or other.at_work is None or other.at_work.query == identity.query:
+                        continue
+                    if self.settings.on_new_checkpoint != "reset":
+                        raise LedgerBusy(
+                            f"sink {hold.key!r}: to be written is {identity.full_name}, and this writer is writing"
+                            f" {other.at_work.full_name}: a writer is for one query, which goes on. Give the other one a writer and a sink"
+                            " id of its own"
+                        )
+            if not hold.held:
+                look_first(hold, identity, self.settings)
             hold.at_work = identity
 
     def retire_others(self, hold: Hold) -> None:
@@ -274,6 +280,7 @@ class ExactlyOnceKafkaWriter:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
+        self._deciding = threading.Lock()
         self._holds: dict[str, Hold] = {}
         self._limits: tuple[frozenset[str], TopicLimits, float] = NOT_ASKED
         self._guards = Guards(self.settings, self.kafka)

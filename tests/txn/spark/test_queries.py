@@ -100,6 +100,25 @@ def test_one_writer_for_two_queries_at_once(site: Site) -> None:
     assert site.committed() == ["1", "2", "3"]
 
 
+def test_one_writer_and_a_query_that_is_being_refused(site: Site) -> None:
+    """The first query's next batch comes while the second one is still looking at the ledger: it waits for that, and is written."""
+    writer = site.writer()
+    site.feed("1")
+    first = site.start(writer, live=True)
+    until(lambda: site.committed() == ["1"], "the first query has written", timeout_s=60)
+    looking = site.stub.faults.on(Api.FETCH).where(topic=writer.settings.ledger_topic).before().times(1).hold()
+    second = site.start(writer, live=True, checkpoint=site.place / "second")
+    assert looking.wait(timeout=60)
+    site.feed("2")
+    until(lambda: len(writer.history) == 3 or not first.isActive, "the first query has its next batch", timeout_s=60)
+    looking.release()
+    until(lambda: not first.isActive or site.committed() == ["1", "2"], "the first query goes on", timeout_s=60)
+    until(lambda: not second.isActive, "the second query is refused", timeout_s=60)
+    first.stop()
+    assert first.exception() is None
+    assert "two queries have the same sink id" in str(second.exception())
+
+
 @BOTH
 def test_a_sink_id_that_is_taken_over(site: Site, guard: str) -> None:
     """Where the ledger has no objection, as to a driver that was taken for dead, the newer one goes on, and the older one fails
