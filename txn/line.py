@@ -40,7 +40,7 @@ class Line:
         self._view = view
         self._draw = draw
         self._node_id: int | None = None
-        self._failures = 0
+        self._losses = 0
         self._attempts = 0
 
     @property
@@ -53,7 +53,7 @@ class Line:
         if self.request is not None or now_ms < self.not_before_ms:
             return None, []
         node = self._nodes.get(self._node_id) if self._node_id is not None else None
-        if node is None or (node.state is LinkState.DOWN and node.failures > self._failures):
+        if node is None or (node.state is LinkState.DOWN and node.losses != self._losses):
             self._node_id = None
             return None, self._look_up(now_ms)
         if node.ready(now_ms):
@@ -97,7 +97,7 @@ class Line:
         commands = self._nodes.learn(self._view.brokers)
         node = self._nodes.get(said.node_id)
         self._node_id = said.node_id
-        self._failures = node.failures if node is not None else 0
+        self._losses = node.losses if node is not None else 0
         return row, said.error_code, commands
 
     def _look_up(self, now_ms: float) -> list[Command]:

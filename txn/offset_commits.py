@@ -17,12 +17,10 @@ from txn.group_metadata import GroupMetadata
 from txn.line import Line
 from txn.loan import name
 from txn.offsets import OffsetAndMetadata, Offsets
-from txn.verdict import Row, Step, worst
+from txn.verdict import PARTIAL, Row, Step, worst
 
 GROUP: Final = 0
 """FindCoordinator's key type."""
-
-PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
 
 
 class Order:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from producer.wire.codes import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
-from txn.verdict import Row, worst
+from txn.verdict import PARTIAL, Row, Step, worst
 
 
 class Partitions:
@@ -38,6 +38,7 @@ class Partitions:
 
     def heard(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
         """Take what the coordinator said of each: the code that decides what is to be done, and its row."""
+        had = len(self.added)
         codes = []
         for topic in answer.results_by_topic_v3_and_below:
             for result in topic.results_by_partition:
@@ -47,4 +48,6 @@ class Partitions:
                     self.wanted.pop((topic.name, result.partition_index), None)
         # Some are not looked at because of others, and those say what is to be done.
         reasons = [code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
-        return worst(Api.ADD_PARTITIONS_TO_TXN, reasons if any(reasons) else codes)
+        code, row = worst(Api.ADD_PARTITIONS_TO_TXN, reasons if any(reasons) else codes)
+        # Otherwise it would be asked again at once, for as long as it says nothing.
+        return code, PARTIAL if row.step is Step.DONE and len(self.added) == had else row

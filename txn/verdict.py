@@ -165,6 +165,8 @@ RETRIABLE: Final[dict[Kind, Row]] = {
     Kind.COORDINATOR_RETRIABLE: Row(Step.LOOKUP, "the coordinator is to be found again, as Kafka says of this code"),
 }
 
+PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
+
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
 """Which answer about one of several partitions decides."""
 

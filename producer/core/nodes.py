@@ -58,13 +58,15 @@ class Request(Struct):
 
 
 class Node(Struct):
-    """One broker, or one bootstrap address (negative ids, as in the Java client). `barren`: the newest attempt made no link. `refused`:
-    why the next one will make none either. `leaving`: to be forgotten as soon as its link is gone."""
+    """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since a link was made last; `losses`: in all.
+    `barren`: the newest attempt made no link. `refused`: why the next one will make none either. `leaving`: to be forgotten as soon as its
+    link is gone."""
 
     node_id: int
     address: Address
     state: LinkState = LinkState.DOWN
     failures: int = 0
+    losses: int = 0
     retry_at_ms: float = 0.0
     muted_until_ms: float = 0.0
     used_ms: float = 0.0
@@ -213,6 +215,7 @@ class Nodes:
         node.retry_at_ms = now_ms + delay
         self._note(node.retry_at_ms)
         node.failures += 1
+        node.losses += 1
         dead = list(node.requests.values())
         node.requests.clear()
         node.produces = 0
@@ -240,8 +243,8 @@ class Nodes:
         return request
 
     def mute(self, node: Node, until_ms: float) -> None:
-        """The broker wants nothing more until then."""
-        node.muted_until_ms = until_ms
+        """The broker wants nothing more until then, or until a later time that it has said."""
+        node.muted_until_ms = max(node.muted_until_ms, until_ms)
         self._note(until_ms)
 
     def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:

@@ -85,7 +85,7 @@ class Scout:
     def advance(self, now_ms: float) -> list[Command]:
         """Ask if there is reason to, and somebody to ask."""
         self._forget(now_ms)
-        due = self._stale or bool(self._wanted) or (bool(self._topics) and now_ms >= self._fresh_until_ms)
+        due = self._due(now_ms)
         commands = self._recovery.overdue(now_ms, asking=due or self._asked)
         if not due or self._asked or now_ms < self._not_before_ms:
             return commands
@@ -161,9 +161,13 @@ class Scout:
         overdue = self._recovery.next_deadline()
         if self._asked:
             return overdue
-        if self._stale or self._wanted:
+        if self._due(now_ms):  # Nobody can be asked yet, or not so soon. Never a time that is past: it would come again and again.
             return min(overdue, self._not_before_ms) if self._not_before_ms > now_ms else overdue
         return self._fresh_until_ms if self._topics else NEVER
+
+    def _due(self, now_ms: float) -> bool:
+        """Whether there is reason to ask."""
+        return self._stale or bool(self._wanted) or (bool(self._topics) and now_ms >= self._fresh_until_ms)
 
     def _forget(self, now_ms: float) -> None:
         """Stop asking for topics that never appeared once nobody waits for them any more."""

@@ -133,7 +133,7 @@ class Window:
         slot.doubt = slot.doubt or row.landed is not Landed.NO
         slot.appended = slot.appended or row.landed is Landed.YES
         slot.unrecognised = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if row.verdict in RETRIED and slot.attempts <= self._retries:
+        if row.verdict in RETRIED and self._may_repeat(slot):
             self._again(slot, now_ms + backoff_ms)
             if row.verdict is Verdict.HEAL and self._idempotent and self._is_head(slot):
                 if slot.unrecognised and self._has_also_a_later(slot):
@@ -149,7 +149,7 @@ class Window:
         """The connection died, or was given up, before the answer."""
         slot.state = State.WAITING
         slot.doubt = True
-        if slot.attempts <= self._retries and (self._idempotent or not slot.decided):
+        if self._may_repeat(slot):
             self._again(slot, now_ms + backoff_ms)
         else:
             self._fail(slot, "the connection was lost and no retries are left", kind=DeliveryUnknown)
@@ -502,6 +502,11 @@ class Window:
         self._end_offset = self._looked_to = 0
 
     # -- small print -------------------------------------------------------------------------------------------------
+
+    def _may_repeat(self, slot: Slot) -> bool:
+        """Whether the slot may be sent once more. Without sequences nothing depends on one that has failed, and it would come as a record
+        of its own."""
+        return slot.attempts <= self._retries and (self._idempotent or not slot.decided)
 
     def _again(self, slot: Slot, not_before_ms: float) -> None:
         slot.state = State.WAITING

@@ -260,3 +260,26 @@ def test_without_a_grace_the_deadline_is_the_end() -> None:
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_without_idempotence_what_has_failed_is_not_sent_again(code: ErrorCode) -> None:
+    """Without idempotence a record that was on its way at its deadline has failed for good: a refusal that comes afterwards has it sent no
+    more, when the program may have sent it again, and what was sent behind it has its turn."""
+    desk = Desk(enable_idempotence=False, delivery_timeout_ms=2_000.0, request_timeout_ms=1_500.0).learn()
+    (late,) = desk.send(b"late")
+    (flight,) = desk.produces()
+    desk.advance(1_000)
+    desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+    desk.advance(900)
+    (flight,) = desk.produces()
+    desk.advance(200)
+    failure = late.exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.attempts) == (Persisted.MAYBE, 2)
+    (behind,) = desk.send(b"behind")
+    desk.refuse(flight, code)
+    desk.advance(100)
+    assert [flight.values for flight in desk.produces()] == [[b"behind"]]
+    desk.ack(desk.produces()[0], offset=7)
+    assert behind.result(0).offset == 7

@@ -12,11 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from broker_stub import BrokerStub
 from producer import AsyncProducer, DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
 from producer.core.cluster import Change
-from producer.core.events import LinkLost, Send, TopicWanted
+from producer.core.events import LinkLost, Send, Ticked, TopicWanted
 from producer.wire import Api, ErrorCode, Message
 from tests.producer.desk import Desk
 from tests.producer.stage import ONE_EACH, QUICK, probe, quick, until, values
@@ -605,3 +606,44 @@ def test_a_log_handler_that_sends_what_is_logged() -> None:
             logger.removeHandler(handler)
         stub.create_topic("t")
         assert producer.send("t", b"x").result(20).offset == 0
+
+
+def wake_ups(desk: Desk, ms: float) -> int:
+    """How often the core asks to be woken in that time, by a clock of which every look takes a tenth of a millisecond."""
+    until, count = desk.now + ms, 0
+    while (wake := desk.core.next_wake_ms(desk.now)) <= until:
+        desk.now, count = max(wake, desk.now + 0.1), count + 1
+        desk.happen(Ticked())
+    desk.now = until
+    return count
+
+
+def test_a_topic_that_is_wanted_while_another_one_is_asked_about() -> None:
+    """The request for everything that is due after it is waited for asleep: a sender that looks again and again for its backoff's end has a
+    processor for itself, and the interpreter's lock, when a program begins."""
+    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0)
+    desk.auto = {Api.INIT_PRODUCER_ID}
+    for topic in ("a", "b"):
+        desk.happen(TopicWanted(topic))
+    for topic in ("a", "b"):
+        (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
+        assert [each.name for each in asked.message.topics] == [topic]
+        answer = desk.metadata()
+        desk.reply(asked, replace(answer, topics=[replace(answer.topics[0], name=topic)]))
+        assert wake_ups(desk, 95.0 if topic == "b" else 100.0) <= 2
+    assert wake_ups(desk, 10.0) <= 2
+    (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
+    assert [each.name for each in asked.message.topics] == ["a", "b"]
+
+
+def test_metadata_that_grows_old_while_nobody_can_be_asked() -> None:
+    """Every broker is throttled when metadata_max_age_ms has passed: the producer sleeps until one may be asked, and asks it then."""
+    desk = Desk(nodes=1, metadata_max_age_ms=5_000.0).introduce()
+    desk.lose(-1)
+    desk.send(b"x")
+    (flight,) = desk.produces()
+    desk.reply(flight, replace(desk.acknowledgement(flight), throttle_time_ms=30_000))
+    desk.auto = set()
+    assert wake_ups(desk, 29_000.0) <= 5
+    desk.advance(2_000)
+    assert [flight.api for flight in desk.open] == [Api.METADATA]

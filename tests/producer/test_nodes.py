@@ -207,6 +207,20 @@ def test_a_broker_that_left_is_forgotten() -> None:
     assert of.get(-1) is not None
 
 
+def test_the_longest_throttle_counts() -> None:
+    """Of answers that come one after the other a later one does not shorten what an earlier one has asked for, as in Java's client."""
+    desk = Desk(nodes=1).introduce()
+    desk.send(b"a", b"b")
+    one, two = desk.produces()
+    desk.reply(one, replace(desk.acknowledgement(one, offset=1), throttle_time_ms=300))
+    desk.reply(two, replace(desk.acknowledgement(two, offset=2), throttle_time_ms=1))
+    desk.send(b"c")
+    desk.advance(290)
+    assert desk.produces() == []
+    desk.advance(20)
+    assert [flight.values for flight in desk.produces()] == [[b"c"]]
+
+
 def test_a_throttled_broker_is_left_alone() -> None:
     """Nothing is sent to a broker for the throttle_time_ms that it asked for (KIP-219), and right away afterwards."""
     desk = Desk().introduce()

@@ -9,6 +9,7 @@ import pytest
 from producer.core.errors import Fenced
 from producer.core.events import Features
 from producer.wire import Api, ErrorCode
+from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from tests.producer.desk import PID
 from tests.txn.counter import Counter
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
@@ -441,6 +442,43 @@ def test_the_coordinator_moves() -> None:
     counter.reply(counter.asked(Api.FIND_COORDINATOR), counter.answer_to(counter.asked(Api.FIND_COORDINATOR).command))
     counter.end()
     assert counter.state is State.READY
+
+
+def test_the_coordinator_moves_after_an_outage() -> None:
+    """A coordinator that was away for a minute, came back, and is then gone for good is looked for at its first failure, and not after as
+    many as the outage had, while the transaction runs out of time."""
+    counter = Counter(version=2)
+    counter.leaders = {0: (2, 0)}
+    counter.begin()
+    counter.send(b"row")
+    counter.ack(counter.produces()[0])
+    counter.call(Event.COMMIT, within_ms=600_000.0)
+    counter.down = {1}
+    counter.lose(1)
+    counter.advance(60_000)
+    counter.down = set()
+    counter.advance(2_000)
+    counter.end()
+    counter.begin()
+    counter.send(b"next")
+    counter.ack(counter.produces()[0], offset=1)
+    counter.call(Event.COMMIT)
+    counter.auto = {Api.METADATA}
+    counter.down = {1}
+    counter.lose(1)
+    counter.advance(1_000)
+    assert counter.asked(Api.FIND_COORDINATOR).node != 1
+
+
+def test_an_answer_that_leaves_a_partition_out() -> None:
+    """Version 1: a coordinator that says nothing of the partition is asked again, after a backoff."""
+    counter = Counter(version=1, retry_backoff_ms=100.0, retry_backoff_max_ms=100.0).begin()
+    counter.send(b"row")
+    counter.reply(counter.asked(Api.ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnResponse())
+    assert counter.silent()
+    counter.advance(130)
+    counter.add()
+    assert counter.produces()[0].values == [b"row"]
 
 
 def test_two_commits_of_one_transaction() -> None:
