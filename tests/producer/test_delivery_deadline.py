@@ -140,6 +140,34 @@ def test_a_deadline_after_retries_says_what_the_answers_said(code: ErrorCode, pe
     assert code.name in str(failure)
 
 
+def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:
+    """Too few in-sync replicas after the append, and from then on before it, as Kafka answers the repeats: the record is in the log of every
+    in-sync replica all the same."""
+    desk = patient_desk()
+    (future,) = desk.send(b"x")
+    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    while not future.done():
+        for flight in desk.produces():
+            desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+        desk.advance(20)
+    failure = future.exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.code) == (Persisted.YES, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def test_the_grace_asks_once() -> None:
+    """A batch whose request is still unanswered at its deadline is asked about, and the answer is not asked for again and again: nothing
+    has happened since that could have changed it."""
+    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(1_010)
+    (question,) = desk.questions()
+    desk.tell(question, (PID, 0, 0))
+    desk.advance(100)
+    assert desk.questions() == []
+    assert not future.done()
+
+
 @pytest.mark.parametrize(
     ("code", "persisted"),
     [

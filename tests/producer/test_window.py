@@ -572,3 +572,37 @@ def test_without_sequences_a_later_batch_says_nothing_of_its_elders() -> None:
     of.launched(first)
     of.acknowledged(first, 1, -1)
     assert [each.base_offset for each in of.take_finished()] == [1, 0]
+
+
+def test_a_hole_ends_with_its_transaction() -> None:
+    """The same where the next epoch is the coordinator's to give: what a refusal of the transaction before left behind says nothing of a
+    doubtful batch of this one, which may be in what was cut."""
+    of, (a,) = behind_two(FAR)
+    refuse(of, a, ErrorCode.INVALID_RECORD)
+    of.spoil()
+    of.take_finished()
+    of.begin((PID, 1))
+    for offset in (2, 3):
+        (each,) = fly(of, 1)
+        of.acknowledged(each, offset, -1)
+        of.take_finished()
+    (d,) = fly(of, 1)
+    of.lost(d, 0.0, 0.0)
+    of.launched(d)
+    refuse(of, d, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(1, 0))
+    assert d.failure is not None
+    assert d.failure.persisted is Persisted.MAYBE
+
+
+def test_a_brokers_time_that_is_also_the_newest_records() -> None:
+    """A first answer that names a time is about a topic with the broker's time, also where that is the very millisecond of the newest
+    record: the others of the batch have it, too. Of a batch that was sent before it may be the record's own, and says nothing."""
+    of = window()
+    for attempts, told in ((1, 1_700_000_000_000), (2, -1)):
+        (each,) = fly(of, 1)
+        if attempts > 1:
+            of.lost(each, 0.0, 0.0)
+            of.launched(each)
+        of.acknowledged(each, attempts, 1_700_000_000_000)
+        assert each.log_append_time == told
