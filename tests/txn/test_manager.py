@@ -232,6 +232,25 @@ def test_the_doubt_about_an_end_is_over_with_its_transaction(version: int) -> No
     assert isinstance(commit.outcome.exception(0), Fenced)
 
 
+@BOTH
+def test_a_doubtful_answer_to_an_end_is_over_with_its_transaction(version: int) -> None:
+    """The same of an EndTxn that the coordinator could not write in time, and then could: what refuses the next transaction's only EndTxn
+    says that it is not committed."""
+    counter = wrote(version)
+    counter.call(Event.COMMIT)
+    counter.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    counter.advance(200)
+    counter.end()
+    counter.begin()
+    counter.send(b"next")
+    if version < 2:
+        counter.add()
+    counter.ack(counter.produces()[0], offset=1)
+    commit = counter.call(Event.COMMIT)
+    counter.end(ErrorCode.PRODUCER_FENCED)
+    assert isinstance(commit.outcome.exception(0), Fenced)
+
+
 def test_a_version_1_commit_that_was_sent_twice_cannot_end_the_next_transaction() -> None:
     """An EndTxn whose reply was lost may still be under way when the retry is answered: the epoch is replaced before anything new begins,
     so that it is refused then."""
