@@ -135,6 +135,8 @@ def test_an_idle_link_is_given_up() -> None:
     request = of.begin(one, Api.METADATA, 50.0)
     assert of.upkeep(160.0) == []
     of.finish(one, request.request_id, 160.0)
+    of.mute(one, 200.0)
+    assert of.upkeep(200.0) == [], "also where something else has to be looked at before"
     assert of.upkeep(259.0) == []
     (command,) = of.upkeep(260.0)
     assert isinstance(command, Disconnect)

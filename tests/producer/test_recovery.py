@@ -103,6 +103,15 @@ def test_addresses_where_nothing_answers_do_not_stand_in_the_way() -> None:
     assert future.exception(0) is None
 
 
+def test_metadata_that_come_keep_the_links() -> None:
+    """A topic that stays away is asked for again and again, for longer than metadata_recovery_rebootstrap_trigger_ms: every answer is
+    metadata, so nobody goes back to the bootstrap addresses, and no link is given up."""
+    desk = Desk(metadata_recovery_rebootstrap_trigger_ms=3_000.0, max_block_ms=20_000.0).introduce()
+    desk.happen(TopicWanted("away"))
+    desk.advance(10_000)
+    assert desk.disconnects == []
+
+
 def test_after_the_trigger_every_link_is_given_up() -> None:
     """Connections that neither come about nor fail do not keep the producer from going back: after
     metadata_recovery_rebootstrap_trigger_ms without metadata it gives them up and begins anew."""

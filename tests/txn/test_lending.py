@@ -62,6 +62,17 @@ def opened(version: int, **settings: Any) -> Counter:
     return Counter(version=version, partitions=4, **settings).begin()
 
 
+def test_a_lend_that_nobody_waits_for_any_more_lends_nothing() -> None:
+    """Ctrl-C strikes while the coordinator is asked: the partition that it adds afterwards has no borrower, and is not in the way of the
+    commit, or of another lend."""
+    counter = opened(1)
+    call = ask(counter, 1)
+    assert call.outcome.cancel()
+    counter.add()
+    assert give_back(counter, account(1, 0)) is not None
+    assert loan_of(ask(counter, 1)).partitions == ((TOPIC, 1),)
+
+
 def test_version_1_adds_all_of_it_in_one_request() -> None:
     """The loan is there when the coordinator has every partition, and is of the transaction's identity."""
     counter = opened(1)

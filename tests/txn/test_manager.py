@@ -193,6 +193,33 @@ def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
     assert "this producer's own ADD_PARTITIONS_TO_TXN, which was lost before, has come late" in str(fenced)
 
 
+def test_what_was_lost_before_the_epoch_was_renewed_is_blamed_for_nothing() -> None:
+    """An addition that comes after the next identity is refused by it and fences nobody, so a later error does not name it."""
+    counter = Counter(version=1).begin()
+    counter.send(b"row")
+    counter.lose(1)
+    counter.advance(200)
+    counter.add()
+    counter.ack(counter.produces()[0])
+    counter.call(Event.COMMIT)
+    counter.end()
+    counter.identify(epoch=1)
+    counter.begin()
+    counter.send(b"next")
+    counter.add()
+    counter.lose(counter.produces()[0].node)
+    counter.advance(200)
+    counter.ack(counter.produces()[0], offset=1)
+    counter.call(Event.COMMIT)
+    counter.end()
+    assert counter.state is State.RENEWING
+    begin = counter.call(Event.BEGIN)
+    counter.identify(code=ErrorCode.PRODUCER_FENCED)
+    fenced = begin.outcome.exception(0)
+    assert isinstance(fenced, Fenced)
+    assert "was lost before" not in str(fenced)
+
+
 def test_version_1_is_renewed_after_a_produce_that_was_lost() -> None:
     """Its sequence keeps it from being written twice, but a leader that meets it after the end refuses the next transaction's first batch.
     Where nothing was lost, the epoch stays."""
