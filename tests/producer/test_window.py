@@ -514,6 +514,25 @@ def test_what_is_in_the_first_cluster_without_an_offset() -> None:
     assert a.failure.persisted is Persisted.YES
 
 
+def test_an_offset_that_nobody_tells_in_time_costs_no_epoch() -> None:
+    """Confirmed by a later batch, and its offset not told until its deadline: the record fails with YES, its sequences are in the log, and
+    the epoch goes on."""
+    of, (a, b) = behind_two(50.0, FAR)
+    for each in (a, b):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, b.base_sequence))
+    of.launched(b)
+    of.acknowledged(b, 9, -1)
+    of.expire(60.0)
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.YES
+    assert of.has_room()
+    assert not of.wants_bump()
+
+
 def test_nothing_new_enters_a_broken_line() -> None:
     """The elder of a batch that failed for good is still being sent again: what is new waits for the next epoch."""
     of, (a, b) = behind_two(FAR, FAR)
@@ -559,6 +578,25 @@ def test_what_was_sent_before_a_topic_was_made_anew_is_confirmed_by_no_later_bat
     assert a.failure.persisted is Persisted.MAYBE
     assert (b.failure, b.base_offset) == (None, a.count)
     assert of.wants_bump()
+
+
+def test_the_parts_of_what_was_sent_before_a_topic_was_made_anew() -> None:
+    """Split in the new topic, its parts may be in the log of the old one as it may: a later batch confirms none of them."""
+    of, (a,) = behind_two(FAR)
+    of.introduce_anew()
+    of.lost(a, 0.0, 0.0)
+    parts = [slot(), slot()]
+    of.replace(a, parts)
+    for each in parts:
+        of.launched(each)
+    of.lost(parts[0], 0.0, 0.0)
+    of.launched(parts[0])
+    refuse(of, parts[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, parts[1].base_sequence))
+    of.acknowledged(parts[1], 1, -1)
+    assert of.take_finished() == parts
+    assert parts[0].failure is not None
+    assert parts[0].failure.persisted is Persisted.MAYBE
 
 
 def test_without_sequences_a_later_batch_says_nothing_of_its_elders() -> None:

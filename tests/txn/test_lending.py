@@ -240,6 +240,32 @@ def test_a_commit_of_nothing() -> None:
     assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
 
 
+def test_one_borrower_of_two_wrote_something() -> None:
+    """What one account says is not forgotten over the next one, which says that nothing was written there."""
+    counter = opened(2)
+    lend(counter, 0, 1)
+    assert give_back(counter, account(0, 1), account(1, 0, offset=-1)) is None
+    assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
+
+
+@BOTH
+def test_what_came_back_is_over_with_its_transaction(version: int) -> None:
+    """A partition that was lent and returned has sequences from 0 on in the next transaction, and its owner may write there."""
+    counter = opened(version)
+    for epoch in (1, 2):
+        assert lend(counter, 0).sequences == ((TOPIC, 0, 0),)
+        assert give_back(counter, account(0, 3)) is None
+        end(counter)
+        if version < 2:
+            counter.identify(epoch=epoch)
+        counter.begin()
+    counter.send(b"own", partition=0)
+    if version < 2:
+        counter.add()
+    assert counter.state is State.OPEN
+    assert counter.produces()[0].values == [b"own"]
+
+
 def test_a_refused_commit_is_none_where_its_owner_wrote() -> None:
     """Borrowers wrote nothing, and the owner did: a coordinator that has no such transaction any more has not committed the owner's
     records, so the commit must not be told as one."""

@@ -76,6 +76,25 @@ def test_concurrent_transactions_are_waited_for_20_ms() -> None:
     assert counter.state is State.READY
 
 
+def test_every_transaction_begins_with_the_shortest_wait() -> None:
+    """The waits of the transaction before are over with it: what was answered well is a new beginning."""
+    counter = wrote(2, retry_backoff_max_ms=1_000.0)
+    for _ in range(3):
+        counter.call(Event.COMMIT)
+        for _ in range(4):
+            counter.end(ErrorCode.CONCURRENT_TRANSACTIONS)
+            counter.advance(1_300)
+        counter.end()
+        counter.begin()
+        counter.send(b"next")
+        counter.ack(counter.produces()[0])
+    counter.call(Event.COMMIT)
+    counter.end(ErrorCode.CONCURRENT_TRANSACTIONS)
+    counter.advance(21)
+    counter.end()
+    assert counter.state is State.READY
+
+
 @BOTH
 @pytest.mark.parametrize("end", [Event.COMMIT, Event.ABORT])
 def test_nothing_was_written_so_nothing_is_ended(version: int, end: Event) -> None:

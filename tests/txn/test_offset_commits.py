@@ -123,6 +123,25 @@ def test_offsets_that_could_be_overtaken(version: int) -> None:
             assert again.outcome.result(0) == 0
 
 
+@BOTH
+def test_offsets_of_an_earlier_transaction_overtake_nothing(version: int) -> None:
+    """What was lost in one transaction is refused in the next, whose epoch is another: newer offsets are taken there."""
+    counter = waiting(version, 5)
+    counter.lose(1)
+    counter.advance(200)
+    counter.take_offsets()
+    counter.call(Event.COMMIT)
+    counter.end()
+    if version < 2:
+        counter.identify(epoch=1)
+    counter.begin()
+    again = counter.send_offsets(6)
+    if version < 2:
+        counter.add_group()
+    assert counter.take_offsets() == [6]
+    assert again.outcome.exception(0) is None
+
+
 def test_newer_offsets_while_the_older_ones_are_lost() -> None:
     """The same where the newer ones were given before the older request was lost."""
     counter = waiting(2, 5)
