@@ -166,6 +166,12 @@ def test_what_was_not_lent_does_not_leave() -> None:
     assert isinstance(future.exception(0), DeliveryAborted)
     assert isinstance(stall.borrowed.failure, NotLent)
     assert "t-1 is not part of the loan of transactional id 'tx'" in str(stall.borrowed.failure)
+    stall.give_up()
+    stall.take_up((0, 0), epoch=1)
+    (good,) = stall.send(b"good")
+    stall.ack_all()
+    assert good.exception(0) is None
+    assert stall.borrowed.failure is None, "the next loan is none the worse for it"
 
 
 def test_abandoned_in_the_middle() -> None:

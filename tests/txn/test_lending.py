@@ -240,6 +240,16 @@ def test_a_commit_of_nothing() -> None:
     assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
 
 
+def test_a_refused_commit_is_none_where_offsets_were_taken() -> None:
+    """The same where the owner had nothing but offsets in it."""
+    counter = opened(2)
+    lend(counter, 0)
+    counter.send_offsets(5)
+    counter.take_offsets()
+    assert give_back(counter, account(0, 0, offset=-1)) is None
+    assert isinstance(end(counter, code=ErrorCode.INVALID_TXN_STATE).outcome.exception(0), MustAbort)
+
+
 def test_one_borrower_of_two_wrote_something() -> None:
     """What one account says is not forgotten over the next one, which says that nothing was written there."""
     counter = opened(2)
