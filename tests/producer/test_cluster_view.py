@@ -49,6 +49,9 @@ def test_brokers_without_epochs_are_believed() -> None:
     made = view((1, -1))
     made.learn(answer((2, -1)), ["t"])
     assert made.leader("t", 0) == Leader(2, -1)
+    made = view((1, 5))
+    made.learn(answer((2, -1)), ["t"])
+    assert made.leader("t", 0) == Leader(2, -1), "also where a newer one has told an epoch before"
 
 
 def test_another_topic_id_is_another_topic() -> None:

@@ -141,8 +141,8 @@ def test_a_deadline_after_retries_says_what_the_answers_said(code: ErrorCode, pe
 
 
 def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:
-    """Too few in-sync replicas after the append, and from then on before it, as Kafka answers the repeats: the record is in the log of every
-    in-sync replica all the same."""
+    """Too few in-sync replicas after the append, and from then on before it, as Kafka answers the repeats: the record is in the log of
+    every in-sync replica all the same."""
     desk = patient_desk()
     (future,) = desk.send(b"x")
     desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

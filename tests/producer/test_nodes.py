@@ -126,6 +126,19 @@ def test_an_overdue_request_costs_the_link() -> None:
     assert "request_timeout_ms=100" in command.reason
 
 
+def test_a_broker_that_is_heard_of_again_stays() -> None:
+    """Metadata tell of it once more before the link that was given up is gone: it is not forgotten with that link."""
+    of = nodes(A)
+    of.learn({1: B})
+    one = node(of, 1)
+    of.connect(one, 0.0)
+    of.connected(one, VERSIONS, 0.0)
+    of.start_over("going back")
+    of.learn({1: B})
+    of.lost(one, "going back", 0.0)
+    assert of.get(1) is one
+
+
 def test_an_idle_link_is_given_up() -> None:
     """A link that nobody used for connections_max_idle_ms is closed; one with a request on it is not idle."""
     of = nodes(A, connections_max_idle_ms=100.0, request_timeout_ms=1_000.0)
