@@ -1,4 +1,5 @@
-"""How a link comes to be: a host's addresses one after the other, TLS, the versions that the broker offers, authentication.
+"""How a link comes to be: a host's addresses one after the other, TLS, the versions that the broker offers, authentication, and the cluster
+that it speaks for.
 
 Each address has `socket_connection_setup_timeout_ms` for all of that. Where it fails for a reason that another attempt would meet again, a
 Refusal says which setting does not fit what was found there; where the peer just closes, it is asked in another way what it is.
@@ -16,6 +17,8 @@ from typing import Final, NamedTuple
 from producer.auth import Login, named
 from producer.core.errors import AuthenticationFailed, NoUsableBroker, plain
 from producer.core.events import NO_FEATURES, Features
+from producer.core.printable import said
+from producer.core.recovery import ELSEWHERE
 from producer.core.settings import Settings
 from producer.link import Link
 from producer.peers import WRONG_PORT, recognise, speaks_kafka, speaks_tls
@@ -25,10 +28,13 @@ from producer.tls import explain
 from producer.tokens import TokenSource
 from producer.version import VERSION
 from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, error_name
+from producer.wire.messages import MetadataRequest, MetadataResponse
+from producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 from producer.wire.tls import TlsPipe
 
 API_VERSIONS_MAX: Final = 4
+METADATA_VERSIONS_WITH_CLUSTER: Final = range(2, 10)
 SOFTWARE_NAME: Final = "fencepost"
 
 Versions = dict[int, tuple[int, int]]
@@ -59,8 +65,9 @@ class Dialer:
         self._said = str(error)
         return logging.ERROR if error.kind is AuthenticationFailed else logging.WARNING
 
-    async def open(self, host: str, port: int) -> Opened:
-        """A link to the first of the host's addresses that answers, and the versions that the broker offers.
+    async def open(self, host: str, port: int, *, cluster: str | None = None) -> Opened:
+        """A link to the first of the host's addresses that answers, and the versions that the broker offers. `cluster`: whose broker it has
+        to be.
 
         Raises OSError with what happened, at each address where the host has others than its name, a Refusal if the reason stays; host
         and port are for the caller to name.
@@ -71,7 +78,7 @@ class Dialer:
             attempt = _Attempt(self._settings, host, ip, port)
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._follow(attempt)
+                    return await self._follow(attempt, cluster)
             except TimeoutError:
                 reason = f"no answer within {plain(self._timeout_s)} s{attempt.stage}"
             except Refusal as refusal:
@@ -85,7 +92,7 @@ class Dialer:
             failures.append(reason if ip == host else f"{ip}: {reason}")
         raise OSError("; ".join(failures)) if kind is None else Refusal("; ".join(failures), kind=kind)
 
-    async def _follow(self, attempt: _Attempt) -> Opened:
+    async def _follow(self, attempt: _Attempt, cluster: str | None) -> Opened:
         settings = self._settings
         link = attempt.link
         try:
@@ -98,10 +105,12 @@ class Dialer:
                 attempt.stage = " during SASL authentication"
                 login = Login(settings, versions, self._tokens)
                 await link.log_in(login.perform, patience_s=self._timeout_s)
+            attempt.stage = ""
+            if cluster is not None:
+                await attempt.refuse_another(cluster, versions)
         except BaseException:
             link.silence()
             raise
-        attempt.stage = ""
         link.known()
         link.on_unserved = partial(self._suspects.add, where)
         return Opened(link, versions, attempt.features)
@@ -163,6 +172,27 @@ class _Attempt:
                 f"security_protocol={protocol.value}; set it to {'SASL_SSL' if protocol.tls else 'SASL_PLAINTEXT'}, and sasl_mechanism",
                 kind=AuthenticationFailed,
             )
+
+    async def refuse_another(self, cluster: str, versions: Versions) -> None:
+        """Another cluster may be at the address by now, with a broker of the same id, and producer ids begin with the same numbers in every
+        cluster: it would take batches, and the end of a transaction, for its own."""
+        theirs = await self._ask_cluster(versions)
+        if theirs and theirs != cluster:
+            raise OSError(f"the broker there {ELSEWHERE.format(theirs=said(theirs), ours=said(cluster))}")
+
+    async def _ask_cluster(self, versions: Versions) -> str | None:
+        """The id of the broker's cluster; None where it does not say."""
+        if Api.DESCRIBE_CLUSTER in versions:
+            described = await self.link.ask(DescribeClusterRequest(), 0)
+            assert isinstance(described, DescribeClusterResponse)
+            return described.cluster_id if not described.error_code else None
+        low, high = versions.get(Api.METADATA, (0, -1))
+        version = min(high, METADATA_VERSIONS_WITH_CLUSTER[-1])
+        if version < max(low, METADATA_VERSIONS_WITH_CLUSTER[0]):
+            return None
+        answer = await self.link.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), version)
+        assert isinstance(answer, MetadataResponse)
+        return answer.cluster_id
 
     async def _find_out(self) -> None:
         """The peer closed without a word: perhaps it wants to be spoken to in another way."""

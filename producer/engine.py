@@ -246,7 +246,9 @@ class Engine:
     async def _dial(self, command: Connect) -> None:
         node = command.node
         try:
-            link, versions, features = await self._dialer.open(command.host, command.port)
+            # At a bootstrap address another cluster may well be: what becomes of that is `recovery`'s to say.
+            cluster = self.core.view.cluster_id if node >= 0 else None
+            link, versions, features = await self._dialer.open(command.host, command.port, cluster=cluster)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
             where = Address(command.host, command.port)
             log.log(self._dialer.level(error), "broker %d at %s cannot be reached: %s", node, where, error)

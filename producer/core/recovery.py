@@ -28,7 +28,8 @@ ELSEWHERE: Final = "speaks for cluster {theirs}, and this producer writes to clu
 
 
 class Recovery:
-    """See the module. `_since_ms`: when asking for metadata began, if no answer came since."""
+    """See the module. `_since_ms`: when asking for metadata began, if no answer came since. `_back`: nothing is believed of the cluster any
+    more, and the bootstrap addresses have not answered yet."""
 
     def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView) -> None:
         self._nodes = nodes
@@ -36,6 +37,7 @@ class Recovery:
         self._wanted = settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP
         self._trigger_ms = settings.metadata_recovery_rebootstrap_trigger_ms
         self._since_ms: float | None = None
+        self._back = False
 
     def overdue(self, now_ms: float, *, asking: bool) -> list[Command]:
         """Go back if metadata has been asked for in vain for too long. `asking`: whether it is being asked for."""
@@ -59,7 +61,8 @@ class Recovery:
         where = f"broker {node.node_id} at {node.address}"
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._wanted:
             return self.go_back(f"{where} answered REBOOTSTRAP_REQUIRED")
-        if self._moved(answer) and not (node.node_id < 0 and self._nodes.only_bootstrap()):
+        # Of a coordinator that was asked for a broker may be known already, by the word of the new cluster.
+        if self._moved(answer) and not (node.node_id < 0 and (self._back or self._nodes.only_bootstrap())):
             reason = f"{where} {ELSEWHERE.format(theirs=said(answer.cluster_id), ours=said(self._view.cluster_id))}"
             if self._wanted:
                 return self.go_back(reason)
@@ -68,6 +71,7 @@ class Recovery:
         if answer.error_code and not answer.brokers:
             return []
         self._since_ms = None
+        self._back = False
         return None
 
     def emigrated(self, answer: MetadataResponse) -> bool:
@@ -85,6 +89,7 @@ class Recovery:
     def go_back(self, reason: str) -> list[Command]:
         """Give every link up and begin with the bootstrap addresses."""
         log.warning("going back to bootstrap_servers: %s", reason)
+        self._back = True
         return self._nodes.start_over(f"going back to bootstrap_servers: {reason}")
 
     def next_deadline(self) -> float:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker_stub import BrokerStub, FaultProxy
+from broker_stub.emulation import Release
 from producer import DeliveryUnknown, Persisted, Producer
 from producer.core.events import Connected, Replied, TopicWanted
 from producer.core.nodes import LinkState
@@ -284,6 +285,36 @@ def test_another_cluster_behind_the_bootstrap_name(monkeypatch: pytest.MonkeyPat
             assert producer.send("t", b"later").result(30).offset == 0
             assert values(second, "t") == [b"later"]
             assert arrivals(second)[0].header.base_sequence == 0
+
+
+@pytest.mark.parametrize("asks", ["DescribeCluster", "Metadata"])
+def test_another_cluster_at_the_same_address(monkeypatch: pytest.MonkeyPatch, asks: str) -> None:
+    """A cluster is made anew where the old one was, with a broker of the same id: what may be in the old one fails with MAYBE and is not in
+    the new one, also where batches name their topics and would be taken (Kafka before 4.1), and where brokers do not know DescribeCluster
+    (before 2.8)."""
+    if asks == "Metadata":
+        without(monkeypatch, Api.DESCRIBE_CLUSTER)
+    with BrokerStub(cluster_id="first", emulate="3.9") as first:
+        port = first.addresses[1][1]
+        with Producer(bootstrap_servers=first.bootstrap, **{**QUICK, "batch_size": 0, "retry_backoff_ms": 1}) as producer:
+            producer.send("t", b"hello").result(20)
+            lost = first.faults.on(Api.PRODUCE).after_append().drop()
+            doubtful = producer.send("t", b"doubtful")
+            lost.wait(1, 20)
+            first.close()
+            with BrokerStub(cluster_id="second", emulate="3.9", port=port) as second:
+                second.create_topic("t")
+                failure = doubtful.exception(30)
+                assert isinstance(failure, DeliveryUnknown)
+                assert failure.persisted is Persisted.MAYBE
+                assert producer.send("t", b"later").result(30).offset == 0
+                assert values(second, "t") == [b"later"]
+
+
+def without(monkeypatch: pytest.MonkeyPatch, api: Api) -> None:
+    """Brokers do not offer it."""
+    offered = Release.offers
+    monkeypatch.setattr(Release, "offers", lambda release: (each for each in offered(release) if each.api != api))
 
 
 def test_a_single_broker_that_is_back_at_its_address() -> None:

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker_stub import BrokerStub
-from producer.core.errors import DeliveryTimeout
+from producer.core.errors import DeliveryTimeout, Fatal
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from tests.conformance.raw import Link
@@ -202,3 +202,31 @@ def test_epochs_run_out_by_failures() -> None:
         assert epochs == (32_765, 32_766, 0)
         assert pids[0] == pids[1] != pids[2]
         assert committed(stub, "t") == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("there", ["nobody", "somebody who has committed", "somebody in a transaction"])
+def test_a_commit_where_another_cluster_has_taken_the_address(there: str) -> None:
+    """A cluster is made anew where the old one was, and gives the same producer ids and epochs away once more. A commit that is asked for
+    afterwards ends no transaction of the new cluster, and does not take the end of one for its own."""
+    with BrokerStub(cluster_id="first") as first:
+        address = {"bootstrap_servers": first.bootstrap}
+        first.create_topic("t")
+        with TransactionalProducer(SETTINGS, **address) as producer:
+            tx = producer.begin(LIMIT_S)
+            tx.send("t", b"gone with the cluster").result(LIMIT_S)
+            first.close()
+            with BrokerStub(cluster_id="second", seed=1, port=first.addresses[1][1]) as second:
+                second.create_topic("t")
+                with TransactionalProducer(SETTINGS, **address) as other:
+                    theirs = other.begin(LIMIT_S) if there != "nobody" else None
+                    if theirs is not None:
+                        theirs.send("t", b"theirs").result(LIMIT_S)
+                    if there == "somebody who has committed":
+                        other.commit(LIMIT_S)
+                    asked = len(ends(second))
+                    with pytest.raises(Fatal, match="another cluster"):
+                        tx.commit(LIMIT_S)
+                    assert len(ends(second)) == asked
+                    if there == "somebody in a transaction":
+                        other.abort(LIMIT_S)
+                assert committed(second, "t") == ([b"theirs"] if there == "somebody who has committed" else [])
