@@ -95,6 +95,8 @@ class Answers:
             known = part.error_code == ErrorCode.NONE
             window.acknowledged(slot, part.base_offset if known else -1, part.log_append_time_ms if known else -1)
             return []
+        if part.error_code in MOVED or part.error_code in GONE:
+            self._view.deny(slot.batch.topic, int(slot.batch.partition))
         if part.error_code in MOVED and part.current_leader.leader_id >= 0:
             self._view.moved(
                 slot.batch.topic, int(slot.batch.partition), Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)

@@ -1,7 +1,9 @@
 """What the producer believes about the cluster: brokers, topics, partitions, leaders.
 
 It only moves forward: for the same topic id an answer with an older leader epoch is ignored (KIP-320), whoever sent it. A new topic id
-means that the topic was deleted and created again. It requests nothing.
+means that the topic was deleted and created again. Where brokers know no topic ids (Kafka before 2.8) older epochs, or fewer partitions,
+mean that if the topic had been away, or if several answers in a row have them and the leader that was known denies that it leads. It
+requests nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from producer.wire.messages.metadata import MetadataResponseTopic
 NO_TOPIC_ID = UUID(int=0)
 NO_LEADER = -1
 HOST_CHARACTERS_MAX = 255
+OLDER_ANSWERS = 5
+"""So many in a row are no broker that lags behind: they come 100 ms to a second apart."""
 
 
 Leadership = tuple[int, int, UUID]
@@ -46,12 +50,15 @@ class Leader(Struct, frozen=True):
 
 
 class Topic(Struct):
-    """One topic as last heard of. `leaders[p]` is partition p's."""
+    """One topic as last heard of. `leaders[p]` is partition p's. `denied`: partitions of which that one says that it does not lead them.
+    `older`: how many answers in a row had older epochs of these, or did not have them."""
 
     name: str
     topic_id: UUID
     leaders: list[Leader]
     missing: bool = False
+    denied: set[int] = set()
+    older: int = 0
 
 
 class Change(enum.Enum):
@@ -117,6 +124,12 @@ class ClusterView:
         self.news += 1
         return True
 
+    def deny(self, topic: str, partition: int) -> None:
+        """The leader that was known says that it does not lead."""
+        known = self.topics.get(topic)
+        if known is not None and partition < len(known.leaders):
+            known.denied.add(partition)
+
     def forget(self) -> None:
         """All of it was about another cluster."""
         self.brokers, self.topics, self.cluster_id = {}, {}, None
@@ -143,6 +156,11 @@ class ClusterView:
         said_leaders = _leaders(said)
         if said_leaders is None:
             return Heard(name, Change.MISSING, 0, ErrorCode.LEADER_NOT_AVAILABLE)
+        if known is not None and said.topic_id == known.topic_id == NO_TOPIC_ID:
+            suspects = range(len(known.leaders)) if known.missing else known.denied
+            known.older = known.older + 1 if any(_is_older(said_leaders, known.leaders, p) for p in suspects) else 0
+            if not known.older:
+                known.denied.clear()
         if known is None or _recreated(known, said):
             self.topics[name] = Topic(name, said.topic_id, said_leaders)
             self.news += 1
@@ -164,7 +182,14 @@ class ClusterView:
 
 
 def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
-    return NO_TOPIC_ID not in (known.topic_id, said.topic_id) and known.topic_id != said.topic_id
+    if NO_TOPIC_ID not in (known.topic_id, said.topic_id):
+        return known.topic_id != said.topic_id
+    return known.older >= (1 if known.missing else OLDER_ANSWERS)
+
+
+def _is_older(said: list[Leader], known: list[Leader], partition: int) -> bool:
+    """Whether that was so before, or is so of another topic of the name. Epochs of -1 tell nothing."""
+    return partition >= len(said) or 0 <= said[partition].epoch < known[partition].epoch
 
 
 def _leaders(said: MetadataResponseTopic) -> list[Leader] | None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from producer.core.cluster import Change, ClusterView, Leader
+from producer.core.cluster import OLDER_ANSWERS, Change, ClusterView, Leader
 from producer.wire import ErrorCode, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -69,6 +69,48 @@ def test_an_answer_without_ids_recreates_nothing() -> None:
     made = view((1, 5))
     assert made.learn(answer((2, 6), topic_id=UUID(int=0)), ["t"])[0].change is Change.SAME
     assert made.topic_id("t") == ID
+
+
+NONE = UUID(int=0)
+
+
+def nameless(*leaders: tuple[int, int]) -> ClusterView:
+    """As brokers before Kafka 2.8 tell it."""
+    made = ClusterView()
+    made.learn(answer(*leaders, topic_id=NONE), ["t"])
+    return made
+
+
+def test_without_ids_a_topic_that_was_away_is_another_one() -> None:
+    """Brokers that know no topic ids: a topic that comes back with older epochs, or fewer partitions, is another one of that name."""
+    made = nameless((1, 5), (1, 5))
+    made.learn(answer(topic_id=NONE, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ["t"])
+    assert made.learn(answer((1, 5), (2, 0), topic_id=NONE), ["t"])[0].change is Change.RECREATED
+    assert made.leader("t", 1) == Leader(2, 0)
+    made.learn(answer(topic_id=NONE, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ["t"])
+    heard = made.learn(answer((1, 5), topic_id=NONE), ["t"])[0]
+    assert (heard.change, heard.partitions) == (Change.RECREATED, 1)
+
+
+def test_without_ids_a_topic_that_stays_older_is_another_one() -> None:
+    """Nobody saw it gone: its leaders are believed when the one that was known denies that it leads, and no answer says otherwise any
+    more. A broker that lags behind is not believed, and a leader that does not deny it is kept."""
+    made = nameless((1, 5))
+    older = answer((2, 0), topic_id=NONE)
+    for _ in range(2 * OLDER_ANSWERS):
+        assert made.learn(older, ["t"])[0].change is Change.SAME
+    for _ in range(2):
+        made.deny("t", 0)
+        for _ in range(OLDER_ANSWERS - 1):
+            assert made.learn(older, ["t"])[0].change is Change.SAME
+        assert made.learn(answer((1, 5), topic_id=NONE), ["t"])[0].change is Change.SAME
+    made.deny("t", 0)
+    changes = [made.learn(older, ["t"])[0].change for _ in range(OLDER_ANSWERS)]
+    assert changes == [Change.SAME] * (OLDER_ANSWERS - 1) + [Change.RECREATED]
+    assert made.leader("t", 0) == Leader(2, 0)
+    made.deny("t", 0)
+    assert made.learn(answer((3, 1), topic_id=NONE), ["t"])[0].change is Change.SAME
+    assert made.leader("t", 0) == Leader(3, 1)
 
 
 def test_more_partitions_are_growth() -> None:

@@ -158,6 +158,28 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
     assert [flight.values for flight in desk.produces()] == [[b"1"], [b"2"]]
 
 
+def test_a_recreated_topic_without_ids_is_found() -> None:
+    """Brokers that know no topic ids (Kafka before 2.8): the leader had changed before the topic was deleted and made again, so that the
+    new topic's epochs are older. What is sent arrives there all the same, within seconds."""
+    from uuid import UUID
+
+    desk = Desk()
+    desk.topic_id, desk.leaders = UUID(int=0), {0: (1, 4)}
+    desk.introduce()
+    desk.leaders = {0: (2, 0)}
+    (future,) = desk.send(b"x")
+    for _ in range(100):
+        for flight in desk.produces(1):
+            desk.refuse(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        desk.advance(100)
+        if desk.produces(2):
+            break
+    (flight,) = desk.produces(2)
+    assert desk.now < 10_000
+    desk.ack(flight)
+    assert future.exception(0) is None
+
+
 def test_what_the_old_topic_acknowledged_is_acknowledged() -> None:
     """News of the new topic may overtake an answer about the old one, which calls it by the old id: the answer counts all the same, and
     nothing is sent again; the new topic's leader still has to be introduced."""
