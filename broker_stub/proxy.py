@@ -23,6 +23,7 @@ from uuid import UUID
 
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
+from broker_stub.loop_calls import LoopCalls, LoopEnded
 from broker_stub.properties import PLAINTEXT, place_from
 from broker_stub.proxy_discovery import discover
 from broker_stub.proxy_hub import Hub
@@ -30,6 +31,7 @@ from broker_stub.spelling import all_spelled, read_address
 
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 10.0
+NOT_RUNNING = "the proxy does not run"
 CLOSE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
@@ -53,6 +55,7 @@ class FaultProxy:
     # Of the class, for one that was never made: `__del__` sees that, too.
     _hub: Hub | None = None
     _thread: threading.Thread | None = None
+    _calls: LoopCalls | None = None
 
     def __init__(
         self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
@@ -78,7 +81,8 @@ class FaultProxy:
             raise RuntimeError("a proxy starts once")
         loop = asyncio.new_event_loop()
         self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
-        self._thread = threading.Thread(target=_run, args=(self._hub,), name="fault-proxy", daemon=True)
+        self._calls = LoopCalls(loop)
+        self._thread = threading.Thread(target=_run, args=(self._hub, self._calls), name="fault-proxy", daemon=True)
         self._thread.start()
         begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)
         try:
@@ -133,24 +137,24 @@ class FaultProxy:
 
     def _running(self) -> Hub:
         if self._hub is None:
-            raise RuntimeError("the proxy does not run")
+            raise RuntimeError(NOT_RUNNING)
         return self._hub
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread."""
+        if self._calls is None:
+            raise RuntimeError(NOT_RUNNING)
+        try:
+            return self._calls.call(run, CALL_TIMEOUT_S)
+        except LoopEnded:
+            raise RuntimeError(NOT_RUNNING) from None
 
-        loop = self._running().loop
 
-        async def on_loop() -> T:
-            return run()
-
-        return asyncio.run_coroutine_threadsafe(on_loop(), loop).result(CALL_TIMEOUT_S)
-
-
-def _run(hub: Hub) -> None:
+def _run(hub: Hub, calls: LoopCalls) -> None:
     """The thread: serves until the loop is stopped, then leaves nothing behind."""
     try:
         hub.loop.run_forever()
         hub.loop.run_until_complete(hub.down())
     finally:
         hub.loop.close()
+        calls.end()

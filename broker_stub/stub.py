@@ -22,6 +22,7 @@ from broker_stub.emulation import NEWEST
 from broker_stub.faults import Faults
 from broker_stub.journal import Journal
 from broker_stub.log import ReadResult
+from broker_stub.loop_calls import LoopCalls, LoopEnded
 from broker_stub.partitions import Partition
 from broker_stub.properties import PROTOCOLS, place_from
 from broker_stub.restrictions import Restrictions
@@ -96,6 +97,7 @@ class BrokerStub(Restrictions):
         transaction_version: int | None = None,
     ) -> None:
         self._server: Server | None = None
+        self._calls: LoopCalls | None = None
         self._place = place_from(
             config or {},
             host=host,
@@ -159,8 +161,8 @@ class BrokerStub(Restrictions):
         except OSError:
             loop.close()
             raise
-        self._loop, self._server = loop, server
-        self._thread = threading.Thread(target=_run, args=(loop, server), name="broker-stub", daemon=True)
+        self._loop, self._server, self._calls = loop, server, LoopCalls(loop)
+        self._thread = threading.Thread(target=_run, args=(loop, server, self._calls), name="broker-stub", daemon=True)
         self._thread.start()
         return self
 
@@ -349,17 +351,20 @@ class BrokerStub(Restrictions):
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread, or here when there is none."""
-        loop, server = self._loop, self._server
-        if loop is None or server is None or self._thread is threading.current_thread():
+        calls, server = self._calls, self._server
+        if self._loop is None or calls is None or server is None or self._thread is threading.current_thread():
             return run()
 
-        async def on_loop() -> T:
+        def on_loop() -> T:
             try:
                 return run()
             finally:
                 server.arm()
 
-        return asyncio.run_coroutine_threadsafe(on_loop(), loop).result(CALL_TIMEOUT_S)
+        try:
+            return calls.call(on_loop, CALL_TIMEOUT_S)
+        except LoopEnded:
+            return run()
 
 
 async def _off_loop(call: Callable[[], T]) -> T:
@@ -387,7 +392,7 @@ def _sasl(given: Sasl | Mapping[str, str]) -> Sasl:
     return sasl_from(given)
 
 
-def _run(loop: asyncio.AbstractEventLoop, server: Server) -> None:
+def _run(loop: asyncio.AbstractEventLoop, server: Server, calls: LoopCalls) -> None:
     """The thread: serves until the loop is stopped, then leaves nothing behind."""
     try:
         loop.call_soon(server.serve)
@@ -395,3 +400,4 @@ def _run(loop: asyncio.AbstractEventLoop, server: Server) -> None:
         loop.run_until_complete(server.down())
     finally:
         loop.close()
+        calls.end()

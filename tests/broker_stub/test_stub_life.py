@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -187,3 +190,60 @@ def test_a_proxy_that_does_not_run_has_no_address() -> None:
     """Before `start` nobody listens."""
     with pytest.raises(RuntimeError, match="the proxy does not run"):
         FaultProxy("localhost:9092").bootstrap  # noqa: B018
+
+
+def test_who_calls_while_it_closes_does_not_wait() -> None:
+    """Calls of other threads that meet the end of a stub: each is answered, none waits for a loop that has ended."""
+    for _ in range(20):
+        stub = BrokerStub(clock=VirtualClock(START_MS)).start()
+        stub.create_topic("orders")
+        done = threading.Event()
+        errors: list[BaseException] = []
+        calls = (partial(stub.advance, 1), partial(stub.records, "orders", 0))
+        callers = [threading.Thread(target=_call_until, args=(call, done, errors)) for call in calls]
+        for caller in callers:
+            caller.start()
+        stub.close()
+        done.set()
+        for caller in callers:
+            caller.join(5)  # a call's own limit is 10 s
+        assert not any(caller.is_alive() for caller in callers)
+        assert errors == []
+
+
+def test_who_calls_while_a_proxy_closes_does_not_wait() -> None:
+    """As with a stub, but a proxy that has ended says so."""
+    with BrokerStub() as stub:
+        for _ in range(10):
+            proxy = FaultProxy(stub.bootstrap).start()
+            errors: list[BaseException] = []
+            caller = threading.Thread(target=_call_until, args=(proxy.stats, threading.Event(), errors))
+            caller.start()
+            proxy.close()
+            caller.join(5)
+            assert not caller.is_alive()
+            assert [str(error) for error in errors] == ["the proxy does not run"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_does_not_ask_a_stub_that_it_has_not() -> None:
+    """The loop is the parent's: the child is told at once, instead of waiting for an answer that nobody gives."""
+    with BrokerStub() as stub:
+        child = os.fork()
+        if child == 0:
+            try:
+                stub.end_offset("orders", 0)
+            except RuntimeError as error:
+                os._exit(0 if "another process" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _call_until(call: Callable[[], object], done: threading.Event, errors: list[BaseException]) -> None:
+    """Again and again, until it is told to end or is refused."""
+    while not done.is_set():
+        try:
+            call()
+        except (RuntimeError, TimeoutError) as error:
+            errors.append(error)
+            return
