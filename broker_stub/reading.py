@@ -7,6 +7,7 @@ the bytes it still lacks have come, something else changed, or its time is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from broker_stub.call import Call
 from broker_stub.handlers.lookups import NO_EPOCH, current_leader, endpoints, leadership_error
@@ -28,7 +29,7 @@ FETCH_BYTES_MAX = 55 * 1024 * 1024  # the broker's fetch.max.bytes
 FOLLOWERS_SINCE = 11
 LEADER_SINCE = 16
 ZSTD_SINCE = 10
-_BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -50,6 +51,7 @@ class Reading:
         self._call = call
         self._asked = asked
         self._session = session
+        self._names: dict[UUID, str] = {} if session is None else session.names
         self._incremental = incremental
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
@@ -110,8 +112,9 @@ class Reading:
             return True
         news = self._session.is_news(
             asked.key,
-            has_records=bool(answer.records),
-            failed=answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0,
+            has_records=bool(answer.records) and self._incremental,  # the answer that begins a session leaves its order alone
+            failed=answer.error_code != 0,
+            diverges=answer.diverging_epoch.end_offset >= 0,
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
@@ -182,6 +185,7 @@ class Reading:
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
+        self._urgent = self._urgent or result.beyond  # a reader out there may have come from a log that was cut off; Kafka tells him now
         return PartitionData(
             partition_index=asked.partition,
             high_watermark=result.high_watermark,
@@ -218,12 +222,18 @@ class Reading:
         code = self._call.fault_for(name, asked.partition)
         if code:
             return code
-        topic = self._call.cluster.topics.with_id(asked.topic_id) if self._by_id else None
-        if self._by_id and topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        code = self._call.topic_refusal(topic.name if topic is not None else asked.topic)
+        if self._by_id:
+            topic = self._call.cluster.topics.with_id(asked.topic_id)
+            if topic is not None:
+                self._names[asked.topic_id] = topic.name
+            elif asked.topic_id not in self._names:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            name = self._names[asked.topic_id]
+        code = self._call.topic_refusal(name)
         if code:
             return code
+        if partition is None and self._call.cluster.find(name, asked.partition) is not None:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         code = leadership_error(
             self._call.broker,
             partition,
@@ -240,7 +250,7 @@ class Reading:
             partition_index=asked.partition,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if partition is None or code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else None,  # as Kafka has it
+            aborted_transactions=[] if code in _BEFORE_READING else None,  # as Kafka has it
             current_leader=current_leader(partition) if tells and partition is not None else LeaderIdAndEpoch(),
             records=b"",
         )

@@ -48,17 +48,18 @@ class Session:
         self.id = session_id
         self.uses_ids = uses_ids
         self.epoch = 1
+        self.names: dict[UUID, str] = {}  # what the topic ids stood for when they were first read; a session goes by that from then on
         self._cached: dict[Key, _Cached] = {}
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[Key] = ()) -> None:
-        for key in forgotten:
-            self._cached.pop(key, None)
         for each in asked:
             known = self._cached.get(each.key)
             if known is None:
                 self._cached[each.key] = _Cached(each)
             else:
                 known.asked = each
+        for key in forgotten:
+            self._cached.pop(key, None)
 
     def partitions(self) -> list[Asked]:
         return [cached.asked for cached in self._cached.values()]
@@ -66,12 +67,14 @@ class Session:
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
-    def is_news(self, key: Key, *, has_records: bool, failed: bool, high_watermark: int, log_start_offset: int) -> bool:
+    def is_news(
+        self, key: Key, *, has_records: bool, failed: bool, diverges: bool = False, high_watermark: int, log_start_offset: int
+    ) -> bool:
         """Whether an incremental answer must name this partition; remembers what it then told."""
         cached = self._cached.get(key)
         if cached is None:
             return True
-        news = has_records or failed or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
+        news = has_records or failed or diverges or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
         # After an error the client knows nothing: the first good answer is news again.
         cached.high_watermark = -1 if failed else high_watermark
         cached.log_start_offset = log_start_offset

@@ -110,8 +110,8 @@ class GroupOffsets:
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
 
     def delete(self, keys: Sequence[Key], then: Then) -> None:
-        """Forgets those of the offsets that there are."""
-        self._groups.forget_offsets([key for key in keys if self.find(*key) is not None], then)
+        """Forgets those of the offsets that there are, and those that a transaction has not decided about yet."""
+        self._groups.forget_offsets([key for key in keys if self.find(*key) is not None or self.is_pending(*key)], then)
 
 
 def _committer_error(group: Group, committer: Committer) -> int:

@@ -53,7 +53,7 @@ class PartitionLog:
         self.replicated_at_once = True
         self._storage = storage
         self._clock_ms = clock_ms
-        self._log_start_offset = self._log_end_offset = self._high_watermark = log_start_offset
+        self._first_offset = self._log_start_offset = self._log_end_offset = self._high_watermark = log_start_offset
         self._index = BatchIndex()
         self._epochs = LeaderEpochs()
         self._producers = ProducerState()
@@ -102,7 +102,10 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        return self._producers.transactions.last_stable_offset(self._high_watermark)
+        stable = self._producers.transactions.last_stable_offset(self._high_watermark)
+        if stable >= self._log_start_offset:
+            return stable
+        return self._start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
 
     @property
     def leader_epoch(self) -> int:
@@ -178,12 +181,13 @@ class PartitionLog:
         if not self._log_start_offset <= offset <= end:
             raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=end)
         stable, replicated = min(self.last_stable_offset, end), min(self._high_watermark, end)
-        position, size = self._range(offset, stable if read_committed else replicated, max_bytes, min_one_batch=min_one_batch)
+        readable = stable if read_committed else replicated
+        position, size = self._range(offset, readable, max_bytes, min_one_batch=min_one_batch)
         aborted = None
-        if read_committed:
+        if read_committed and (size or offset >= readable or max_bytes <= 0):  # of a batch that fits in part Kafka tells nothing
             aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
         records = self._storage.read(position, size) if size else b""
-        return ReadResult(records, replicated, stable, self._log_start_offset, aborted)
+        return ReadResult(records, replicated, stable, self._log_start_offset, aborted, self._start_of_batch(offset) > readable)
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read; or what the special timestamps -1 to -4 stand for."""
@@ -309,6 +313,8 @@ class PartitionLog:
 
     def _note(self, header: BatchHeader, position: int) -> None:
         """One more batch is, or is about to be, in the storage."""
+        if not self._index:
+            self._first_offset = header.base_offset
         self._epochs.assign(header.leader_epoch, header.base_offset)
         self._index.add(header.last_offset, position=position, max_timestamp=header.max_timestamp)
         self._log_end_offset = header.last_offset + 1
@@ -379,6 +385,11 @@ class PartitionLog:
         if max_bytes < first_size:
             return position, first_size if min_one_batch else 0
         return position, min(max_bytes, available)
+
+    def _start_of_batch(self, offset: int) -> int:
+        """Where the batch that holds this offset begins; the log's end begins there."""
+        number = self._index.holding(offset)
+        return self._index.last_offset(number - 1) + 1 if number else self._first_offset
 
     def _position(self, number: int) -> int:
         return self._index.position(number, self._storage.size)

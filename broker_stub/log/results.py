@@ -29,7 +29,7 @@ class AppendResult(Struct, frozen=True):
 
 class ReadResult(Struct, frozen=True):
     """Whole batches, but the last may be cut. `aborted` is None unless committed records were asked for, and may name transactions
-    further on.
+    further on. `beyond`: the reader is past the batch at which he would have to stop.
     """
 
     records: bytes | memoryview
@@ -37,6 +37,7 @@ class ReadResult(Struct, frozen=True):
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTxn] | None
+    beyond: bool
 
 
 class OffsetAt(Struct, frozen=True):

@@ -43,8 +43,11 @@ class Verifications:
         if known is None or epoch > known.epoch:
             if known is None:
                 self._guards += 1
-            guard = self._guards if known is None else known.guard
-            known = Verification(guard, epoch, sequence, bumps)
+            known = (
+                Verification(self._guards, epoch, sequence, bumps)
+                if known is None
+                else replace(known, epoch=epoch, lowest_sequence=sequence)
+            )
         elif epoch == known.epoch:
             known = replace(known, lowest_sequence=min(known.lowest_sequence, sequence))
         self._of[producer_id] = known

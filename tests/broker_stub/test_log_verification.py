@@ -87,3 +87,12 @@ def test_an_epoch_that_is_over_is_not_asked_about() -> None:
     mark(log, 3)
     with pytest.raises(AppendRefused, match="INVALID_PRODUCER_EPOCH"):
         log.begin_verification(PID, 2, 0, bumps=True)
+
+
+def test_a_verification_that_began_without_bumps_stays_so() -> None:
+    """D5 is about producers whose epochs go up. One that an older request began to ask about is none of them, though its epoch is newer
+    now: its first batch may have any sequence."""
+    log = new_log()
+    log.begin_verification(PID, 0, 0, bumps=False)
+    guard = log.begin_verification(PID, 1, 5, bumps=True)
+    assert write(log, 5, guard=guard, epoch=1) == ""

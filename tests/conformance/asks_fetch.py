@@ -157,9 +157,27 @@ class Session:
         self.session_id = session_id
         self._version = self._version if version is None else version
 
-    def fetch(self, places: Sequence[Place], *, epoch: int, label: str, forgotten: Sequence[tuple[Topic, int]] = ()) -> None:
+    def fetch(
+        self,
+        places: Sequence[Place],
+        *,
+        epoch: int,
+        label: str,
+        forgotten: Sequence[tuple[Topic, int]] = (),
+        last_fetched_epoch: int = -1,
+        max_bytes: int = 1 << 20,
+    ) -> None:
         """One request of the session; notes what became of the id and the partitions that are named."""
-        request = fetch_request(places, self._version, max_wait_ms=50, session_id=self.session_id, session_epoch=epoch, forgotten=forgotten)
+        request = fetch_request(
+            places,
+            self._version,
+            max_wait_ms=50,
+            session_id=self.session_id,
+            session_epoch=epoch,
+            forgotten=forgotten,
+            last_fetched_epoch=last_fetched_epoch,
+            max_bytes=max_bytes,
+        )
 
         def show(answer: wire.FetchResponse) -> str:
             before, self.session_id = self.session_id, answer.session_id or self.session_id

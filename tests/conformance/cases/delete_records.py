@@ -98,3 +98,20 @@ def a_policy_that_says_compact_twice(w: World) -> None:
     w.produce(plain(Rec(), Rec()), both, label="into both")
     w.delete_records(both, 1, label="delete from both")
     w.describe_configs(TOPIC, both.name, keys=["cleanup.policy"], label="both described")
+
+
+@case()
+def the_beginning_of_an_open_transaction(w: World) -> None:
+    """Its first records are deleted: committed readers stop at the batch that holds the log's new start, and not before."""
+    topic = w.topic()
+    txn = w.begun()
+    w.write(txn, topic, 0, label="the first of a transaction")
+    for number in range(3):
+        w.produce(plain(Rec(), Rec()), topic, label=f"batch {number}")
+    for offset in (1, 2, 4, -1):
+        w.delete_records(topic, offset, label=f"to {offset}")
+        w.list_offsets(topic, -1, isolation=1, label=f"the end for committed readers after {offset}")
+        w.list_offsets(topic, -2, isolation=1, label=f"the start after {offset}")
+        w.fetch(topic, 7, isolation=1, label=f"the end after {offset}")
+    w.end(txn, label="commit")
+    w.fetch(topic, 7, isolation=1, label="after the commit")

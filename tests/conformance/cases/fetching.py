@@ -242,3 +242,84 @@ def an_epoch_that_diverges_at_either_isolation(w: World) -> None:
     w.produce(plain(), topic, label="a record")
     for isolation in (0, 1):
         w.fetch(topic, 5, isolation=isolation, last_fetched_epoch=0, label=f"isolation {isolation}")
+
+
+@case("KIP-227")
+def what_a_session_is_told_to_read_and_to_forget(w: World) -> None:
+    """A partition that one request both names and forgets is forgotten."""
+    topic = w.topic(partitions=2)
+    for version in (7, 12, 18):
+        s = w.session(version)
+        s.fetch([(topic, 0, 0)], epoch=0, label=f"v{version} create")
+        s.fetch([(topic, 0, 5), (topic, 1, 5)], epoch=1, forgotten=[(topic, 0)], label=f"v{version} both out of range, one forgotten")
+        s.fetch([], epoch=2, label=f"v{version} the other")
+        s.fetch([(topic, 1, 0)], epoch=3, forgotten=[(topic, 1)], label=f"v{version} the other, too")
+
+
+@case("KIP-516")
+def a_session_whose_topic_is_deleted(w: World) -> None:
+    """A session goes on by the name that a topic id stood for: the topic is missing, and then another topic has its name. Without a session
+    nobody knows the id."""
+    topic = w.topic()
+    s = w.session(18)
+    s.fetch([(topic, 0, 0), (topic, 5, 0)], epoch=0, label="create")
+    w.delete_topics(topic.name, label="delete")
+    w.until_gone(topic)
+    s.fetch([], epoch=1, label="it is gone")
+    w.fetch(topic, 0, version=18, label="it is gone, without a session")
+    w.made_again(topic, label="make it again")
+    w.known_topic(topic.name)
+    s.fetch([], epoch=2, label="there is another one")
+    w.fetch(topic, 0, version=18, label="there is another one, without a session")
+
+
+@case()
+def committed_readers_beyond_an_open_transaction(w: World) -> None:
+    """Who asks for a batch beyond the last stable offset has an answer at once; who waits at it waits."""
+    topic = w.topic()
+    txn = w.begun()
+    w.produce(plain(Rec(), Rec()), topic, label="two records")
+    w.write(txn, topic, 0, label="the first of a transaction")
+    w.write(txn, topic, 1, label="the second")
+    w.produce(plain(Rec(), Rec()), topic, label="two more")
+    for offset in range(2, 7):
+        w.fetch(topic, offset, isolation=1, max_wait_ms=400, timed=True, label=f"committed from {offset}")
+    w.fetch(topic, 6, max_wait_ms=400, timed=True, label="all from 6")
+
+
+@case()
+def aborted_transactions_of_what_does_not_fit(w: World) -> None:
+    """Where a batch does not fit into what the partition may have, nothing is said of aborted transactions; where none of it does, or at
+    the end, there are none."""
+    topic = w.topic(partitions=2)
+    for partition in (0, 1):
+        w.produce(plain(Rec(value=b"x" * 100)), topic, partition=partition, label=f"partition {partition}")
+    for size in (0, 1, 200, 10_000):
+        w.fetch_many([(topic, 0, 0), (topic, 1, 0)], isolation=1, partition_max_bytes=size, label=f"partition.max.bytes {size}")
+        w.fetch_many([(topic, 0, 0), (topic, 1, 0)], isolation=1, max_bytes=size, label=f"max.bytes {size}")
+    w.fetch_many([(topic, 0, 0), (topic, 1, 1)], isolation=1, partition_max_bytes=1, label="at the end")
+
+
+@case("KIP-227", "KIP-595")
+def no_news_after_a_divergence(w: World) -> None:
+    """An epoch that diverges is news each time, but no error: the good answer that follows it is none."""
+    topic = w.topic()
+    w.produce(plain(), topic, label="one")
+    s = w.session()
+    s.fetch([(topic, 0, 1)], epoch=0, label="create at the end")
+    s.fetch([(topic, 0, 5)], epoch=1, last_fetched_epoch=0, label="diverges")
+    s.fetch([], epoch=2, label="still diverges")
+    s.fetch([(topic, 0, 1)], epoch=3, label="back at the end")
+
+
+@case("KIP-227")
+def whose_turn_it_is_in_a_session(w: World) -> None:
+    """Who has had records goes to the end, so that a limit starves nobody; but for the answer that begins the session."""
+    topic = w.topic(partitions=2)
+    for partition in (0, 1):
+        for number in range(3):
+            w.produce(plain(*[Rec()] * (partition + 1)), topic, partition=partition, label=f"partition {partition}, {number}")
+    s = w.session()
+    s.fetch([(topic, 0, 0), (topic, 1, 0)], epoch=0, max_bytes=1, label="create")
+    for epoch in range(1, 5):
+        s.fetch([], epoch=epoch, max_bytes=1, label=f"epoch {epoch}")

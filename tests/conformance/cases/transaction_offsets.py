@@ -91,3 +91,14 @@ def others(w: World) -> None:
         w.commit_in_txn(txn, "", {topic: {0: 1}}, version=version, label=f"{tag} no group")
     w.add_offsets(txn, "", label="add no group")
     w.add_offsets(w.txn(), group, identity=(pid, epoch), label="add to an id that nobody uses")
+
+
+@case()
+def deleted_before_they_count(w: World) -> None:
+    """OffsetDelete takes the offsets of an open transaction, too: its commit brings none of them back."""
+    topic, group, txn = w.topic(partitions=2), w.group(), w.begun()
+    w.commit_in_txn(txn, group, {topic: {0: 5, 1: 6}}, label="offsets")
+    w.delete_offsets(group, {topic: [0]}, label="delete one")
+    w.committed(group, {topic: [0, 1]}, stable=True, label="before the commit, stable")
+    w.end(txn, label="commit")
+    w.committed(group, {topic: [0, 1]}, stable=True, label="after the commit")
