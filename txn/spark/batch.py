@@ -107,6 +107,7 @@ class Batch:
             if self._failure is not None:
                 raise self._failed() from self._failure
             if self.skipped:
+                self._check_repeated(Write(df, topic))
                 with interrupts(), self._described(df):
                     df.write.format("noop").mode("overwrite").save()
                 return
@@ -122,22 +123,30 @@ class Batch:
     # -- its life ------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        with self.metrics.phase("begin"):
-            self._writer.claim(self._hold, self.identity)
-            try:
-                if self._hold.held:
-                    self._hold.look()
-                else:
-                    self._writer.retire_others(self._hold)
-                    self._hold.take_over()
-                self.skipped = self._decide() is Decision.SKIP
-            except BaseException:
-                self._hold.at_work = None
-                raise
+        try:
+            with self.metrics.phase("begin"):
+                self._writer.claim(self._hold, self.identity)
+                self._take()
+        except BaseException:
+            self.metrics.ledger = "aborted"
+            raise
         if self.skipped:
             self.metrics.ledger = "skipped"
             log.info("sink %s: %s is in the ledger: nothing is written", self._hold.key, self.identity.full_name)
         return self
+
+    def _take(self) -> None:
+        """The sink is this batch's, and whether it is to be written is known."""
+        try:
+            if self._hold.held:
+                self._hold.look()
+            else:
+                self._writer.retire_others(self._hold)
+                self._hold.take_over()
+            self.skipped = self._decide() is Decision.SKIP
+        except BaseException:
+            self._hold.at_work = None
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         alone = self._alone.acquire(blocking=False)
@@ -166,6 +175,18 @@ class Batch:
             why = f"has failed, and the transaction went with it: {cause_of(self._failure)}"
         return Misuse(
             f"{self.identity.name} of sink {self._hold.key!r} cannot be committed: a write into it {why}. Nothing of the batch is visible"
+        )
+
+    def _check_repeated(self, write: Write) -> None:
+        """The ledger has the batch. Raises Misuse where it is there by an earlier call in this run, which was for other rows than these:
+        Spark hands a batch over once in a run, so that nobody but the caller says it twice."""
+        batch, writes = self._hold.written
+        if batch != self.identity.batch or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in writes):
+            return
+        raise Misuse(
+            f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call in this run and without the rows of this"
+            " DataFrame, which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each"
+            " by batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
         )
 
     def _decide(self) -> Decision:
@@ -285,8 +306,9 @@ class Batch:
     def _skips_now(self) -> bool:
         if self._decide() is Decision.SKIP:
             self.metrics.ledger = "committed"
-            return True
-        return False
+            # Whatever else the block writes is part of what is there.
+            self.skipped = True
+        return self.skipped
 
     def _count_rerun(self, error: BaseException) -> None:
         self.metrics.reruns += 1
@@ -345,6 +367,7 @@ class Batch:
             self._hold.read()
         else:
             self._hold.entry = entry
+        self._hold.written = self.identity.batch, tuple(self._writes)
         self._transaction = None
         outcome = self._outcome
         self.metrics.ledger = "committed"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
-from txn.spark.choosing import Situation, choose, objection, situation
+from txn.spark.choosing import Situation, choose, context_of, objection, situation
 from txn.spark.columns import SinkColumns
 from txn.spark.errors import GuardUnavailable
 from txn.spark.guards import BarrierGuard, ClaimsGuard, Guard, KafkaClaimsGuard, NoGuard, StatusGuard, TurnsGuard
@@ -31,6 +31,7 @@ class Guards:
         self._kafka = kafka
         self._lock = threading.Lock()
         self._made: dict[str, Guard] = {}
+        self._context: Any = None
         self._had: set[str] = set()
         self._unreachable = False
 
@@ -74,8 +75,13 @@ class Guards:
         self._had.add(asked)
 
     def get(self, name: str, df: DataFrame) -> Guard:
-        """The guard of that name."""
+        """The guard of that name. Where the program has stopped its SparkContext and has another one by now, guards are made anew: they ask
+        the one that they were made with, or listen at its address."""
+        context = context_of(df.sparkSession)
+        if context is not self._context:
+            self.close()
         with self._lock:
+            self._context = context
             if name not in self._made:
                 self._made[name] = MAKERS[name](self._settings, self._kafka, df)
             return self._made[name]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from txn.spark.writer_settings import WriterSettings
 from txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from txn.spark.batch import Identity
+    from txn.spark.batch import Identity, Write
 
 log = logging.getLogger("fencepost.spark")
 
@@ -50,7 +50,8 @@ MARKERS_S = 10.0
 class Hold:
     """See the module. `job`: one in the sink, with a key and a transactional id of its own. `timeout_s`: of every call, where that is to be
     less than the setting. `entry`: the sink's newest, read after taking over and kept up to date by commits. `too_slow`: a transaction of
-    this hold was open for too long, and later ones had better begin when their rows are prepared. `at_work`: what is being written."""
+    this hold was open for too long, and later ones had better begin when their rows are prepared. `at_work`: what is being written.
+    `written`: the batch that this hold has committed last, and the writes of it."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings, *, job: str | None = None, timeout_s: float | None = None) -> None:
         self.key = ledger_key(settings.sink_id, job)
@@ -62,6 +63,7 @@ class Hold:
         self.entry: LedgerEntry | None = None
         self.too_slow = False
         self.at_work: Identity | None = None
+        self.written: tuple[int, Sequence[Write]] = (-1, ())
         self._producer: TransactionalProducer | None = None
         self._retired = False
         self._opened_at: float | None = None

@@ -108,8 +108,8 @@ class ExactlyOnceKafkaWriter:
 
     def claim(self, hold: Hold, identity: Identity) -> None:
         """A batch is about to be written under the hold. Raises what speaks against it: LedgerBusy where this writer is at work for another
-        query, which goes on, and before the sink is taken over what the ledger says. A query whose turn comes meanwhile waits for the
-        decision: one that is refused must not have been in another one's way."""
+        query, which goes on, Misuse where it is for this one, and before the sink is taken over what the ledger says. A query whose turn
+        comes meanwhile waits for the decision: one that is refused must not have been in another one's way."""
         with self._deciding:
             with self._lock:
                 for other in self._holds.values():
@@ -121,6 +121,12 @@ class ExactlyOnceKafkaWriter:
                             f" {other.at_work.full_name}: a writer is for one query, which goes on. Give the other one a writer and a sink"
                             " id of its own"
                         )
+                if hold.at_work is not None:
+                    raise Misuse(
+                        f"sink {hold.key!r}: {hold.at_work.full_name} is under way in another call of this writer, which writes one after"
+                        " the other. Several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
+                        " batch.write(...)"
+                    )
             if not hold.held:
                 look_first(hold, identity, self.settings)
             hold.at_work = identity

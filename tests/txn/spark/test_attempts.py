@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from broker_stub import BrokerStub, Fault
 from producer.core.errors import FencepostError, Misuse, TopicUnavailable
@@ -84,6 +85,55 @@ def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
     with pytest.raises(Misuse, match="batch 0 is over"):
         batch.write(second)
     assert site.committed() == ["1"]
+
+
+def test_calls_for_a_batch_follow_one_another(site: Site) -> None:
+    """A second call of the writer while the first one is under way is told what to do instead, and the first one goes on."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand()
+    first, second = site.rows("1"), site.rows("2")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(writer, first, site.offsets(0))
+        assert held.wait(timeout=60)
+        with pytest.raises(Misuse, match=r"batch 0 of query by hand is under way in another call of this writer.*with writer\.batch"):
+            writer(second, 0)
+        assert writer.metrics["ledger"] == "aborted"
+        held.release()
+        writing.result(60)
+    assert site.committed() == ["1"]
+
+
+def test_a_second_call_for_a_batch(site: Site) -> None:
+    """Rows are never left out without a word: who calls the writer twice with a batch, each time with a part of it, is told so by the
+    second call. The same DataFrame once more is the same batch, and skipped."""
+    writer = site.writer()
+    site.feed("1", "2")
+
+    def parts(df: DataFrame, batch: int) -> None:
+        for part in ("1", "1", "2"):
+            writer(df.where(f"value = '{part}'"), batch)
+
+    failure = site.run(parts) or ""
+    assert "Misuse: batch 0 of sink 'sink' is committed, by an earlier call in this run and without the rows of this DataFrame" in failure
+    assert [each["ledger"] for each in writer.history] == ["committed", "skipped", "aborted"]
+    assert site.committed() == ["1"]
+
+
+def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None:
+    """A driver whose transaction's time was up finds the batch in the ledger, by another driver: what its block goes on to write is in
+    there already, and written by nobody once more."""
+    writer, other = site.by_hand(transaction_timeout_ms=1_000), site.by_hand()
+    frames = [site.rows(value) for value in "123"]
+    with writer.batch(frames[0], site.offsets(0)) as batch:
+        batch.write(frames[0])
+        time.sleep(1.1)
+        with other.batch(frames[0], 0) as meanwhile:
+            for frame in frames:
+                meanwhile.write(frame)
+        for frame in frames[1:]:
+            batch.write(frame)
+    assert site.committed() == [*"123"]
+    assert (writer.metrics["ledger"], batch.skipped) == ("committed", True)
 
 
 @BOTH

@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.txn.spark.site import Site
+from txn.spark.guarding import Guards
+from txn.spark.secrets import KafkaSettings
 from txn.spark.session import JavaMissing, find_java, settle_python
+from txn.spark.writer_settings import WriterSettings
 
 
 def test_no_java_says_which_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,3 +105,16 @@ def test_what_jobs_are_called(site: Site, guard: str) -> None:
     jobs = context._jsc.sc().statusStore().jobsList(None)
     described = [jobs.apply(place).description() for place in range(jobs.size())]
     assert "fencepost sink batch 0" in [each.get() for each in described if each.isDefined()]
+
+
+def test_guards_of_a_context_that_was_stopped() -> None:
+    """A program that stops its SparkContext and makes another one goes on with its writer: guards ask the context that there is."""
+
+    def frame(context: object) -> Any:
+        return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+
+    first, second = frame("the first"), frame("the second")
+    guards = Guards(WriterSettings(sink_id="sink", topic="out"), KafkaSettings.of({"bootstrap_servers": "localhost:1"}, None, names=()))
+    guard = guards.get("status", first)
+    assert guards.get("status", first) is guard
+    assert guards.get("status", second) is not guard
