@@ -240,9 +240,12 @@ class Batch:
             if course_of(second) in (Course.FENCED, Course.LOST):
                 return self._settled(second)
             return self._taken_over_anew(second)
-        # Another driver may have committed the batch since.
         self._hold.read()
-        return self._skips_now()
+        if self._skips_now():
+            # This one has not, so another driver has.
+            self._hold.close()
+            raise SinkTakenOver(self._takeover_text(error)) from error
+        return False
 
     def _find_out(self, error: BaseException) -> bool:
         """The commit was asked for, and not answered."""

@@ -32,6 +32,7 @@ from txn.transaction import Transaction
 
 ROWS_PER_BATCH: Final = 100_000
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOCKS: Final = "spark.fencepost.largeBatches"
 """How many blocks of `large_batches` there are in a session, which may have several objects here: so it is kept where the setting is."""
 _CONF: Final = threading.Lock()
@@ -166,9 +167,13 @@ def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[No
 
 @contextmanager
 def large_batches(frame: DataFrame) -> Iterator[None]:
-    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has said how many rows they may have. Blocks of one
-    session may overlap: the last of them takes it back."""
+    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has said how many rows they may have, or their bytes
+    are not limited as well: so many large rows would not fit where Spark's own number of them does. Blocks of one session may overlap: the
+    last of them takes it back."""
     conf = frame.sparkSession.conf
+    if not _bytes_are_limited(conf):
+        yield
+        return
     with _CONF:
         inside = int(conf.get(BLOCKS, "0") or 0)
         ours = inside > 0 or conf.get(ARROW_ROWS, None) is None
@@ -181,6 +186,15 @@ def large_batches(frame: DataFrame) -> Iterator[None]:
     finally:
         if ours:
             _leave(conf)
+
+
+def _bytes_are_limited(conf: Any) -> bool:
+    """Whether this release of Spark has a limit of them."""
+    try:
+        conf.get(ARROW_BYTES)
+    except (PySparkException, Py4JError):
+        return False
+    return True
 
 
 def _leave(conf: Any) -> None:

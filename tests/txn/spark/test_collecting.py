@@ -113,6 +113,13 @@ def test_what_the_user_says_of_arrow_batches_holds(session: SparkSession, rows: 
     assert said(session) == rows
 
 
+def test_releases_that_do_not_limit_the_bytes_of_arrow_batches(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There Spark's own number of rows stays (10,000): ten times as many large ones would not fit into an executor's memory."""
+    monkeypatch.setattr("txn.spark.executing.ARROW_BYTES", "spark.sql.execution.arrow.noSuchSetting")
+    with large_batches(session.range(1)):
+        assert said(session) is None
+
+
 def test_writes_that_overlap_leave_nothing_behind(session: SparkSession) -> None:
     """Whichever ends first; and what the user says meanwhile stays."""
     frame = session.range(1)
