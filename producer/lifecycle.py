@@ -1,6 +1,6 @@
 """What happens to a producer that nobody closes: process exit, garbage collection, fork.
 
-Exit takes no more records, flushes within `exit_flush_ms` and says how many records were lost. Collection ends the sender thread and warns.
+Exit takes no more records, flushes within `exit_flush_ms` and says how many were not delivered. Collection ends the sender thread and warns.
 In a forked child the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched.
 A child that a callback forked on the sender thread ends when the callback does.
 """
@@ -54,7 +54,7 @@ class Lease:
             self.sender.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
 
     def begin_to_leave(self) -> Callable[[], None]:
-        """The process exits: begin to flush. What this returns waits for the rest of the bound, and says what was lost."""
+        """The process exits: begin to flush. What this returns waits for the rest of the bound, and says what was not delivered."""
         if self._ended or self._shared.forked is not None or not self.sender.running:
             return lambda: None
         self.end()
@@ -74,7 +74,7 @@ class Lease:
         unseen = self.sender.failures.take()
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
-            log.critical("exit without close(): %d records were lost after waiting %.1f s", count, waited_s)
+            log.critical("exit without close(): %d records were not delivered after waiting %.1f s", count, waited_s)
 
     def after_fork_in_child(self) -> None:
         """This process has a copy of the memory, but neither the thread nor, by rights, the sockets."""

@@ -120,14 +120,20 @@ class LoopSide:
         if self._ended:
             return
         self._ended = True
-        if self.loop.is_closed():
-            self.engine.end(reason)
-        else:
+        resting = not self.loop.is_running() and threading.get_ident() == self._thread
+        if resting or self.loop.is_closed():
+            self._give_up(reason)
+        if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._abandon, reason)
 
     def _abandon(self, reason: FencepostError) -> None:
-        self.engine.end(reason)
+        self._give_up(reason)
         self._closing = self.loop.create_task(self.engine.close_links())
+
+    def _give_up(self, reason: FencepostError) -> None:
+        # What failed is said here: `asyncio.run` cancels the task that closes the links before it has begun, and timers die with the loop.
+        self.engine.end(reason)
+        self.failures.say()
 
     def _leave(self, error: BaseException) -> None:
         """Have the loop end with it, as with what any other callback of the loop raises, once it is at the end of this step."""

@@ -42,7 +42,7 @@ def test_an_unhandled_exception_changes_nothing() -> None:
 
 def test_a_dead_broker_bounds_the_exit_and_the_loss_is_said() -> None:
     """With no broker to take them the program ends within exit_flush_ms, not after the delivery deadline of two minutes, and says how many
-    records were lost, with no logging configured."""
+    records were not delivered, with no logging configured."""
     with BrokerStub() as stub:
         stub.faults.on(Api.PRODUCE).before().forever().hold()
         ended = run(
@@ -54,7 +54,7 @@ def test_a_dead_broker_bounds_the_exit_and_the_loss_is_said() -> None:
             stub.bootstrap,
         )
         assert ended.code == 0
-        assert "7 records were lost" in ended.complaints
+        assert "7 records were not delivered" in ended.complaints
         assert ended.seconds < 30
         stub.faults.clear()
 
@@ -131,7 +131,7 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
             stub.bootstrap,
         )
         assert ended.lines == ["True"]
-        assert ended.complaints.count("1 records were lost") == 8
+        assert ended.complaints.count("1 records were not delivered") == 8
         stub.faults.clear()
 
 
