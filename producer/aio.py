@@ -45,7 +45,6 @@ class AsyncProducer(Front):
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         super().__init__(config, settings)
         self._side: LoopSide | None = None
-        self._closed = False
         self._turn = asyncio.Lock()
 
     # -- sending -----------------------------------------------------------------------------------------------------
@@ -116,6 +115,7 @@ class AsyncProducer(Front):
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._running()
+        self._refuse_after_close()
         check_topic(topic)
         if not self._known(topic, None):
             await self._hear_of(topic, None, limit_s)
@@ -166,7 +166,10 @@ class AsyncProducer(Front):
     def _running(self) -> LoopSide:
         """The engine's side, begun on the loop that asks first."""
         self._refuse_after_fork()
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise Misuse("this is called on the event loop of the producer: no loop runs on this thread; elsewhere use Producer") from None
         if self._side is None:
             side = LoopSide(
                 self._settings,

@@ -22,10 +22,9 @@ from producer.wire.codes import Api, ErrorCode, error_name
 log = logging.getLogger("fencepost.producer")
 
 SAY_MISSING_S = 2.0
-ABSENT = (
-    "there is none of that name; create it, or check the name: allow_auto_create_topics only helps where the brokers have "
-    "auto.create.topics.enable"
-)
+ABSENT = "there is none of that name; create it, or check the name: "
+CREATABLE = "allow_auto_create_topics only helps where the brokers have auto.create.topics.enable"
+NOT_CREATABLE = "brokers are not asked to create it (allow_auto_create_topics=False, existing_topics, or a Borrower)"
 
 
 class Directory:
@@ -37,7 +36,7 @@ class Directory:
         self._lock = threading.RLock()
         self._changed = Bell()
         self._refused: dict[str, int] = {}
-        self._missing: dict[str, int] = {}
+        self._missing: dict[str, str] = {}
         self._missing_since: dict[str, float | None] = {}  # None once it was said
         self._unheard: dict[str, FencepostError] = {}
         self._short: set[str] = set()
@@ -59,7 +58,7 @@ class Directory:
             if news.failure is not None:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
-                self._missing[heard.topic] = heard.code
+                self._missing[heard.topic] = _missing_words(heard.code, creatable=news.creatable)
                 waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
                 self._refused[heard.topic] = heard.code
@@ -68,7 +67,8 @@ class Directory:
         self._changed.ring()
         if waited_for:
             # Not under the lock: a log handler that sends what is logged waits in `wait`, and holds a lock of its own.
-            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, _missing_words(heard.code))
+            said = _missing_words(heard.code, creatable=news.creatable)
+            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, said)
 
     def _has_long_been_missing(self, topic: str) -> bool:
         """A topic that was just created is missing for a moment; whoever waits for one that stays away is told, once, before the wait is
@@ -141,10 +141,11 @@ class Directory:
         if queues is not None:
             return TopicUnavailable(f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}")
         if topic in self._missing:
-            said = _missing_words(self._missing[topic])
-            return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {said}")
+            return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
         return TopicUnavailable(f"nothing was heard of topic {topic!r} {limit}: {trouble}")
 
 
-def _missing_words(code: int) -> str:
-    return f"{error_name(code)}: {ABSENT}" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error_name(code)
+def _missing_words(code: int, *, creatable: bool) -> str:
+    if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error_name(code)
+    return f"{error_name(code)}: {ABSENT}{CREATABLE if creatable else NOT_CREATABLE}"

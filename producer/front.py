@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from librt.time import time as wall_time
 from mypy_extensions import mypyc_attr
@@ -60,6 +60,7 @@ class Front:
         )
         self._shared.awaiter = outcome
         self._shared.bulk_awaiter = bulk_outcome
+        self._closed = False
         # Tasks that wait for room: who comes now has none before them.
         self._in_line = 0
         self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
@@ -207,9 +208,9 @@ class Front:
 
     @property
     def _size_setting(self) -> str:
-        """Which setting limits the size of a record, and to what."""
+        """Which setting limits the size of a record, and to what. Where both are the same, max_request_size was lowered to the other."""
         settings = self._settings
-        name = "max_request_size" if settings.max_request_size <= settings.buffer_memory else "buffer_memory"
+        name = "max_request_size" if settings.max_request_size < settings.buffer_memory else "buffer_memory"
         return f"{name}={getattr(settings, name)}"
 
     def _known(self, topic: str, partition: int | None) -> bool:
@@ -294,12 +295,24 @@ class Front:
             setting=self._size_setting,
         )
 
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable(type(self).__name__)
+
     def _refuse_after_fork(self) -> None:
         if self._shared.forked is not None:
             raise again(self._shared.forked)
 
+    def _refuse_after_close(self) -> None:
+        if self._closed:
+            raise ProducerClosed("the producer is closed: it asks brokers nothing any more")
+
     def _why_too_large(self, size: int) -> str:
         return f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted"
+
+
+def unpicklable(name: str) -> TypeError:
+    """The error of who hands a producer to another process, or has a task's closure take it along."""
+    return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
 
 
 def wall_ms() -> int:

@@ -1,7 +1,8 @@
 """What happens to a producer that nobody closes: process exit, garbage collection, fork.
 
-Exit takes no more records, flushes within `exit_flush_ms` and says how many were not delivered. Collection ends the sender thread and warns.
-In a forked child the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on untouched.
+Exit takes no more records, flushes within `exit_flush_ms` and says how many were not delivered. Collection ends the sender thread and
+warns. In a forked child the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on
+untouched.
 A child that a callback forked on the sender thread ends when the callback does.
 """
 

@@ -62,7 +62,6 @@ class Producer(Front):
             died=self._directory.die,
         )
         self._shared.wake = self._sender.wake
-        self._closed = False
         self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
         self._sender.start()
 
@@ -153,6 +152,7 @@ class Producer(Front):
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._refuse_endless("partitions_for")
         self._refuse_after_fork()
+        self._refuse_after_close()
         check_topic(topic)
         return list(range(self._hear_of(topic, None, limit_s).partitions))
 

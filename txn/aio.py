@@ -11,11 +11,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
+from producer.front import unpicklable
 from producer.stats import ProducerStats
 from txn.admission import NoTransaction
 from txn.aftermath import LEAST_S, find_out, settle, to_ask_about
@@ -174,6 +175,9 @@ class AsyncTransactionalProducer:
         finally:
             self._closed = True
             await self._inner.close(left_s)
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable(type(self).__name__)
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from producer.core.batch import Headers, OnDelivery, RecordFuture
 from producer.core.bulk import BulkFuture
 from producer.core.errors import DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed
+from producer.front import unpicklable
 from producer.stats import ProducerStats
 from txn.admission import SOON_S
 from txn.aftermath import LEAST_S, find_out, settle, to_ask_about
@@ -205,6 +206,9 @@ class TransactionalProducer:
             self._closed = True
             # Also when it is called again: Ctrl-C may have struck on the way there.
             self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable(type(self).__name__)
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from txn.token import BadToken, PreparedTransaction, read_token
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = 2_147_483_647
+ID_BYTES_MAX: Final = 32_767
 
 
 class TransactionSettings(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,8 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
     name, timeout_ms = ours["transactional_id"], ours.get("transaction_timeout_ms", DEFAULT_TIMEOUT_MS)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"transactional_id={name!r}: a text that is not empty")
+    if len(name.encode(errors="replace")) > ID_BYTES_MAX:
+        raise ConfigError(f"transactional_id={name!r:.60}: Kafka's protocol takes {ID_BYTES_MAX} bytes at most")
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
         raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
     return (

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fencepost.cli.shown import warn
 
+NOT_STARTED: Final = 2  # As `complaints.USAGE`, which loads typer.
 _PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str, "--emulate": str}
 
 
@@ -72,5 +73,5 @@ def run(
         )
     except (OSError, ValueError) as error:
         warn(f"fencepost broker: {error}")
-        return 1
+        return NOT_STARTED
     return 0

@@ -46,7 +46,9 @@ def demo(
                     opening.enter_context(waiting(f"the brokers at {bootstrap}, for at most {OPEN_S} s"))
                     bars.begun = opening.close
                 report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
-        except (FlightsMissing, FencepostError, KafkaException, OSError, ValueError) as error:
+        except FlightsMissing as error:
+            raise Complaint(str(error)) from None
+        except (FencepostError, KafkaException, OSError, ValueError) as error:
             raise Complaint(str(error), code=1) from None
     found = problems(report)
     if json:

@@ -56,7 +56,7 @@ def proxy(
                 )
             url = stack.enter_context(controlled(running, control))
         except (OSError, ValueError) as error:
-            raise Complaint(str(error), code=1) from None
+            raise Complaint(str(error)) from None
         stop = stack.enter_context(Stop())
         faults = {
             "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),

@@ -37,7 +37,9 @@ def spark_demo(
             from fencepost.spark_demo import as_table, problems, run_spark_demo
 
             report = run_spark_demo(load_flights(rows), errors.say)
-        except (ImportError, FlightsMissing, FencepostError, KafkaException, OSError, TimeoutError) as error:
+        except (ImportError, FlightsMissing) as error:
+            raise Complaint(str(error)) from None
+        except (FencepostError, KafkaException, OSError, TimeoutError) as error:
             raise Complaint(str(error), code=1) from None
     console.print(as_table(report))
     console.say(f"{time.monotonic() - begun:.0f} s")

@@ -147,12 +147,14 @@ class Pack(Struct, frozen=True):
 
 class Announce(Struct, frozen=True):
     """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard. `short`: there
-    are fewer partitions than somebody waits for, who had come before this was asked."""
+    are fewer partitions than somebody waits for, who had come before this was asked. `creatable`: brokers are asked to make a topic of that
+    name where there is none."""
 
     heard: Heard
     available: tuple[int, ...] = ()
     failure: NoUsableBroker | None = None
     short: bool = False
+    creatable: bool = True
 
 
 class Return(Struct, frozen=True):

@@ -141,7 +141,7 @@ class Scout:
                 self._wanted.pop(news.topic, None)
             if news.change is Change.REFUSED and news.topic not in self._view.topics:
                 self._topics.discard(news.topic)
-            commands.append(Announce(news, self._available(news), short=short))
+            commands.append(Announce(news, self._available(news), short=short, creatable=self._creatable(news.topic)))
         everything = self._topics <= set(request.topics)
         self._stale = not self._leaders_known(request.topics) or (complained and not everything)
         troubled = complained or self._stale or bool(self._wanted)
@@ -187,11 +187,12 @@ class Scout:
 
     def _to_create(self) -> set[str]:
         """Topics that somebody waits for, or has something to send to, and that are not there: they may be made on the way."""
-        if not self._settings.allow_auto_create_topics:
-            return set()
         known = self._view.topics
         absent = {topic for topic in self._wanted if topic not in known or known[topic].missing}
-        return {topic for topic in absent if self.may_create(topic)}
+        return {topic for topic in absent if self._creatable(topic)}
+
+    def _creatable(self, topic: str) -> bool:
+        return self._settings.allow_auto_create_topics and self.may_create(topic)
 
     def _pace(self, now_ms: float) -> None:
         settings = self._settings

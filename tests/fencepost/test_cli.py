@@ -314,7 +314,7 @@ def test_a_broker_says_what_is_wrong_with_its_security(arguments: list[str], wor
     """One line on standard error, beside the warning that others can see the password; an exit code, and no password in it."""
     refused = fencepost_runs("broker", "--port", "0", *arguments)
     [complaint] = [line for line in refused.stderr.splitlines() if not line.startswith("--sasl-user ")]
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert complaint.startswith("fencepost broker: ")
     assert words in complaint
     assert "secret" not in refused.stderr
@@ -324,11 +324,11 @@ def test_a_broker_says_why_it_cannot_start() -> None:
     """A port in use, a config that is none and a count out of range end with one line on standard error and an exit code."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused = fencepost_runs("broker", "--port", str(taken.getsockname()[1]))
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert refused.stderr.startswith("fencepost broker: ")
     assert len(refused.stderr.splitlines()) == 1
     unknown = fencepost_runs("broker", "--port", "0", "--config", "min.insync.replicas")
-    assert (unknown.returncode, unknown.stderr.strip()) == (1, "fencepost broker: --config 'min.insync.replicas' is not NAME=VALUE")
+    assert (unknown.returncode, unknown.stderr.strip()) == (2, "fencepost broker: --config 'min.insync.replicas' is not NAME=VALUE")
     few = fencepost_runs("broker", "--brokers", "0")
     assert few.returncode == 2
     assert "--brokers" in few.stderr
@@ -355,10 +355,10 @@ def test_a_proxy_loses_replies_on_demand() -> None:
 def test_a_proxy_says_why_it_cannot_start() -> None:
     """An upstream that is no address ends with one line and an exit code."""
     wrong = fencepost_runs("proxy", "nowhere")
-    assert (wrong.returncode, wrong.stderr.strip()) == (1, "fencepost proxy: 'nowhere' is not HOST:PORT, with a port from 1 to 65535")
+    assert (wrong.returncode, wrong.stderr.strip()) == (2, "fencepost proxy: 'nowhere' is not HOST:PORT, with a port from 1 to 65535")
     wrong = fencepost_runs("proxy", "localhost:99999")
     assert (wrong.returncode, wrong.stderr.strip()) == (
-        1,
+        2,
         "fencepost proxy: 'localhost:99999' is not HOST:PORT, with a port from 1 to 65535",
     )
 
@@ -412,5 +412,5 @@ def test_a_port_that_is_taken_is_named(command: str) -> None:
     with BrokerStub() as stub, socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         ran = fencepost_runs(command, *([stub.bootstrap] if command == "proxy" else []), "--port", port)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.stderr

@@ -286,6 +286,6 @@ def test_a_control_port_that_cannot_be_had(broker: Running) -> None:
     """A taken port, and what is no port: one line, and the command does not run without its control."""
     port = broker.control.rpartition(":")[2]
     ran = run("broker", "--port", 0, "--control", port)
-    assert (ran.returncode, "in use" in ran.stderr, ran.stdout) == (1, True, "")
+    assert (ran.returncode, "in use" in ran.stderr, ran.stdout) == (2, True, "")
     ran = run("proxy", broker.bootstrap, "--control", "nowhere")
-    assert (ran.returncode, "--control nowhere: a port" in ran.stderr, ran.stdout) == (1, True, "")
+    assert (ran.returncode, "--control nowhere: a port" in ran.stderr, ran.stdout) == (2, True, "")

@@ -110,6 +110,7 @@ class Batch:
                 self._check_repeated(Write(df, topic))
                 with interrupts(), self._described(df):
                     df.write.format("noop").mode("overwrite").save()
+                self._writes.append(Write(df, topic))
                 return
             self._writes.append(Write(df, topic))
             try:
@@ -159,6 +160,8 @@ class Batch:
                 raise failed from self._failure
             if error is None and not self.skipped:
                 self._until_certain(self._commit)
+            if error is None:
+                self._hold.written = self.identity.batch, (*self._earlier, *self._writes)
         finally:
             if alone:
                 self._alone.release()
@@ -178,16 +181,22 @@ class Batch:
         )
 
     def _check_repeated(self, write: Write) -> None:
-        """The ledger has the batch. Raises Misuse where it is there by an earlier call in this run, which was for other rows than these:
-        Spark hands a batch over once in a run, so that nobody but the caller says it twice."""
-        batch, writes = self._hold.written
-        if batch != self.identity.batch or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in writes):
+        """The ledger has the batch. Raises Misuse where an earlier call in this run had it, too, for other rows than these: Spark hands a
+        batch over once in a run, so that nobody but the caller says it twice."""
+        if any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in self._earlier):
             return
-        raise Misuse(
-            f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call in this run and without the rows of this"
-            " DataFrame, which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each"
-            " by batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
-        )
+        if self._earlier:
+            raise Misuse(
+                f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call and without the rows of this DataFrame,"
+                " which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
+                " batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
+            )
+
+    @property
+    def _earlier(self) -> tuple[Write, ...]:
+        """What earlier calls in this run have handed over for this batch."""
+        batch, writes = self._hold.written
+        return writes if batch == self.identity.batch else ()
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)
@@ -370,7 +379,6 @@ class Batch:
             self._hold.read()
         else:
             self._hold.entry = entry
-        self._hold.written = self.identity.batch, tuple(self._writes)
         self._transaction = None
         outcome = self._outcome
         self.metrics.ledger = "committed"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ class Hold:
     """See the module. `job`: one in the sink, with a key and a transactional id of its own. `timeout_s`: of every call, where that is to be
     less than the setting. `entry`: the sink's newest, read after taking over and kept up to date by commits. `too_slow`: a transaction of
     this hold was open for too long, and later ones had better begin when their rows are prepared. `at_work`: what is being written.
-    `written`: the batch that this hold has committed last, and the writes of it."""
+    `written`: the newest batch that was written or skipped under this hold, and what was handed over for it."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings, *, job: str | None = None, timeout_s: float | None = None) -> None:
         self.key = ledger_key(settings.sink_id, job)
@@ -63,7 +63,7 @@ class Hold:
         self.entry: LedgerEntry | None = None
         self.too_slow = False
         self.at_work: Identity | None = None
-        self.written: tuple[int, Sequence[Write]] = (-1, ())
+        self.written: tuple[int, tuple[Write, ...]] = (-1, ())
         self._producer: TransactionalProducer | None = None
         self._retired = False
         self._opened_at: float | None = None

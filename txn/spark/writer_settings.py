@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from producer.core.errors import ConfigError
-from txn.ledger_entry import ledger_key
+from txn.ledger_entry import NAME_CHARS_MAX, ledger_key
 from txn.ledger_rules import POLICIES
 from txn.own_topics import check_own_topic
 from txn.spark.choosing import GUARDS
@@ -81,7 +81,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """The transactional id is this and the sink id."""
 
     def __post_init__(self) -> None:
-        _text("sink_id", self.sink_id)
+        _text("sink_id", self.sink_id, NAME_CHARS_MAX)
         ledger_key(self.sink_id)
         _one_of("guard", self.guard, GUARDS)
         _one_of("stage", self.stage, STAGES)
@@ -153,10 +153,10 @@ def _within(name: str, value: Any, least: int, most: int) -> None:
         raise ConfigError(f"{name}={value!r}: a whole number from {least} to {most}")
 
 
-def _text(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > TEXT_CHARS_MAX or "\0" in value:
+def _text(name: str, value: Any, most: int = TEXT_CHARS_MAX) -> None:
+    if not isinstance(value, str) or not value.strip() or len(value) > most or "\0" in value:
         shown = f"{value!r:.300}"
-        raise ConfigError(f"{name}={shown}: a text that is not empty, of at most {TEXT_CHARS_MAX} characters and without a NUL")
+        raise ConfigError(f"{name}={shown}: a text that is not empty, of at most {most} characters and without a NUL")
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -114,7 +114,7 @@ def test_a_second_call_for_a_batch(site: Site) -> None:
             writer(df.where(f"value = '{part}'"), batch)
 
     failure = site.run(parts) or ""
-    assert "Misuse: batch 0 of sink 'sink' is committed, by an earlier call in this run and without the rows of this DataFrame" in failure
+    assert "Misuse: batch 0 of sink 'sink' is committed, by an earlier call and without the rows of this DataFrame" in failure
     assert [each["ledger"] for each in writer.history] == ["committed", "skipped", "aborted"]
     assert site.committed() == ["1"]
 

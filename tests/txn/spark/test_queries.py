@@ -174,3 +174,28 @@ def test_a_batch_with_state_that_is_replayed_after_its_commit(site: Site, kind: 
     assert site.run(writer, query, mode=mode) is None
     assert [each["ledger"] for each in writer.history[:2]] == ["skipped", "committed"]
     assert site.committed() == (["a 2", "b 1", "b 2", "c 1"] if kind == "counts" else ["a", "b", "c"])
+
+
+def test_a_second_call_in_one_batch(site: Site) -> None:
+    """A function that calls the writer twice for one batch, each time with other rows: the second ones would be left out, as the ledger
+    has the batch by then. That is an error, which names the block that takes both, also after a restart. Handing the same rows over
+    again is a repeat, and harmless."""
+    writer = site.writer()
+
+    def twice(df: DataFrame, batch: int) -> None:
+        writer(df.where("length(value) = 1"), batch)
+        writer(df.where("length(value) = 2"), batch)
+
+    def again(df: DataFrame, batch: int) -> None:
+        writer(df.where("length(value) = 1"), batch)
+        writer(df.where("length(value) = 1"), batch)
+
+    site.feed("1", "22")
+    for _ in range(2):
+        failure = site.run(twice) or ""
+        assert "without the rows of this DataFrame, which would be left out" in failure
+        assert "with writer.batch(df, batch_id) as batch" in failure
+        assert site.committed() == ["1"]
+    site.feed("3", "44")
+    assert site.run(again) is None
+    assert site.committed() == ["1", "3"]
