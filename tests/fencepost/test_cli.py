@@ -273,7 +273,7 @@ def test_a_broker_is_where_its_file_says(tmp_path: Path) -> None:
         (["--port", "0", "--advertised-host", "0.0.0.0"], "clients are told to connect there"),
     ):
         refused = fencepost_runs("broker", *arguments)
-        assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
         assert words in refused.stderr
 
 

@@ -161,7 +161,7 @@ class Batch:
             if error is None and not self.skipped:
                 self._until_certain(self._commit)
             if error is None:
-                self._hold.written = self.identity.batch, (*self._earlier, *self._writes)
+                self._hold.written = self.identity.batch, (*(self._earlier or ()), *self._writes)
         finally:
             if alone:
                 self._alone.release()
@@ -183,20 +183,20 @@ class Batch:
     def _check_repeated(self, write: Write) -> None:
         """The ledger has the batch. Raises Misuse where an earlier call in this run had it, too, for other rows than these: Spark hands a
         batch over once in a run, so that nobody but the caller says it twice."""
-        if any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in self._earlier):
+        earlier = self._earlier
+        if earlier is None or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in earlier):
             return
-        if self._earlier:
-            raise Misuse(
-                f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call and without the rows of this DataFrame,"
-                " which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
-                " batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
-            )
+        raise Misuse(
+            f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call and without the rows of this DataFrame, which"
+            " would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
+            " batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
+        )
 
     @property
-    def _earlier(self) -> tuple[Write, ...]:
-        """What earlier calls in this run have handed over for this batch."""
+    def _earlier(self) -> tuple[Write, ...] | None:
+        """What earlier calls in this run have handed over for this batch; None where there was no such call."""
         batch, writes = self._hold.written
-        return writes if batch == self.identity.batch else ()
+        return writes if batch == self.identity.batch else None
 
     def _decide(self) -> Decision:
         return self.identity.decide(self._hold.entry, self._writer.settings)

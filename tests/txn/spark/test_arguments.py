@@ -163,3 +163,10 @@ def test_a_stream_is_no_job(spark: SparkSession) -> None:
     """It says what writes one."""
     with pytest.raises(Misuse, match="not a streaming one: writeStream"):
         write_once(spark.readStream.format("rate").load(), NOWHERE, "sink", job_id="j", version=1, topic="out")
+
+
+@pytest.mark.parametrize("length", [1001, 4001])
+def test_a_sink_id_that_is_too_long(length: int) -> None:
+    """The limit that is named is the one that holds, however far beyond it is."""
+    with pytest.raises(ConfigError, match=r"sink_id='xxx.*of at most 1000 characters"):
+        ExactlyOnceKafkaWriter(NOWHERE, "x" * length, topic="out")
