@@ -187,8 +187,8 @@ class Batch:
         if earlier is None or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in earlier):
             return
         raise Misuse(
-            f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call and without the rows of this DataFrame, which"
-            " would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
+            f"{self.identity.name} of sink {self._hold.key!r} is committed, by an earlier call and without the rows of this DataFrame,"
+            " which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
             " batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
         )
 
