@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -27,7 +28,7 @@ from producer.resolver import resolve
 from producer.tls import explain
 from producer.tokens import TokenSource
 from producer.version import VERSION
-from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, error_name
+from producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Message, error_name
 from producer.wire.messages import MetadataRequest, MetadataResponse
 from producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
@@ -116,6 +117,16 @@ class Dialer:
         return Opened(link, versions, attempt.features)
 
 
+def _questions(versions: Versions) -> Iterator[tuple[Message, int]]:
+    """Which cluster is it? Metadata has the last word: what the producer knows is from there."""
+    if Api.DESCRIBE_CLUSTER in versions:
+        yield DescribeClusterRequest(), 0
+    low, high = versions.get(Api.METADATA, (0, -1))
+    version = min(high, METADATA_VERSIONS_WITH_CLUSTER[-1])
+    if version >= max(low, METADATA_VERSIONS_WITH_CLUSTER[0]):
+        yield MetadataRequest(topics=[], allow_auto_topic_creation=False), version
+
+
 class _Attempt:
     """One address, once. `stage`: what it was at, for a message."""
 
@@ -176,23 +187,15 @@ class _Attempt:
     async def refuse_another(self, cluster: str, versions: Versions) -> None:
         """Another cluster may be at the address by now, with a broker of the same id, and producer ids begin with the same numbers in every
         cluster: it would take batches, and the end of a transaction, for its own."""
-        theirs = await self._ask_cluster(versions)
-        if theirs and theirs != cluster:
+        theirs = ""
+        for request, version in _questions(versions):
+            answer = await self.link.ask(request, version)
+            assert isinstance(answer, DescribeClusterResponse | MetadataResponse)
+            if answer.cluster_id == cluster:
+                return
+            theirs = answer.cluster_id or theirs
+        if theirs:
             raise OSError(f"the broker there {ELSEWHERE.format(theirs=said(theirs), ours=said(cluster))}")
-
-    async def _ask_cluster(self, versions: Versions) -> str | None:
-        """The id of the broker's cluster; None where it does not say."""
-        if Api.DESCRIBE_CLUSTER in versions:
-            described = await self.link.ask(DescribeClusterRequest(), 0)
-            assert isinstance(described, DescribeClusterResponse)
-            return described.cluster_id if not described.error_code else None
-        low, high = versions.get(Api.METADATA, (0, -1))
-        version = min(high, METADATA_VERSIONS_WITH_CLUSTER[-1])
-        if version < max(low, METADATA_VERSIONS_WITH_CLUSTER[0]):
-            return None
-        answer = await self.link.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), version)
-        assert isinstance(answer, MetadataResponse)
-        return answer.cluster_id
 
     async def _find_out(self) -> None:
         """The peer closed without a word: perhaps it wants to be spoken to in another way."""

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from broker_stub import BrokerStub, FaultProxy
 from broker_stub.emulation import Release
+from broker_stub.handlers import describe_cluster
 from producer import DeliveryUnknown, Persisted, Producer
 from producer.core.events import Connected, Replied, TopicWanted
 from producer.core.nodes import LinkState
 from producer.core.settings import MetadataRecovery
 from producer.wire import Api, ErrorCode, MetadataResponse
+from producer.wire.messages.cluster import DescribeClusterResponse
 from tests.names import names
 from tests.producer.desk import PID, TOPIC, VERSIONS, Desk
 from tests.producer.stage import ONE_EACH, QUICK, arrivals, quick, until, values
@@ -309,6 +311,18 @@ def test_another_cluster_at_the_same_address(monkeypatch: pytest.MonkeyPatch, as
                 assert failure.persisted is Persisted.MAYBE
                 assert producer.send("t", b"later").result(30).offset == 0
                 assert values(second, "t") == [b"later"]
+
+
+def test_a_proxy_that_names_the_cluster_otherwise_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata is where the producer knows its cluster from: another name in DescribeCluster does not keep it from its brokers."""
+
+    def alias(**said: Any) -> DescribeClusterResponse:
+        return DescribeClusterResponse(**{**said, "cluster_id": "alias"})
+
+    monkeypatch.setattr(describe_cluster, "DescribeClusterResponse", alias)
+    with BrokerStub() as stub, quick(stub) as producer:
+        assert producer.send("t", b"0").result(20).offset == 0
+        assert stub.journal.requests(Api.DESCRIBE_CLUSTER)
 
 
 def without(monkeypatch: pytest.MonkeyPatch, api: Api) -> None:
