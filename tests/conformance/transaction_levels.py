@@ -24,6 +24,7 @@ NOT_AT_0 = frozenset(
         "transaction_ends.of_the_last_epoch_with_bumps",
         "transaction_markers.with_bumps",
         "transaction_markers.without_bumps",
+        "transaction_offsets.deleted_before_they_count",
         "transaction_offsets.members",
         "transaction_offsets.with_bumps",
         "transactions.a_transactional_batch_whose_length_lies",

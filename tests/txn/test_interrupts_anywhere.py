@@ -364,7 +364,7 @@ def test_close(site: Site) -> None:
             break
         except Struck:
             elsewhere(producer.close)
-        assert threads() == before
+        until(lambda: threads() == before, "its thread is gone")  # it may still be on its way out
         for call in (producer.begin, tx.commit):
             with pytest.raises((ProducerClosed, IllegalCall)):
                 elsewhere(call)
