@@ -103,7 +103,7 @@ def site() -> Iterator[Site]:
             site.works()
             yield site
             site.works()
-        assert threads() == before
+        until(lambda: threads() == before, "its thread is gone")
         assert committed(stub, "t") == site.told
 
 
@@ -484,4 +484,4 @@ def test_a_borrower_closes(site: Site) -> None:
             elsewhere(borrower.close)
         finally:
             tx.abort()
-        assert threads() == before
+        until(lambda: threads() == before, "its thread is gone")
