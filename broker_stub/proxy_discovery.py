@@ -22,6 +22,7 @@ ADDRESS_TIMEOUT_S = 3.0
 PAUSE_MIN_S = 0.05
 PAUSE_MAX_S = 1.0
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
+SILENT = "it does not answer"
 
 _SIZE = Struct(">i")
 
@@ -43,11 +44,12 @@ async def discover(hub: Hub, upstream: list[Address]) -> None:
 async def _first_answer(upstream: list[Address], reasons: dict[Address, str]) -> MetadataResponse | None:
     """The first answer that names brokers, or None with everybody's reason noted."""
     for address in upstream:
-        reasons[address] = "it does not answer"
+        reasons.setdefault(address, SILENT)  # what it said before is more than that the time was up the next time
         try:
             async with asyncio.timeout(ADDRESS_TIMEOUT_S):
                 answer = await _metadata(address)
         except TimeoutError:
+            reasons[address] = SILENT
             continue
         except (OSError, asyncio.IncompleteReadError, Malformed) as error:
             reasons[address] = str(error) or type(error).__name__

@@ -210,15 +210,18 @@ def test_an_upstream_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.
 
 
 def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A web server's answer is not read as one of two gigabytes: the error shows what it began with."""
-    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 0.5)
+    """A web server's answer is not read as one of two gigabytes: the error shows what it began with, also where the time was up before it
+    had answered once more."""
+    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 1.0)
+    silent = []
 
     def answer(listener: socket.socket) -> None:
         with suppress(OSError):
+            with listener.accept()[0] as client:
+                client.recv(1000)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             while True:
-                with listener.accept()[0] as client:
-                    client.recv(1000)
-                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                silent.append(listener.accept()[0])
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=answer, args=(listener,), daemon=True)
@@ -228,6 +231,9 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
         listener.shutdown(socket.SHUT_RDWR)
     server.join(TIMEOUT_S)
     assert not server.is_alive()
+    assert silent
+    for client in silent:
+        client.close()
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092), ("a\0b", 9092)])
