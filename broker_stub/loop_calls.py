@@ -1,6 +1,6 @@
-"""Calls from any thread that run on a loop's thread. Nobody waits for a loop that has ended, or that is another process's.
+"""Calls from any thread that run on a loop's thread. A caller does not wait for a loop that has ended, or that is another process's.
 
-It starts no loop and ends none: whoever runs it says with `end` that nothing runs there any more.
+It starts no loop and ends none: the loop's thread says with `end` that nothing runs there any more.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Directory:
     def announce(self, news: Announce) -> None:
         """Take what was heard of a topic and wake those who wait for it."""
         heard = news.heard
-        waited_for = False
+        waited_for, said = False, ""
         with self._lock:
             self._missing.pop(heard.topic, None)
             if news.failure is None:
@@ -58,7 +58,7 @@ class Directory:
             if news.failure is not None:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
-                self._missing[heard.topic] = _missing_words(heard.code, creatable=news.creatable)
+                self._missing[heard.topic] = said = _missing_words(heard.code, creatable=news.creatable)
                 waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
                 self._refused[heard.topic] = heard.code
@@ -67,7 +67,6 @@ class Directory:
         self._changed.ring()
         if waited_for:
             # Not under the lock: a log handler that sends what is logged waits in `wait`, and holds a lock of its own.
-            said = _missing_words(heard.code, creatable=news.creatable)
             log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, said)
 
     def _has_long_been_missing(self, topic: str) -> bool:

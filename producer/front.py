@@ -311,7 +311,7 @@ class Front:
 
 
 def unpicklable(name: str) -> TypeError:
-    """The error of who hands a producer to another process, or has a task's closure take it along."""
+    """The error for a program that hands a producer to another process, or takes it along in a task's closure."""
     return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
 
 

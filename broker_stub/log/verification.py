@@ -40,14 +40,11 @@ class Verifications:
     def begin(self, producer_id: int, *, epoch: int, sequence: int, bumps: bool) -> int:
         """A guard for this producer: the one that is out already, unless its epoch is older."""
         known = self._of.get(producer_id)
-        if known is None or epoch > known.epoch:
-            if known is None:
-                self._guards += 1
-            known = (
-                Verification(self._guards, epoch, sequence, bumps)
-                if known is None
-                else replace(known, epoch=epoch, lowest_sequence=sequence)
-            )
+        if known is None:
+            self._guards += 1
+            known = Verification(self._guards, epoch, sequence, bumps)
+        elif epoch > known.epoch:
+            known = replace(known, epoch=epoch, lowest_sequence=sequence)
         elif epoch == known.epoch:
             known = replace(known, lowest_sequence=min(known.lowest_sequence, sequence))
         self._of[producer_id] = known

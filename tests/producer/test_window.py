@@ -458,6 +458,17 @@ def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
     assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
 
 
+def a_doubtful_batch_is_not_rewritten(of: Window) -> None:
+    """The next one of this line, which the leader's log does not hold: it may have been in what was cut, and fails with MAYBE."""
+    (d,) = fly(of, 1)
+    of.lost(d, 0.0, 0.0)
+    of.launched(d)
+    refuse(of, d, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(1, 0))
+    assert d.failure is not None
+    assert d.failure.persisted is Persisted.MAYBE
+
+
 def test_a_hole_ends_with_its_epoch() -> None:
     """A batch that was refused for good leaves a hole in its own epoch's line only: in the next epoch a doubtful batch that the log does
     not hold may have been in what was cut, and is not rewritten."""
@@ -472,13 +483,7 @@ def test_a_hole_ends_with_its_epoch() -> None:
     (c,) = fly(of, 1)
     of.acknowledged(c, 3, -1)
     of.take_finished()
-    (d,) = fly(of, 1)
-    of.lost(d, 0.0, 0.0)
-    of.launched(d)
-    refuse(of, d, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    of.described(Known(1, 0))
-    assert d.failure is not None
-    assert d.failure.persisted is Persisted.MAYBE
+    a_doubtful_batch_is_not_rewritten(of)
 
 
 def test_what_is_acknowledged_stays_so_in_another_cluster() -> None:
@@ -624,13 +629,7 @@ def test_a_hole_ends_with_its_transaction() -> None:
         (each,) = fly(of, 1)
         of.acknowledged(each, offset, -1)
         of.take_finished()
-    (d,) = fly(of, 1)
-    of.lost(d, 0.0, 0.0)
-    of.launched(d)
-    refuse(of, d, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    of.described(Known(1, 0))
-    assert d.failure is not None
-    assert d.failure.persisted is Persisted.MAYBE
+    a_doubtful_batch_is_not_rewritten(of)
 
 
 def test_a_brokers_time_that_is_also_the_newest_records() -> None:

@@ -190,15 +190,21 @@ def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
     assert "this producer's own INIT_PRODUCER_ID, which was lost before, has come late" in str(fenced)
 
 
-def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
-    """It may come after the end, and would open a transaction under the same epoch. Where it does so before the epoch is renewed, the
-    coordinator aborts that and calls the producer fenced: the error names what was lost."""
+def wrote_after_a_lost_addition() -> Counter:
+    """At version 1: the first AddPartitionsToTxn is not answered, and the row is in the log after the second."""
     counter = Counter(version=1).begin()
     counter.send(b"row")
     counter.lose(1)
     counter.advance(200)
     counter.add()
     counter.ack(counter.produces()[0])
+    return counter
+
+
+def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
+    """It may come after the end, and would open a transaction under the same epoch. Where it does so before the epoch is renewed, the
+    coordinator aborts that and calls the producer fenced: the error names what was lost."""
+    counter = wrote_after_a_lost_addition()
     commit = counter.call(Event.COMMIT)
     counter.end()
     assert commit.outcome.result(0) == 0
@@ -214,12 +220,7 @@ def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
 
 def test_what_was_lost_before_the_epoch_was_renewed_is_blamed_for_nothing() -> None:
     """An addition that comes after the next identity is refused by it and fences nobody, so a later error does not name it."""
-    counter = Counter(version=1).begin()
-    counter.send(b"row")
-    counter.lose(1)
-    counter.advance(200)
-    counter.add()
-    counter.ack(counter.produces()[0])
+    counter = wrote_after_a_lost_addition()
     counter.call(Event.COMMIT)
     counter.end()
     counter.identify(epoch=1)
