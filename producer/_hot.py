@@ -18,6 +18,7 @@ HOT: Final = (
     "producer.wire.record_lead",
     "producer.wire.record_reader",
     "producer.wire.record_columns",
+    "producer.core.timeouts",
     "producer.core.partition",
     "producer.core.batch",
     "producer.core.accumulator",

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, MutableMapping
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Final
 from weakref import WeakKeyDictionary
+
+from librt.threading import Lock
 
 PAUSE_S: Final = 0.001
 
