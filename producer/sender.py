@@ -9,6 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from producer.core.accumulator import Accumulator
@@ -109,10 +110,8 @@ class Sender:
 
     def stop(self, reason: FencepostError) -> None:
         """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
-        try:
+        with suppress(RuntimeError):  # The loop is closed: somebody else ended it, and the thread may still be on its way out.
             self._loop.call_soon_threadsafe(self._finish, reason)
-        except RuntimeError:
-            return
         if not self._started or threading.current_thread() is self._thread:
             return
         if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):

@@ -56,9 +56,13 @@ FIGURES: Final[dict[str, tuple[Callable[[Figures], float | None], bool]]] = {
 FOUND: Final[dict[str, tuple[Callable[[Found], float], bool]]] = {
     "committed records/s": (lambda found: found.records_per_s, True),
     "CPU per record": (lambda found: found.cpu_ns, False),
-    "p50 of a transaction": (lambda found: found.p50_ms, False),
 }
 """What is compared, and whether more of it is better."""
+FOUND_OF_TEN: Final[dict[str, tuple[Callable[[Found], float], bool]]] = {
+    **FOUND,
+    "p50 of a transaction": (lambda found: found.p50_ms, False),
+}
+"""Where a transaction lasts so many milliseconds, the build that sends faster has more to commit in it, and takes longer."""
 
 
 T = TypeVar("T")
@@ -150,7 +154,7 @@ def measured(
             for interval_ms in (10, 100, 0):
                 found = {build.name: commit(host, build, committer, interval_ms, options) for build in turn}
                 every = f"a commit every {interval_ms} ms" if interval_ms else "ten records"
-                yield number, f"{committer.value}; {every}", in_pairs(found, FOUND)
+                yield number, f"{committer.value}; {every}", in_pairs(found, FOUND if interval_ms else FOUND_OF_TEN)
 
 
 def in_pairs(

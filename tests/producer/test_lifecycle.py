@@ -175,6 +175,26 @@ def test_two_threads_close() -> None:
         assert values(stub, "t") == [b"x"]
 
 
+def test_a_second_close_waits_for_the_thread_too() -> None:
+    """Also where it comes after the first has closed the loop, and before the thread has ended."""
+    with BrokerStub() as stub, ThreadPoolExecutor() as pool:
+        producer = quick(stub)
+        loop, leave = producer._sender._loop, threading.Event()
+        end = loop.close
+
+        def linger() -> None:
+            end()
+            leave.wait(SOON_S)
+
+        loop.close = linger  # type: ignore[method-assign]
+        closing = pool.submit(producer.close)
+        until(loop.is_closed, "the loop is closed")
+        threading.Timer(0.2, leave.set).start()
+        producer.close()
+        assert not producer._sender.running
+        closing.result(SOON_S)
+
+
 def test_collection_without_close_warns_and_ends_the_thread() -> None:
     """A producer that nobody holds any more ends: a ResourceWarning, no thread, no links; a future that was kept says what happened."""
     with BrokerStub() as stub:
