@@ -76,7 +76,8 @@ class Window:
         """Whether a fresh batch may enter: the window is clean, below its limit, and has an identity to stamp.
 
         Until a partition has acknowledged a first batch of the producer id there is only one at a time: a broker that does not know the id
-        accepts whichever sequence comes first, so a second batch could land while the first is refused, and lock it out.
+        accepts whichever sequence comes first, so a second batch could land while the first is refused, and lock it out. The same after a
+        bump: what made it necessary may be that the broker knows the id no more.
         """
         limit = self._limit if self.introduced or not self._idempotent else 1
         return self._has_identity() and not (self.recovering or self.healing or self._over) and len(self.slots) < limit
@@ -379,11 +380,10 @@ class Window:
         for slot in self.slots:
             if slot.decided and slot.unresolved:
                 slot.state = State.FAILED
-        self._hole = False
+        self._hole = self.introduced = False
         pid, epoch = self.identity
         if epoch >= EPOCH_MAX:
             self.spent_pid = pid
-            self.introduced = False
             self.identity = None
             self.healing = self._over = False
             self.hint = None

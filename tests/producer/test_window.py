@@ -114,6 +114,25 @@ def test_one_batch_until_the_first_acknowledgement() -> None:
     fly(of, 1, 1, 1, 1, 1)
 
 
+def test_one_batch_until_an_epoch_is_acknowledged() -> None:
+    """A bump may be necessary because the topic was made anew, and its log takes any first sequence of this epoch, too."""
+    of = window()
+    (lost,) = fly(of, 1)
+    of.lost(lost, 0.0, 0.0)
+    of.launched(lost)
+    refuse(of, lost, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(None)
+    of.take_finished()
+    of.bump()
+    first, *_ = fly(of, 1)
+    assert stamps([first]) == [(1, 0)]
+    assert not of.has_room()
+    of.acknowledged(first, 0, -1)
+    of.take_finished()
+    fly(of, 1, 1)
+    assert of.has_room()
+
+
 def test_nothing_leaves_without_an_identity() -> None:
     """An idempotent window waits for its producer id; one without idempotence needs none and stamps none."""
     assert not Window(limit=5, idempotent=True, retries=1, grace_ms=0.0).has_room()
