@@ -9,9 +9,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.waiting import until
+from tests.waiting import despite, until
 
 CALL_TIMEOUT_S = 30.0
+ASK_TIMEOUT_S = 5.0
 STALL_TIMEOUT_S = 60.0
 
 
@@ -89,9 +90,10 @@ class Admin:
         self.await_led(topic, partitions)
 
     def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
-        """partition -> (leader, number of replicas in sync); leader -1 where there is none."""
-        known = self._client.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
-        return {number: (partition.leader, len(partition.isrs)) for number, partition in known.partitions.items()}
+        """partition -> (leader, number of replicas in sync); leader -1 where there is none. The client asks any broker: it may be a frozen
+        one, and then it is asked again."""
+        known = despite(KafkaException, lambda: self._client.list_topics(topic, timeout=ASK_TIMEOUT_S), timeout_s=CALL_TIMEOUT_S)
+        return {number: (partition.leader, len(partition.isrs)) for number, partition in known.topics[topic].partitions.items()}
 
     def await_led(self, topic: str, partitions: int) -> None:
         """Waits until the broker shows so many partitions with leaders."""
