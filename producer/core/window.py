@@ -366,11 +366,15 @@ class Window:
             self._give_up(doubtful)
 
     def _give_up(self, slots: list[Slot]) -> None:
-        """Nobody can tell whether these are in the log: fail what is in doubt, keep what is not, and begin a new epoch."""
-        for slot in slots:
-            if slot.doubt and not slot.decided:
-                kind = DeliveryTimeout if slot.in_grace else DeliveryUnknown
-                slot.fail(kind, "sent, and whether it reached the log cannot be known")
+        """The broker cannot tell whether these are in the log: fail what is in doubt, and begin a new epoch. What was sent before, and is
+        not in the log, fails with it: it would come after what may be there."""
+        given_up = [slot for slot in slots if slot.doubt and not slot.decided]
+        for slot in given_up:
+            kind = DeliveryTimeout if slot.in_grace else DeliveryUnknown
+            slot.fail(kind, "sent, and whether it reached the log cannot be known")
+        for elder in self.slots[: self.slots.index(given_up[-1])] if given_up else []:
+            if elder.unresolved and not elder.decided:
+                elder.fail(RecordRefused, "not sent again, because a later batch may be in the log")
         self.healing = True
 
     def bump(self) -> None:

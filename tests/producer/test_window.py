@@ -219,6 +219,25 @@ def test_a_batch_in_doubt_is_never_rewritten() -> None:
         first.stamp((PID, 1), 0)
 
 
+def test_what_would_follow_a_batch_in_doubt_is_not_rewritten() -> None:
+    """The second batch was refused for now, the third one's reply was lost, and the broker does not tell. A topic that was made anew
+    meanwhile takes any first sequence, also the third one's: the second must not follow it. The fourth may."""
+    of = window()
+    first, second, third, fourth = fly(of, 1, 1, 1, 1)
+    for lost in (first, third):
+        of.lost(lost, 0.0, 0.0)
+    for refused in (second, fourth):
+        refuse(of, refused, ErrorCode.NOT_ENOUGH_REPLICAS)
+    of.launched(first)
+    refuse(of, first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(None)
+    of.bump()
+    failures = [each.failure for each in of.take_finished()]
+    assert [failure.persisted for failure in failures if failure] == [Persisted.MAYBE, Persisted.NO, Persisted.MAYBE]
+    assert of.slots == [fourth]
+    assert stamps([fourth]) == [(1, 0)]
+
+
 def test_doubt_is_asked_about_before_the_epoch_changes() -> None:
     """A broken sequence behind a batch in doubt: no bump until DescribeProducers has spoken, and the doubtful one is then failed MAYBE
     rather than rewritten."""
