@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.waiting import despite, until
 
 CALL_TIMEOUT_S = 30.0
-ASK_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_MS = 10_000
 STALL_TIMEOUT_S = 60.0
 
 
@@ -74,7 +74,7 @@ class Admin:
     """Topics, made and unmade with confluent-kafka."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._client = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": REQUEST_TIMEOUT_MS, "log_level": 0})
 
     def create(self, topic: str, *, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=config or {})
@@ -90,9 +90,9 @@ class Admin:
         self.await_led(topic, partitions)
 
     def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
-        """partition -> (leader, number of replicas in sync); leader -1 where there is none. The client asks any broker: it may be a frozen
-        one, and then it is asked again."""
-        known = despite(KafkaException, lambda: self._client.list_topics(topic, timeout=ASK_TIMEOUT_S), timeout_s=CALL_TIMEOUT_S)
+        """partition -> (leader, number of replicas in sync); leader -1 where there is none. Where the client is connected to a broker that
+        is frozen, it asks another one after REQUEST_TIMEOUT_MS."""
+        known = despite(KafkaException, lambda: self._client.list_topics(topic, timeout=CALL_TIMEOUT_S), timeout_s=2 * CALL_TIMEOUT_S)
         return {number: (partition.leader, len(partition.isrs)) for number, partition in known.topics[topic].partitions.items()}
 
     def await_led(self, topic: str, partitions: int) -> None:
