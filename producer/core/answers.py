@@ -216,6 +216,8 @@ class Answers:
         named = {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints if e.node_id in leaders}
         if not named:
             return []
+        if not named.keys() <= self._view.brokers.keys():
+            self._agenda.stir()  # Other partitions may be led by it, too.
         self._view.brokers = self._view.brokers | named
         return self._nodes.learn(self._view.brokers)
 

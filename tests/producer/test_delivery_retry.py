@@ -238,6 +238,21 @@ def test_a_new_leader_at_a_new_address() -> None:
     assert [again.node for again in desk.produces()] == [2]
 
 
+def test_a_broker_that_a_refusal_names_serves_other_partitions_too() -> None:
+    """Metadata named the leader of partition 1 without its address. A refusal for partition 0 tells it: partition 1 is served at once."""
+    desk = Desk(partitions=2, metadata_max_age_ms=500.0).introduce()
+    desk.leaders[1] = (2, 1)
+    desk.nodes = {1}
+    desk.advance(600)
+    desk.auto.discard(Api.METADATA)
+    desk.send(b"there", partition=1)
+    desk.send(b"here", partition=0)
+    (flight,) = desk.produces()
+    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 0))  # An old epoch: partition 0 stays where it is.
+    desk.reply(flight, replace(refusal, node_endpoints=[NodeEndpoint(node_id=2, host="b", port=2)]))
+    assert [again.values for again in desk.produces(2)] == [[b"there"]]
+
+
 @pytest.mark.parametrize("late", ["answered", "lost"])
 def test_an_answer_to_what_a_later_batch_has_resolved(late: str) -> None:
     """A leader hangs until the first batch's time is up; the next leader acknowledges the second batch, and so the first is in the log,
