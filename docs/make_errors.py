@@ -29,8 +29,9 @@ KIP-1050 in `txn/kip_1050.py`, and the exceptions in `producer/core/errors.py`, 
 PRODUCE = """\
 A verdict is about what to do next; the fourth column is what the answer tells about the attempt that it answers. An earlier
 attempt of the same batch may have landed all the same: only a batch of which no attempt can be in the log is ever rewritten
-under a new epoch. One that may be there is sent again with the same sequences or asked about (DescribeProducers), and if nobody
-can tell, it fails with `persisted` MAYBE.
+under a new epoch. One that may be there is sent again with the same sequences or asked about (DescribeProducers). If the broker cannot
+tell, it fails with `persisted` MAYBE, and a batch that was sent before it and is not in the log fails with NO: rewritten, it could come
+after the later one.
 """
 
 INIT = """\
