@@ -110,7 +110,7 @@ class Sender:
 
     def stop(self, reason: FencepostError) -> None:
         """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
-        with suppress(RuntimeError):  # The loop is closed: somebody else ended it, and the thread may still be on its way out.
+        with suppress(RuntimeError):  # Another call has closed the loop; the thread may still be ending.
             self._loop.call_soon_threadsafe(self._finish, reason)
         if not self._started or threading.current_thread() is self._thread:
             return
