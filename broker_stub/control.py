@@ -103,6 +103,7 @@ class Control:
     async def _down(self) -> None:
         if self._server is not None:
             self._server.close()
+        await asyncio.sleep(0)  # a connection's task that has not begun would end without its own handling of it
         running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in running:
             task.cancel()

@@ -270,7 +270,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
 
 
 BEGIN_AT = {
-    "an acknowledgement in another log counts": 130,
+    "an acknowledgement in another log counts": 460,
     "a doubtful batch that is too large is refused for certain": 40,
     "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
     "offsets of the forgotten are guessed": 10,
