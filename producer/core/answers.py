@@ -174,12 +174,12 @@ class Answers:
             self._scout.refresh()
             self._ask_later(lane, now_ms)
             return
-        begun = lane.window.look_from()
         try:
-            lane.window.looked_at([header for header, _ in iter_batches(part.records or b"")])
+            batches = [header for header, _ in iter_batches(part.records or b"")]
         except CorruptBatch as error:
             log.warning("%s-%d holds a batch that cannot be read: %s", lane.topic, lane.partition, error)
-        if lane.window.look_from() > begun:
+            batches = []
+        if lane.window.looked_at(batches):
             lane.query_attempts = 0
         else:
             self._ask_later(lane, now_ms)

@@ -330,6 +330,6 @@ class Delivery:
         request = self._nodes.begin(node, Api.FETCH, now_ms)
         request.subject = (lane.topic, lane.partition)
         lane.asking = True
-        wanted = FetchPartition(partition=lane.partition, fetch_offset=lane.window.look_from(), partition_max_bytes=LOOK_UP_BYTES)
+        wanted = FetchPartition(partition=lane.partition, fetch_offset=lane.window.look(), partition_max_bytes=LOOK_UP_BYTES)
         message = FetchRequest(max_bytes=LOOK_UP_BYTES, topics=[FetchTopic(topic=lane.topic, partitions=[wanted])])
         return [Send(node.node_id, request.request_id, Api.FETCH, version, message)]

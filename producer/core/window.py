@@ -46,7 +46,8 @@ class Window:
 
     `healing`: nothing leaves until the broker has been asked or the next epoch begins. `_over`: some sequences will never be acknowledged,
     so nothing new enters under this epoch. `_hole`: some of them are certain not to be in the log. `_end_offset`: what entered last and is
-    done ends there, so all that is here stands at or after it.
+    done ends there, so all that is here stands at or after it. `_looked_to`: where the log was read to, for what is unplaced; `_looking`:
+    it is being read, and what the answer shows still counts.
     """
 
     def __init__(self, *, limit: int, idempotent: bool, retries: int, grace_ms: float) -> None:
@@ -65,6 +66,7 @@ class Window:
         self._leadership: Leadership | None = None
         self._end_offset = 0
         self._looked_to = 0
+        self._looking = False
         self._limit = limit
         self._idempotent = idempotent
         self._retries = retries
@@ -306,6 +308,7 @@ class Window:
                     continue
                 slot.state = State.ACKED
                 slot.unplaced = not slot.decided
+                self._look_again()
                 if slot.failure is not None and not slot.published:
                     slot.fail(type(slot.failure), slot.failure.reason)
         self._place_between()
@@ -321,7 +324,7 @@ class Window:
         for slot in self.slots:
             if slot.state is State.ACKED and slot.base_offset >= 0:
                 if slot.base_offset < end + sum(each.count for each in elders):
-                    self._end_offset = self._looked_to = 0
+                    self.look_anew()
                     for elder in elders:
                         self._forsake(elder)
                 elders = []
@@ -450,7 +453,7 @@ class Window:
         self.introduced = False
         for slot in self.slots:
             slot.astray = slot.attempts > 0
-        self._end_offset = self._looked_to = 0
+        self.look_anew()
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
@@ -483,12 +486,17 @@ class Window:
         """Whether something is in the log and nobody said where: the log itself has to be read."""
         return any(slot.unplaced and not slot.decided for slot in self.slots)
 
-    def look_from(self) -> int:
-        """The first offset at which what is looked for can be."""
+    def look(self) -> int:
+        """Begin to read the log: the first offset at which what is looked for can be."""
+        self._looking = True
         return max(self._end_offset, self._looked_to)
 
-    def looked_at(self, batches: list[BatchHeader]) -> None:
-        """These stand in the log, below the high watermark. What was passed without being met is there no more (deleted, or compacted)."""
+    def looked_at(self, batches: list[BatchHeader]) -> bool:
+        """These stand in the log, below the high watermark. What was passed without being met is there no more (deleted, or compacted).
+        Whether that leads on: not when nothing new was shown, or when what is looked for is no more what it was when the reading began."""
+        if not self._looking:
+            return False
+        begun = self.look()
         for header in batches:
             self._looked_to = max(self._looked_to, header.last_offset + 1)
             for slot in self.slots:
@@ -500,10 +508,17 @@ class Window:
             after = [later.base_offset for later in self.slots[place + 1 :] if later.base_offset >= 0]
             if slot.unplaced and not slot.decided and after and self._looked_to >= after[0]:
                 slot.fail(DeliveryUnknown, "acknowledged, and no more in the log when its offset was looked up")
+        return self._looked_to > begun
 
     def look_anew(self) -> None:
         """The log does not begin, or end, where it was looked into."""
-        self._end_offset = self._looked_to = 0
+        self._end_offset = 0
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """What was read, or is being read, may have passed what is looked for from here on."""
+        self._looked_to = 0
+        self._looking = False
 
     # -- small print -------------------------------------------------------------------------------------------------
 

@@ -230,6 +230,38 @@ def test_the_offset_of_what_was_forgotten_is_looked_up() -> None:
     assert [each.result(0).offset for each in (a, b)] == [4, 9]
 
 
+def test_what_is_confirmed_after_the_look_is_looked_for_too() -> None:
+    """B is known again, and the log was read to its end for A, before C and D: C is looked for where the reading began, not where it
+    ended."""
+    desk, futures, blobs = forgotten(records=b"ABCD")
+    desk.tell(desk.questions()[0], (PID, 0, 4))
+    desk.ack(desk.produces()[0], offset=4)
+    show(desk, (2, blobs[0]), (4, blobs[1]), (6, blobs[2]), (8, blobs[3]))
+    desk.refuse(desk.produces()[0], E45)
+    desk.advance(50)
+    desk.ack(desk.produces()[0], offset=8)
+    assert fetches(desk)[0].message.topics[0].partitions[0].fetch_offset == 5
+    show(desk, (6, blobs[2]), (8, blobs[3]))
+    assert [each.result(0).offset for each in futures] == [2, 4, 6, 8]
+
+
+def test_what_is_shown_after_another_confirmation_is_put_aside() -> None:
+    """The log is being read for A when D confirms C: C was not looked for when the reading began, so the log is read once more."""
+    desk, futures, blobs = forgotten(records=b"ABCD")
+    desk.tell(desk.questions()[0], (PID, 0, 4))
+    desk.ack(desk.produces()[0], offset=4)
+    desk.refuse(desk.produces()[0], E45)
+    desk.advance(50)
+    desk.ack(desk.produces()[0], offset=8)
+    show(desk, (8, blobs[3]))
+    assert not any(each.done() for each in futures)
+    assert not fetches(desk), "asked again after a pause"
+    desk.advance(50)
+    assert fetches(desk)[0].message.topics[0].partitions[0].fetch_offset == 1
+    show(desk, *zip((2, 4, 6, 8), blobs, strict=True))
+    assert [each.result(0).offset for each in futures] == [2, 4, 6, 8]
+
+
 def test_an_offset_that_cannot_be_found_is_no_success() -> None:
     """The log was cleaned between the acknowledgement and the look: the record had been persisted, and has no offset to be told."""
     desk, (a, b), blobs = forgotten()
