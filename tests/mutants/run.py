@@ -65,7 +65,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 
 class Workplace:
-    """A copy of the checkout in which one change at a time is made. It is used by one thread at a time."""
+    """A copy of the checkout in which one change at a time is made. It is used by one thread at a time. `said`: what pytest printed last."""
 
     def __init__(self, parent: Path, number: int) -> None:
         self._root = parent / f"workplace-{number}"
@@ -76,6 +76,7 @@ class Workplace:
             else:
                 shutil.copy2(source, self._root / name)
         self._written = 0
+        self.said = ""
 
     def judge(self, drawn: Drawn, *, timeout_s: float) -> Result:
         """Make the change, run the tests, take the change back."""
@@ -91,7 +92,7 @@ class Workplace:
 
     def run(self, tests: Iterable[str], *, timeout_s: float) -> str:
         """Run test files until one test fails. Returns its name, or nothing where all passed."""
-        options = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--timeout={TEST_TIMEOUT_S}")
+        options = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", f"--timeout={TEST_TIMEOUT_S}")
         environment = {
             **os.environ,
             "PYTHONPATH": str(self._root),
@@ -104,14 +105,14 @@ class Workplace:
             command, cwd=self._root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
         try:
-            said, _ = process.communicate(timeout=timeout_s)
+            self.said, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.communicate()
             return "(the tests hang)"
         if process.returncode == 0:
             return ""
-        found = FIRST_FAILURE.search(said)
+        found = FIRST_FAILURE.search(self.said)
         return found[1] if found else f"(pytest ended with {process.returncode})"
 
     def _write(self, file: Path, text: str) -> None:
@@ -189,7 +190,7 @@ def _time_honest(area: str, free: SimpleQueue[Workplace]) -> float:
     finally:
         free.put(place)
     if failed:
-        raise SystemExit(f"{area}: {failed} fails with nothing changed")
+        raise SystemExit(f"{place.said}\n{area}: {failed} fails with nothing changed")
     return PATIENCE * (time.monotonic() - begun) + STARTUP_S
 
 

@@ -9,6 +9,7 @@ from tests.simulation.chaos import TOPIC, Chaos, Sent
 
 Log = list[tuple[int, bytes]]
 
+GONE = "no more in the log"
 HARDLY_MS = 500.0
 METADATA_MAX = 150
 """In a run. Trouble lasts for 20 s, and an answer without news is followed by pauses that grow to half a second."""
@@ -27,6 +28,8 @@ def check(chaos: Chaos) -> dict[str, int]:
     tally: dict[str, int] = {}
     for sent in chaos.sent:
         outcome = check_outcome(sent, places[sent.partition].get(sent.value, []), exact=chaos.exactly_once)
+        if GONE in str(sent.future.batch.failure):
+            assert sent.value not in {value for _, value in now[sent.partition][1]}, f"{sent.value[:6]!r} is in the log: {GONE}"
         tally[outcome] = tally.get(outcome, 0) + 1
     if not chaos.topic_config:  # a split batch is settled through its halves, which nobody outside can place
         check_order_of_outcomes(chaos)
