@@ -108,8 +108,8 @@ def site() -> Iterator[Site]:
 
 
 def threads() -> set[threading.Thread]:
-    """The library's."""
-    return {thread for thread in threading.enumerate() if thread.name.startswith("fencepost-")}
+    """The library's that run. A `Thread.start` that is struck early leaves its thread listed for good, and never begun (CPython's)."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("fencepost-") and thread.is_alive()}
 
 
 def elsewhere(call: Callable[[], T]) -> T:
