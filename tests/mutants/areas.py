@@ -11,8 +11,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Area:
-    """Glob patterns below the repository. Tests that bear the name of the changed file run first, the others in this order. `without`:
-    tests of other things, which take long."""
+    """Glob patterns below the repository; behind `::` stands the one test that is wanted of a file. Tests that bear the name of the changed
+    file run first, the others in this order. `without`: tests of other things, which take long."""
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
@@ -20,14 +20,17 @@ class Area:
 
     def files(self) -> list[str]:
         """The sources, as paths below the repository."""
-        return _expand(self.sources)
+        return expand(self.sources)
 
     def nearest(self, source: str) -> list[str]:
         """The test files to run for a change of this source."""
         name = Path(source).stem
-        without = _expand(self.without)
-        return sorted((test for test in _expand(self.tests) if test not in without), key=lambda test: name not in Path(test).stem)
+        without = expand(self.without)
+        return sorted((test for test in expand(self.tests) if test not in without), key=lambda test: name not in Path(test).stem)
 
+
+AS_KAFKA: Final = "tests/conformance/test_conformance.py::test_stub_answers_as_kafka"
+"""The stub beside the answers that were recorded from Apache Kafka."""
 
 AREAS: Final[dict[str, Area]] = {
     "producer/core": Area(
@@ -44,7 +47,12 @@ AREAS: Final[dict[str, Area]] = {
     ),
     "broker_stub/log": Area(
         sources=("broker_stub/log/*.py",),
-        tests=("tests/broker_stub/test_log_*.py", "tests/broker_stub/test_replication.py", "tests/broker_stub/test_transactions.py"),
+        tests=(
+            "tests/broker_stub/test_log_*.py",
+            "tests/broker_stub/test_replication.py",
+            "tests/broker_stub/test_transactions.py",
+            AS_KAFKA,
+        ),
     ),
     "coordinators": Area(
         sources=("broker_stub/coordinators/*.py",),
@@ -54,6 +62,7 @@ AREAS: Final[dict[str, Area]] = {
             "tests/broker_stub/test_*txn*.py",
             "tests/broker_stub/test_transactions.py",
             "tests/txn_walk/test_*.py",
+            AS_KAFKA,
         ),
     ),
     "access and quotas": Area(
@@ -64,11 +73,14 @@ AREAS: Final[dict[str, Area]] = {
             "broker_stub/quotas.py",
             "broker_stub/rates.py",
         ),
-        tests=("tests/broker_stub/test_acls.py", "tests/broker_stub/test_quotas.py", "tests/broker_stub/test_admin.py"),
+        tests=("tests/broker_stub/test_acls.py", "tests/broker_stub/test_quotas.py", "tests/broker_stub/test_admin.py", AS_KAFKA),
     ),
 }
 
 
-def _expand(patterns: tuple[str, ...]) -> list[str]:
-    found = [path.relative_to(ROOT).as_posix() for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+def expand(patterns: tuple[str, ...]) -> list[str]:
+    found = []
+    for pattern in patterns:
+        files, marks, test = pattern.partition("::")
+        found += [path.relative_to(ROOT).as_posix() + marks + test for path in sorted(ROOT.glob(files))]
     return list(dict.fromkeys(found))

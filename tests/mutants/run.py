@@ -65,7 +65,8 @@ class Drawn(msgspec.Struct, frozen=True):
 
 
 class Workplace:
-    """A copy of the checkout in which one change at a time is made. It is used by one thread at a time. `said`: what pytest printed last."""
+    """A copy of the checkout in which one change at a time is made. It is used by one thread at a time. `said`: what pytest
+    printed last."""
 
     def __init__(self, parent: Path, number: int) -> None:
         self._root = parent / f"workplace-{number}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.mutants.areas import AREAS, ROOT
+from tests.mutants.areas import AREAS, ROOT, expand
 from tests.mutants.changes import Change, changes
 from tests.mutants.run import Result, draw, report
 
@@ -66,7 +64,7 @@ def test_every_area_has_sources_and_tests() -> None:
         assert area.files(), name
         assert area.nearest(area.files()[0]), name
         for pattern in (*area.sources, *area.tests, *area.without):
-            assert list(Path(ROOT).glob(pattern)), f"{name}: {pattern}"
+            assert expand((pattern,)), f"{name}: {pattern}"
 
 
 def test_too_many_survivors_fail() -> None:
