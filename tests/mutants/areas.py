@@ -35,7 +35,7 @@ AS_KAFKA: Final = "tests/conformance/test_conformance.py::test_stub_answers_as_k
 AREAS: Final[dict[str, Area]] = {
     "producer/core": Area(
         sources=("producer/core/*.py",),
-        tests=("tests/producer/test_*.py", "tests/simulation/test_*.py"),
+        tests=("tests/producer/test_*.py", "tests/simulation/test_*.py", "tests/txn/spark/test_routing.py"),
         without=(
             *("tests/producer/test_auth.py", "tests/producer/test_crowds.py", "tests/producer/test_exit.py", "tests/producer/test_ipv6.py"),
             *("tests/producer/test_reauthentication.py", "tests/producer/test_security*.py", "tests/producer/test_uvloop.py"),
