@@ -128,6 +128,8 @@ def test_whether_anything_is_allowed_depends_on_the_host() -> None:
     assert may(everywhere, Acl.deny("alice", "write", topic="t", host=here)) == (False, True)
     assert may(everywhere, Acl.deny("alice", "write", topic="*", host=there)) == (True, False)
     assert may(everywhere, Acl.deny("alice", "write", topic="t", prefixed=True, host=there)) == (True, False)
+    assert may(Acl.allow("alice", "write", topic="t", prefixed=True), Acl.deny("alice", "write", topic="t", host=here)) == (True, True)
+    assert may(Acl.allow("alice", "write", topic="u"), Acl.deny("alice", "write", topic="t", host=here)) == (True, True)
 
 
 def test_a_certificate_is_a_principal(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from broker_stub import BrokerStub, VirtualClock
 from broker_stub.cluster import Cluster
 from broker_stub.link import Link
-from broker_stub.quotas import Limit, Quotas
+from broker_stub.quotas import Entity, Limit, Quotas, why_not
 from broker_stub.rates import Rate
 from producer import Producer
 from producer.wire import Api, Buffer, decode_response, encode_request
@@ -286,6 +286,17 @@ def check(stub: BrokerStub, client_id: str) -> None:
     assert [len(record.value or b"") for record in stub.records("t", 0)] == [SIZE] * COUNT
     answers: list[Any] = [exchange.response for exchange in stub.journal.requests(Api.PRODUCE, client_id=client_id)]
     assert sum(answer.throttle_time_ms for answer in answers if answer is not None) > 0
+
+
+def test_the_smallest_and_the_largest_quota() -> None:
+    """Kafka takes quotas from 1 up to what its long, or its int for connections, can hold."""
+    user: Entity = frozenset({("user", "alice")})
+    address: Entity = frozenset({("ip", "10.0.0.1")})
+    assert [why_not(user, {"producer_byte_rate": value}) for value in (1, 2**63 - 1)] == [None, None]
+    assert [why_not(address, {"connection_creation_rate": value}) for value in (1, 2**31 - 1)] == [None, None]
+    assert why_not(user, {"producer_byte_rate": 2**63}) == "Proposed value for producer_byte_rate is too large for a LONG."
+    assert why_not(address, {"connection_creation_rate": 2**31}) == "Proposed value for connection_creation_rate is too large for an INT."
+    assert why_not(frozenset({("tier", "gold")}), {}) == "Unhandled client quota entity type: tier"
 
 
 def test_our_producer_is_throttled(throttled: BrokerStub) -> None:
