@@ -18,8 +18,9 @@ from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from broker_stub import Acl, BrokerStub, Tls
+from broker_stub.acls import Filter
 from broker_stub.authorizer import Authorizer
-from broker_stub.operations import Operation, Resource
+from broker_stub.operations import Operation, Pattern, Resource
 from broker_stub.topic_configs import STANDARD_AUTHORIZER
 from producer import DeliveryFatal, Fatal, Persisted, Producer, RecordRefused
 from producer.wire import ErrorCode
@@ -130,6 +131,36 @@ def test_whether_anything_is_allowed_depends_on_the_host() -> None:
     assert may(everywhere, Acl.deny("alice", "write", topic="t", prefixed=True, host=there)) == (True, False)
     assert may(Acl.allow("alice", "write", topic="t", prefixed=True), Acl.deny("alice", "write", topic="t", host=here)) == (True, True)
     assert may(Acl.allow("alice", "write", topic="u"), Acl.deny("alice", "write", topic="t", host=here)) == (True, True)
+
+
+def test_all_is_every_operation() -> None:
+    """A grant or denial of ALL decides about each operation; one of WRITE implies DESCRIBE and nothing else."""
+    asked = ("User:alice", "10.0.0.1")
+    everything, writing = (Authorizer([Acl.allow("alice", name, topic="t")]) for name in ("all", "write"))
+    operations = (Operation.READ, Operation.WRITE, Operation.DESCRIBE)
+    assert [everything.allows(*asked, operation, Resource.TOPIC, "t") for operation in operations] == [True, True, True]
+    assert [writing.allows(*asked, operation, Resource.TOPIC, "t") for operation in operations] == [False, True, True]
+    nothing = Authorizer([Acl.allow("alice", "write", topic="t"), Acl.deny("alice", "all", topic="t")])
+    assert not any(nothing.allows(*asked, operation, Resource.TOPIC, "t") for operation in operations)
+
+
+def test_which_acls_a_filter_means() -> None:
+    """A filter leaves open what it does not name; MATCH means every pattern that a name falls under."""
+    literal = Acl.allow("alice", "write", topic="orders")
+    prefixed = Acl.allow("alice", "write", topic="ord", prefixed=True, host="10.0.0.1")
+    other = Acl.allow("bob", "read", topic="bills")
+    acls = (literal, prefixed, other)
+
+    def meant(**filter: Any) -> list[Acl]:
+        return [acl for acl in acls if Filter(**filter).fits(acl)]
+
+    assert meant() == [*acls]
+    assert meant(name="orders") == [literal]
+    assert meant(name="orders", pattern=Pattern.MATCH) == [literal, prefixed]
+    assert meant(pattern=Pattern.PREFIXED) == [prefixed]
+    assert meant(host="10.0.0.1") == [prefixed]
+    assert meant(principal="User:bob") == [other]
+    assert meant(name="bills", host="10.0.0.1") == []
 
 
 def test_a_certificate_is_a_principal(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_stub.coordinators.group import subscription
+from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.states import State
 from producer.wire import ErrorCode
 from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
@@ -125,3 +126,9 @@ def test_a_subscription_that_is_none(data: bytes) -> None:
     world.now()
     assert pending.answer.error_code == 0
     assert world.group().is_subscribed("anything")
+
+
+def test_the_partition_of_a_name_is_javas() -> None:
+    """`String.hashCode` over UTF-16, and `Utils.abs`, which takes the smallest int for 0."""
+    names = ("", "hello", "Aa", "BB", "ж", "polygenelubricants")
+    assert [partition_for(name, 50) for name in names] == [hash_code % 50 for hash_code in (0, 99_162_322, 2_112, 2_112, 1_078, 0)]

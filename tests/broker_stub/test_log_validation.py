@@ -346,3 +346,12 @@ def test_topic_configs_become_log_configs() -> None:
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             LogConfig.from_properties({name: value})
+
+
+def test_the_defaults_are_kafkas() -> None:
+    """A topic without settings of its own has those of Apache Kafka."""
+    told = LogConfig()
+    assert (told.max_message_bytes, told.segment_bytes) == (1_048_588, 1_073_741_824)
+    assert (told.timestamp_before_max_ms, told.timestamp_after_max_ms) == (9_223_372_036_854_775_807, 3_600_000)
+    assert (told.producer_id_expiration_ms, told.compacted, told.compression) == (86_400_000, False, None)
+    assert (told.gzip_level, told.lz4_level, told.zstd_level) == (-1, 9, 3)
