@@ -96,8 +96,7 @@ def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting
     for rows in iter_lists(records, STEP_ROWS):
         if chunks:
             yield None
-        checked = check_rows(rows, first, largest, setting)
-        chunk = Chunk(checked.rows, len(rows), first, checked.partition_max)
+        chunk = Chunk(rows, len(rows), first, check_rows(rows, first, largest, setting))
         first += len(rows)
         if whole:
             chunks.append(chunk)

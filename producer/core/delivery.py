@@ -165,8 +165,7 @@ class Delivery:
     def _visit(self, lane: Lane, now_ms: float) -> list[Command]:
         lane.resume(now_ms)
         self._scout.used(lane.topic, now_ms)
-        if lane.window.recovering or lane.window.healing:
-            lane.window.led_by(self._view.leadership(lane.topic, lane.partition))
+        lane.window.led_by(self._view.leadership(lane.topic, lane.partition))
         lane.window.expire(now_ms)
         commands: list[Command] = []
         node = self._leader_node(lane, now_ms, commands) if not lane.idle else None

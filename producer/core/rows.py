@@ -33,17 +33,9 @@ class Row:
         self.partition: i64 = partition
 
 
-class Checked:
-    """Rows that can be sent. `partition_max`: the highest partition that one of them names, -1 for none."""
-
-    def __init__(self, rows: list[object], partition_max: int) -> None:
-        self.rows = rows
-        self.partition_max = partition_max
-
-
-def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Checked:
-    """All rows, or the error of the first bad one: TypeError, ValueError or RecordTooLarge. `first` is the number of rows[0]."""
-    checked = rows
+def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> int:
+    """The highest partition that one of the rows names, -1 for none, with each row as it can be sent in its place; or the error of the
+    first bad one: TypeError, ValueError or RecordTooLarge. `first` is the number of rows[0]."""
     partition_max: i64 = -1
     for place, given in enumerate(rows):
         size: i64 = RECORD_BOUND
@@ -58,9 +50,7 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Ch
                 size += len(given[1])
         else:
             row = read_row(given, first + place)
-            if checked is rows:
-                checked = list(rows)
-            checked[place] = row
+            rows[place] = row
             if row.key is not None:
                 size += len(row.key)
             if row.value is not None:
@@ -71,7 +61,7 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> Ch
                 partition_max = row.partition
         if size > largest:
             raise RecordTooLarge(f"row {first + place}: a record of up to {size} bytes exceeds {setting}")
-    return Checked(checked, int(partition_max))
+    return int(partition_max)
 
 
 def packed_headers(given: Iterable[object], what: str) -> bytes:

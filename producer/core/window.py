@@ -556,6 +556,6 @@ class Window:
 
     def _calm(self) -> None:
         """A window without retries is clean and pipelines again."""
-        if self.recovering and not any(s.unresolved and s.attempts > 0 for s in self.slots):
+        if self.recovering and not any(slot.unresolved for slot in self.slots):
             self.recovering = False
             self.hint = None

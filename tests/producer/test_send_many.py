@@ -62,7 +62,7 @@ def test_rows_lie_where_send_would_put_them(container: Any) -> None:
 
 
 def test_every_kind_of_row() -> None:
-    """Values, pairs, longer tuples and mappings, with headers, timestamps, partitions and nulls."""
+    """Values, pairs, longer tuples and mappings, with headers, timestamps, partitions and nulls; the caller's list stays what it was."""
     rows: list[object] = [
         b"value",
         None,
@@ -70,8 +70,10 @@ def test_every_kind_of_row() -> None:
         (b"key", b"v", [("h", b"1"), ("n", None)], 1_700_000_000_000, 1),
         {"value": b"v", "key": b"k", "headers": {"h": b"2"}, "timestamp": 1_700_000_000_001, "partition": 2},
     ]
+    before = list(rows)
     with BrokerStub(default_partitions=3) as stub, quick(stub) as producer:
         assert producer.send_many("t", rows, partition=0).result(20).acknowledged == 5
+        assert rows == before
         assert [(r.key, r.value) for r in stub.records("t", 0)] == [(None, b"value"), (None, None), (b"key", None)]
         (first,), (second,) = stub.records("t", 1), stub.records("t", 2)
         assert (first.timestamp, list(first.headers)) == (1_700_000_000_000, [("h", b"1"), ("n", None)])
