@@ -158,6 +158,21 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
     assert [flight.values for flight in desk.produces()] == [[b"1"], [b"2"]]
 
 
+def test_another_leader_is_found_before_the_next_attempt_at_the_one_before() -> None:
+    """A leader's link is cut, and the cluster does not know yet that another one has to lead. While that link has to wait for its next
+    attempt brokers are asked again, and what waits goes to the next leader as soon as one of them knows it."""
+    desk = Desk(reconnect_backoff_ms=1_000.0).introduce()
+    desk.lose(1)
+    (future,) = desk.send(b"x")
+    desk.advance(50)
+    desk.leaders = {0: (2, 1)}
+    desk.advance(50)
+    assert [connect.node for _, connect in desk.connects].count(1) == 1, "no attempt was due"
+    (flight,) = desk.produces(2)
+    desk.ack(flight, offset=1)
+    assert future.result(0).offset == 1
+
+
 def test_a_recreated_topic_without_ids_is_found() -> None:
     """Brokers that know no topic ids (Kafka before 2.8): the leader had changed before the topic was deleted and made again, so that the
     new topic's epochs are older. What is sent arrives there all the same, within seconds."""

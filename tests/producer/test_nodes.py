@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from producer.core.cluster import Address
 from producer.core.errors import AuthenticationFailed, NoUsableBroker
-from producer.core.events import Connect, Disconnect
+from producer.core.events import Connect, Disconnect, Features
 from producer.core.nodes import LinkState, Node, Nodes
 from producer.core.settings import Settings
 from producer.wire import Api
@@ -259,6 +259,17 @@ def test_a_request_timeout_is_one_loss_for_all_on_the_link() -> None:
     desk.advance(100)
     assert len(desk.disconnects) == 1
     assert [flight.values for flight in desk.produces()] == [[b"0"]]
+
+
+def test_the_newest_levels_of_the_clusters_features_count() -> None:
+    """The highest epoch is the newest, whoever tells of it. Where none is told, what was told last is: a broker that names no level any
+    more takes back what one named before."""
+    of = nodes(A)
+    one, first, second = node(of, -1), {"transaction.version": 1}, {"transaction.version": 2}
+    told = [(-1, second, second), (-1, {}, {}), (5, first, first), (4, second, first), (-1, second, first), (6, second, second)]
+    for epoch, levels, believed in told:
+        of.connected(one, VERSIONS, 0.0, features=Features(epoch, levels))
+        assert of.features.levels == believed, f"after epoch {epoch}"
 
 
 def test_versions_are_those_both_sides_speak() -> None:

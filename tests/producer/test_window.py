@@ -496,6 +496,48 @@ def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
     assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
 
 
+@pytest.mark.parametrize("known_again", [True, False])
+def test_the_newest_that_the_leader_has_is_sent_once_more(known_again: bool) -> None:
+    """The leader expects another number than a batch's, and says when asked that this batch is the newest that it has. Sent once more, with
+    the same bytes, it is acknowledged where it stands; only when it is refused once more nobody can tell, and it fails with MAYBE."""
+    of, (a,) = behind_two(FAR)
+    before = bytes(a.data)
+    of.lost(a, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, a.base_sequence))
+    assert of.sendable(0.0) is a
+    of.launched(a)
+    assert bytes(a.data) == before
+    if known_again:
+        of.acknowledged(a, 2, -1)
+        assert (a.failure, a.base_offset) == (None, 2)
+    else:
+        refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        of.described(Known(0, a.base_sequence))
+        assert a.failure is not None
+        assert a.failure.persisted is Persisted.MAYBE
+    assert of.take_finished() == [a]
+
+
+def test_a_batch_is_confirmed_by_a_later_one_that_was_acknowledged_before() -> None:
+    """The leader had a batch when its deadline came and it was asked, and acknowledges the later one. Sent again, the elder one is too old
+    to be known: it stands before the later one, is acknowledged with it at once, and where it stands."""
+    of, (a, b) = behind_two(50.0, FAR)
+    refuse(of, a, ErrorCode.REQUEST_TIMED_OUT)
+    of.expire(60.0)
+    assert of.wants_answer()
+    of.described(Known(0, a.base_sequence))
+    assert of.sendable(60.0) is a
+    of.launched(a)
+    of.acknowledged(b, 3, -1)
+    assert of.take_finished() == [], "the elder one's answer is still to come"
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert of.take_finished() == [a, b]
+    assert [(each.failure, each.base_offset) for each in (a, b)] == [(None, 2), (None, 3)]
+    assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
+
+
 def a_doubtful_batch_is_not_rewritten(of: Window) -> None:
     """The next one of this line, which the leader's log does not hold: it may have been in what was cut, and fails with MAYBE."""
     (d,) = fly(of, 1)
