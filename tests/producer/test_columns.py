@@ -14,12 +14,15 @@ from hypothesis import given, settings
 from broker_stub import BrokerStub
 from producer import ProducerClosed
 from producer.arrow import arrow_chunks
-from producer.columns import PLANNED_ROWS_MIN, ArrowChunk
+from producer.chunks import Chunk
+from producer.columns import PLANNED_ROWS_MIN, STEP_BYTES, ArrowChunk
 from producer.core.accumulator import ROW_BYTES, Accumulator, TopicQueues
 from producer.core.batch import Batch, Shared
 from producer.core.bulk import BulkFuture
 from producer.core.bulk_append import Target
 from producer.core.bulk_plan import commit, make_plan
+from producer.core.rows import Row
+from producer.wire.batch_builder import pack_headers
 from producer.wire.compression import Codec
 from tests.producer.stage import arrivals, quick
 from tests.producer.test_send_many import logged
@@ -77,8 +80,13 @@ def chunk_of(rows: Sequence[Data], *, partitions: Sequence[int | None] = (), tim
         columns["partition"] = pa.array(partitions, pa.int32())
     if timestamps:
         columns["timestamp"] = pa.array(timestamps, pa.int64())
-    names = {name: name if name in columns else None for name in ("key", "partition", "timestamp")}
-    (chunk,) = arrow_chunks(pa.table(columns), value="value", headers=None, rows_max=1 << 30, largest=1 << 30, setting="", **names)
+    return only_chunk(columns)
+
+
+def only_chunk(columns: dict[str, Any]) -> ArrowChunk:
+    """The columns, each for what its name says."""
+    names = {name: name if name in columns else None for name in ("key", "partition", "timestamp", "headers")}
+    (chunk,) = arrow_chunks(pa.table(columns), value="value", rows_max=1 << 30, largest=1 << 30, setting="", **names)
     return chunk
 
 
@@ -128,6 +136,59 @@ def test_the_same_records_wherever_they_begin(rows: list[Data], before: int, lat
     for key, value in rows * PLANNED_ROWS_MIN:
         assert single.made.append(single.topic, -1, NOW_MS, key, value, None, None) is not None
     assert planned.written() == single.written()
+
+
+@pytest.mark.parametrize("count", [3, PLANNED_ROWS_MIN])
+def test_what_lies_beneath_a_null_is_not_sent(count: int) -> None:
+    """Arrow allows any bytes where a null is, and other systems leave some there: the record has none of them, in the key or the value."""
+    hiding = pa.array([b"hidden %d" % n for n in range(count)], pa.binary())
+    for key_nulls, value_nulls in ((False, True), (True, False), (True, True)):
+        columns = {}
+        for name, nulls in (("key", key_nulls), ("value", value_nulls)):
+            valid = pa.array([not nulls or n % 3 == 0 for n in range(count)]).buffers()[1]
+            columns[name] = pa.Array.from_buffers(pa.binary(), count, [valid, *hiding.buffers()[1:]])
+        rows: list[Data] = [*zip(*(column.to_pylist() for column in columns.values()), strict=True)]
+        assert any(None in row for row in rows)
+        arrow, single = Place(), Place()
+        arrow.append(only_chunk(columns))
+        for key, value in rows:
+            assert single.made.append(single.topic, 0, NOW_MS, key, value, None, None) is not None
+        assert arrow.written() == single.written()
+
+
+@pytest.mark.parametrize("large", ["key", "value", "headers"])
+@pytest.mark.parametrize("call", ["rows", "columns"])
+def test_rows_one_by_one_fill_batches_as_send_does(call: str, large: str) -> None:
+    """Whatever of a row is large counts in the size of its batch, and in the budget before the row is accepted."""
+    data = {name: b"x" * (200 if name == large else 1) for name in ("key", "value", "headers")}
+    key, value, pairs = data["key"], data["value"], [("h", data["headers"])]
+    many, single = (Place(batch_size=1_000, buffer_memory=5_000) for _ in range(2))
+    content: Any = [Row(key, value, pack_headers(pairs), -1, -1)] * 50
+    chunk = Chunk(content, 50, 0, -1)
+    if call == "columns":
+        kind = pa.map_(pa.string(), pa.binary())
+        columns = {"key": pa.array([key] * 50), "value": pa.array([value] * 50), "headers": pa.array([pairs] * 50, kind)}
+        chunk = only_chunk(columns)
+    while chunk.step(many.target, NOW_MS):
+        assert many.made.used <= 5_000
+    for _ in range(many.bulk.accepted):
+        assert single.made.append(single.topic, -1, NOW_MS, key, value, pack_headers(pairs), None) is not None
+    assert many.made.used > 4_000
+    assert many.written() == single.written()
+
+
+@pytest.mark.parametrize("large", ["key", "value"])
+def test_a_step_copies_no_more_than_its_share(large: str) -> None:
+    """Other threads get their turn, and memory for the copies comes back, after 2 MiB of keys and values, however few rows that is; a row
+    that is larger alone goes alone."""
+    for bytes_each, rows_each in ((100_000, STEP_BYTES // 100_000), (STEP_BYTES + 1, 1)):
+        place = Place(batch_size=1 << 22)
+        data: Data = (b"k", b"x" * bytes_each) if large == "value" else (b"x" * bytes_each, b"v")
+        rows: list[Data] = [data] * 60 + [(b"k", b"v")] * PLANNED_ROWS_MIN
+        chunk = chunk_of(rows)
+        for step in (1, 2):
+            assert chunk.step(place.target, NOW_MS)
+            assert place.bulk.accepted == step * rows_each
 
 
 def test_keyless_rows_stick_and_move_on() -> None:

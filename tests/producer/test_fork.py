@@ -200,7 +200,11 @@ def test_a_callback_that_forks(where: str, last: str, code: int) -> None:
     with BrokerStub() as stub:
         ended = run(
             f"""
-            children, heard = [], []
+            children, heard, parent = [], [], os.getpid()
+            def hears(future):
+                if os.getpid() != parent:
+                    os._exit(98)
+                heard.append(future)
             def forks(_):
                 if children or "producer" not in globals():
                     return
@@ -216,7 +220,7 @@ def test_a_callback_that_forks(where: str, last: str, code: int) -> None:
                 producer.send("t", b"0", on_delivery=forks)
             elif {where == "bulk"}:
                 producer.send_many("t", [b"0"]).add_done_callback(forks)
-            future = producer.send("t", b"1", on_delivery=heard.append)
+            future = producer.send("t", b"1", on_delivery=hears)
             future.result(20)
             until(lambda: children)
             print(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))

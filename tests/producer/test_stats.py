@@ -61,6 +61,7 @@ def test_sizes_times_and_requests() -> None:
     desk.ack(flight, offset=1)
     assert meter.queue_time.maximum(desk.now) == 30
     assert meter.latency.maximum(desk.now) == desk.now - begun - 30 == 70
+    assert meter.throttle.maximum(desk.now) == 0
     assert meter.request_records.maximum(desk.now) == 3
     assert meter.request_size.maximum(desk.now) == meter.batch_size.maximum(desk.now) == len(flight.blob)
     assert meter.topics[TOPIC].sent == 4
@@ -81,9 +82,10 @@ def test_averages_are_of_the_last_minute() -> None:
     samples.add(6, 10 * SAMPLE_MS)
     assert samples.average(10 * SAMPLE_MS) == 6
     assert samples.average(20 * SAMPLE_MS) is None
-    negative = Samples()
-    negative.add(-5, 0.0)
-    assert negative.maximum(0.0) == -5
+    for value in (0, -5):
+        low = Samples()
+        low.add(value, 0.0)
+        assert (low.average(0.0), low.maximum(0.0)) == (value, value), "measured, and not more"
 
 
 def test_buffer_and_flight_while_records_wait() -> None:
