@@ -392,8 +392,6 @@ class Window:
         if epoch >= EPOCH_MAX:
             self.spent_pid = pid
             self.identity = None
-            self.healing = self._over = False
-            self.hint = None
         else:
             self.adopt((pid, epoch + 1))
 

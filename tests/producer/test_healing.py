@@ -120,15 +120,16 @@ def test_when_nobody_can_tell_the_outcome_is_maybe() -> None:
     assert waiting[0].exception(0) is None
 
 
-@pytest.mark.parametrize("epoch", [0, 2])
-def test_another_epochs_sequences_tell_nothing(epoch: int) -> None:
-    """The leader remembers our producer id under another epoch: its last sequence says nothing about ours, however well it fits."""
+@pytest.mark.parametrize(("epoch", "code"), [(0, 0), (2, 0), (1, ErrorCode.UNKNOWN_SERVER_ERROR)])
+def test_another_epochs_sequences_tell_nothing(epoch: int, code: int) -> None:
+    """The leader remembers our producer id under another epoch: its last sequence says nothing about ours, however well it fits. The same
+    of what it says along with an error."""
     desk = Desk(first_epoch=1).introduce()
     (future,) = desk.send(b"0")
     desk.lose(1)
     desk.advance(50)
     desk.refuse(desk.produces()[0], E45)
-    desk.tell(desk.questions()[0], (PID, epoch, 1))
+    desk.tell(desk.questions()[0], (PID, epoch, 1), code=code)
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE

@@ -195,6 +195,37 @@ def test_a_recreated_topic_without_ids_is_found() -> None:
     assert future.exception(0) is None
 
 
+def test_older_epochs_are_not_believed_while_the_leader_does_not_deny_that_it_leads() -> None:
+    """Brokers without topic ids that lag behind, all that can be asked: the partition's leader refuses a record for another reason, and so
+    stays the one to send to, however often another one is named from an earlier epoch."""
+    from uuid import UUID
+
+    desk = Desk(metadata_max_age_ms=100.0)
+    desk.topic_id, desk.leaders = UUID(int=0), {0: (1, 4)}
+    desk.introduce()
+    desk.leaders = {0: (2, 0)}
+    (future,) = desk.send(b"x")
+    for _ in range(10):
+        desk.refuse(desk.produces(1)[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+        desk.advance(100)
+        assert desk.produces(2) == []
+    desk.ack(desk.produces(1)[0], offset=1)
+    assert future.result(0).offset == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "leader"), [(ErrorCode.NOT_LEADER_OR_FOLLOWER, (-1, 9)), (ErrorCode.NOT_ENOUGH_REPLICAS, (2, 9)), (ErrorCode.NONE, (2, 9))]
+)
+def test_a_leader_that_an_answer_has_no_reason_to_name(code: ErrorCode, leader: tuple[int, int]) -> None:
+    """Nobody as the next leader, or another one where the one that was asked does not deny that it leads: metadata decide."""
+    desk = Desk().introduce()
+    desk.send(b"x")
+    desk.refuse(desk.produces()[0], code, leader=leader)
+    desk.send(b"y")
+    desk.advance(50)
+    assert [flight.node for flight in desk.produces()] == [1]
+
+
 def test_what_the_old_topic_acknowledged_is_acknowledged() -> None:
     """News of the new topic may overtake an answer about the old one, which calls it by the old id: the answer counts all the same, and
     nothing is sent again; the new topic's leader still has to be introduced."""

@@ -646,22 +646,48 @@ def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
     assert of.wants_bump()
 
 
-def test_what_was_sent_before_a_topic_was_made_anew_is_confirmed_by_no_later_batch() -> None:
-    """A late copy of the second batch is the first that the new topic takes, at an offset that leaves just room for its elder: the new
-    leader does not take that one, and so it is acknowledged by nothing."""
-    of, (a, b) = behind_two(FAR, FAR)
-    of.introduce_anew()
-    for each in (a, b):
-        of.lost(each, 0.0, 0.0)
-    of.launched(a)
-    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    of.described(Known(0, b.base_sequence))
-    of.launched(b)
-    of.acknowledged(b, a.count, -1)
+def test_another_log_is_seen_behind_a_batch_whose_offset_nobody_told() -> None:
+    """The same where the batch before them was acknowledged without an offset, as a duplicate: it stands behind what came before it."""
+    of, (duplicate, a, b) = behind_two(FAR, FAR, FAR)
+    of.acknowledged(duplicate, -1, -1)
+    assert of.take_finished() == [duplicate]
+    of.lost(a, 0.0, 0.0)
+    of.acknowledged(b, 1, -1)
     assert of.take_finished() == [a, b]
     assert a.failure is not None
     assert a.failure.persisted is Persisted.MAYBE
-    assert (b.failure, b.base_offset) == (None, a.count)
+
+
+def test_another_log_is_seen_between_batches_that_wait_for_their_elder() -> None:
+    """The same where those around it are acknowledged, and not told yet: there is no room between their offsets for the one in the middle.
+    What there is room for may still arrive."""
+    of, (a, b, c, d) = behind_two(FAR, FAR, FAR, FAR)
+    for each in (a, c):
+        of.lost(each, 0.0, 0.0)
+    of.acknowledged(b, 3, -1)
+    of.acknowledged(d, 4, -1)
+    assert [each.decided for each in (a, b, c, d)] == [False, False, True, False]
+    assert c.failure is not None
+    assert c.failure.persisted is Persisted.MAYBE
+
+
+def test_what_was_sent_before_a_topic_was_made_anew_is_confirmed_by_no_later_batch() -> None:
+    """A late copy of the third batch is the first that the new topic takes, at an offset that leaves just room for its elders: the new
+    leader does not take those, and so they are acknowledged by nothing."""
+    of, (a, b, c) = behind_two(FAR, FAR, FAR)
+    of.introduce_anew()
+    for each in (a, b, c):
+        of.lost(each, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(Known(0, c.base_sequence))
+    of.launched(b)
+    refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.launched(c)
+    of.acknowledged(c, 2, -1)
+    assert of.take_finished() == [a, b, c]
+    assert [each.failure.persisted for each in (a, b) if each.failure] == [Persisted.MAYBE] * 2
+    assert (c.failure, c.base_offset) == (None, 2)
     assert of.wants_bump()
 
 
