@@ -150,7 +150,6 @@ class Window:
 
     def lost(self, slot: Slot, now_ms: float, backoff_ms: float) -> None:
         """The connection died, or was given up, before the answer."""
-        slot.state = State.WAITING
         slot.doubt = True
         if self._may_repeat(slot):
             self._again(slot, now_ms + backoff_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from producer.core.batch import Batch, Shared
-from producer.core.errors import Persisted
+from producer.core.errors import Persisted, RecordRefused
 from producer.core.slot import Slot, State
 from producer.core.verdict import judge
 from producer.core.window import Known, Window
@@ -238,6 +238,34 @@ def test_what_would_follow_a_batch_in_doubt_is_not_rewritten() -> None:
     assert stamps([fourth]) == [(1, 0)]
 
 
+def test_an_acknowledged_batch_does_not_fail_with_those_around_it() -> None:
+    """Acknowledged, and not told yet because of its elder: when nobody can tell what became of that one and of a later one, those fail with
+    MAYBE and it does not."""
+    of = window()
+    a, b, c = fly(of, 1, 1, 1)
+    for lost in (a, c):
+        of.lost(lost, 0.0, 0.0)
+    of.acknowledged(b, 1, -1)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(None)
+    assert of.take_finished() == [a, b, c]
+    assert (b.failure, b.base_offset) == (None, 1)
+    assert [each.failure.persisted for each in (a, c) if each.failure] == [Persisted.MAYBE] * 2
+
+
+def test_nothing_leaves_behind_what_was_dropped() -> None:
+    """What waited to be sent again was dropped with its sequence: nothing new enters under this identity."""
+    of = window()
+    (a,) = fly(of, 1)
+    of.lost(a, 0.0, 0.0)
+    of.drop(RecordRefused, "given up")
+    assert of.take_finished() == [a]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert not of.has_room()
+
+
 def test_doubt_is_asked_about_before_the_epoch_changes() -> None:
     """A broken sequence behind a batch in doubt: no bump until DescribeProducers has spoken, and the doubtful one is then failed MAYBE
     rather than rewritten."""
@@ -380,6 +408,7 @@ def test_the_deadline_of_what_is_in_doubt_asks_first() -> None:
     assert late.failure.persisted is Persisted.MAYBE
     assert of.take_finished() == [late]
     assert not of.has_room(), "its sequence is unresolved: nothing new may leave"
+    assert not of.wants_bump(), "its answer may still come"
 
 
 def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
