@@ -21,6 +21,7 @@ from broker_stub.log import (
 )
 from broker_stub.log.producers import CompletedTxn
 from broker_stub.log.stable import Transactions
+from producer.wire.batch_header import pack_batch
 from producer.wire.codes import ErrorCode
 from producer.wire.records import Codec, encode_batch, iter_batches
 from tests.broker_stub.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce
@@ -232,6 +233,45 @@ def test_a_replica_takes_no_damaged_batch(damaged: int) -> None:
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
     assert (replica.log_end_offset, replica.active_producers()) == (0, [])
     assert replica.append(good, origin=Origin.REPLICATION, leader_epoch=0).last_offset == 1
+
+
+def test_a_replica_learns_of_a_producer_behind_anything() -> None:
+    """Batches without a producer, control batches that end no transaction, and those that compaction emptied tell nothing, and hide
+    nothing that comes with them."""
+    leader_change = encode_batch([(NOW, b"\x00\x00\x00\x02", b"")], producer_id=9, producer_epoch=0, control=True)
+    emptied = pack_batch(
+        b"",
+        attributes=0x30,
+        last_offset_delta=0,
+        base_timestamp=NOW,
+        max_timestamp=NOW,
+        producer_id=8,
+        producer_epoch=0,
+        base_sequence=-1,
+        records_count=0,
+    )
+    batches = [bytearray(each) for each in (plain(), leader_change, emptied, data(7, 0, 0, transactional=True))]
+    for offset, each in enumerate(batches):
+        each[:8] = offset.to_bytes(8, "big")
+    replica = open_log()
+    replica.append(b"".join(batches), origin=Origin.REPLICATION, leader_epoch=0)
+    assert [(known.producer_id, known.current_txn_start_offset) for known in replica.active_producers()] == [(7, 3)]
+    assert (replica.log_end_offset, replica.last_stable_offset) == (4, 3)
+
+
+@pytest.mark.parametrize("back", [1, 2, 3])
+def test_a_replica_takes_no_batch_that_falls_back(back: int) -> None:
+    """An offset that it has already, or that came with the same bytes, would be there twice: nothing is written."""
+    replica = open_log()
+    first, second = bytearray(data(7, 0, 0, 3)), bytearray(data(7, 0, 3))
+    second[:8] = (3 - back).to_bytes(8, "big")
+    with pytest.raises(ValueError, match=f"replicated offset {3 - back}"):
+        replica.append(first + second, origin=Origin.REPLICATION, leader_epoch=0)
+    assert (replica.log_end_offset, replica.active_producers()) == (0, [])
+    replica.append(first, origin=Origin.REPLICATION, leader_epoch=0)
+    with pytest.raises(ValueError, match=f"replicated offset {3 - back}"):
+        replica.append(second, origin=Origin.REPLICATION, leader_epoch=0)
+    assert replica.log_end_offset == 3
 
 
 def test_append_times_can_be_searched_too() -> None:
