@@ -8,8 +8,11 @@ from broker_stub.coordinators.group import subscription
 from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.states import State
 from producer.wire import ErrorCode
+from producer.wire.messages.group_admin import DeleteGroupsRequest
+from producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
+from tests.broker_stub.offsets_talk import code_of
 
 
 def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
@@ -71,6 +74,60 @@ def test_a_group_that_was_deleted_is_gone() -> None:
     world.move_coordinator()
     world.pass_time(10 * REBALANCE_MS)
     assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+@pytest.mark.parametrize("emulate", ["4.3", "3.9"])
+def test_a_group_that_was_never_assigned_anything_is_gone_when_it_was_deleted(emulate: str) -> None:
+    """Its only member left before the first generation began; the next coordinator does not bring it back."""
+    world = Groups(brokers=3, emulate=emulate, config={"group.initial.rebalance.delay.ms": "3000"})
+    member = world.member("a")
+    member.join()
+    assert member.leave() == ErrorCode.NONE
+    world.pass_time(3_000)
+    assert (world.group().state, world.group().generation) == (State.EMPTY, 1)
+    world.move_coordinator()
+    assert world.group().generation == 1
+    assert [each.error_code for each in world.start(DeleteGroupsRequest(groups_names=["g"]), 2).answer.results] == [ErrorCode.NONE]
+    world.move_coordinator()
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("generation", "version", "code"),
+    [
+        (0, 9, ErrorCode.GROUP_ID_NOT_FOUND),
+        (0, 8, ErrorCode.ILLEGAL_GENERATION),
+        (1, 9, ErrorCode.GROUP_ID_NOT_FOUND),
+        (1, 8, ErrorCode.ILLEGAL_GENERATION),
+        (-1, 9, ErrorCode.NONE),
+    ],
+)
+def test_a_commit_of_a_generation_makes_no_group(generation: int, version: int, code: ErrorCode) -> None:
+    """Whoever says that it is a member, in whatever generation, is told that there is no such group; whoever names none has one then."""
+    world = Groups()
+    world.topic()
+    member = world.member("a")
+    member.id, member.generation = "a" if generation >= 0 else "", generation
+    assert world.commit("t", 7, member=member, version=version) == code
+    assert world.committed("t") == (-1 if code else 7)
+    assert list(world.cluster.groups.shard_for("g", world.coordinator()).groups.groups) == ([] if code else ["g"])
+
+
+@pytest.mark.parametrize(("emulate", "code"), [("3.9", ErrorCode.NONE), ("4.3", ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_what_a_commit_leaves_of_which_everything_is_refused(emulate: str, code: ErrorCode) -> None:
+    """Before Kafka 4.0 a group begins with the attempt to commit, since then with the first offset."""
+    world = Groups(emulate=emulate)
+    world.topic()
+    request = OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t", partitions=[OffsetCommitRequestPartition(committed_offset=1, committed_metadata="x" * 5_000)]
+            )
+        ],
+    )
+    assert code_of(world.start(request, 8)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert [each.error_code for each in world.start(DeleteGroupsRequest(groups_names=["g"]), 2).answer.results] == [code]
 
 
 def test_offsets_of_a_deleted_topic_are_gone() -> None:

@@ -240,7 +240,7 @@ def test_expired_producers_are_not_loaded_from_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize("good", [0, 1, 5])
-@pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros", "no marker", "no leader's"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros", "no-marker", "no-leader"])
 def test_damage_ends_the_log(damage: str, good: int) -> None:
     """The log is cut at the first batch that is none, or that no leader has written, its snapshot is not used, and appends go on from
     there."""
@@ -249,11 +249,11 @@ def test_damage_ends_the_log(damage: str, good: int) -> None:
         produce(log, data(7, 0, sequence))
     held = bytearray(bytes_of(log))
     size = len(held)
-    if damage == "no leader's":  # a plain batch in an open transaction
+    if damage == "no-leader":  # a plain batch in an open transaction
         produce(log, data(8, 0, 0, transactional=True))
         held, size, good = bytearray(bytes_of(log)), len(bytes_of(log)), good + 1
         held += placed(data(8, 0, 1), good)
-    elif damage == "no marker":
+    elif damage == "no-marker":
         held += placed(encode_batch([(NOW, b"k", b"v")], producer_id=8, producer_epoch=0, transactional=True, control=True), good)
     elif damage == "flip":
         held += placed(data(7, 0, good), good)
@@ -266,7 +266,7 @@ def test_damage_ends_the_log(damage: str, good: int) -> None:
         held += placed(plain(), good + 1)  # a good one behind it
     again = recovered(log, snapshot=log.snapshot(), data=bytes(held))
     assert (again.log_end_offset, again.high_watermark, len(bytes_of(again))) == (good, good, size)
-    known = good - (damage == "no leader's")
+    known = good - (damage == "no-leader")
     assert [produce(again, data(7, 0, sequence)) for sequence in range(known)] == [Again(sequence) for sequence in range(known)]
     assert produce(again, data(7, 0, known, 2)) == good
     assert [record.offset for record in read_records(again.read(good, max_bytes=ALL).records)] == [good, good + 1]
