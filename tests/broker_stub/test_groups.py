@@ -91,6 +91,21 @@ def test_the_first_members_wait_as_long_as_the_rebalance_may_take(delay_ms: int,
     assert {pending.answer.generation_id for pending in waiting} == {1}
 
 
+def test_the_delay_of_a_group_that_begins_again_is_the_first_ones() -> None:
+    """Who came in earlier rounds prolongs nothing: whoever comes alone waits one window."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    for generation in (1, 3):
+        member = world.member("a")
+        waiting = member.join()
+        world.pass_time(2_999)
+        assert waiting.waits
+        world.pass_time(1)
+        assert member.heard(waiting.answer).generation_id == generation
+        assert member.leave() == ErrorCode.NONE
+        world.now()
+        assert world.group().state is State.EMPTY
+
+
 def test_an_id_that_was_joined_with_ends_no_delay() -> None:
     """How long an id is kept for somebody is nothing to whoever has joined with it: the first members wait for more, as long as they
     should."""

@@ -12,6 +12,7 @@ from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
 from broker_stub.coordinators.txn_states import Identity, State, Txn
 from broker_stub.coordinators.txn_table import Decision
 from producer.wire import ErrorCode
+from producer.wire.messages import txn_offsets
 from producer.wire.messages.end_txn import EndTxnRequest
 from producer.wire.records import ControlType, iter_batches, read_marker, read_records
 from tests.broker_stub.txn_talk import ID, Transactions
@@ -362,6 +363,22 @@ def test_what_is_said_of_a_record_outside_its_transaction(verifies: bool, produc
     assert world.is_in(State.ONGOING if produce == 12 else State.EMPTY)
     if verifies:
         assert world.commit_offset(7, version=commit).answer == told
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_member_of_a_group_that_is_not_there_commits_no_offset(generation: int) -> None:
+    """ILLEGAL_GENERATION, and the transaction's end brings no offset."""
+    world = Transactions()
+    pid, epoch = world.given()
+    place = txn_offsets.TxnOffsetCommitRequestTopic(name="t", partitions=[txn_offsets.TxnOffsetCommitRequestPartition(committed_offset=7)])
+    request = txn_offsets.TxnOffsetCommitRequest(
+        transactional_id=ID, group_id="g", producer_id=pid, producer_epoch=epoch, generation_id=generation, member_id="m", topics=[place]
+    )
+    code = world.begin(request, 5, lambda answer: answer.topics[0].partitions[0].error_code, node=world.offsets_partition().leader)
+    assert code.answer == ErrorCode.ILLEGAL_GENERATION
+    assert world.end().answer[0] == OK
+    shard = world.cluster.groups.shard_for("g", world.offsets_partition().leader)
+    assert (shard.offsets.find("g", "t", 0), shard.groups.groups) == (None, {})
 
 
 def test_offsets_of_a_transaction_outlive_their_coordinator() -> None:
