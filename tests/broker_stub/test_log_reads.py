@@ -250,11 +250,10 @@ def test_a_replica_learns_of_a_producer_behind_anything() -> None:
         base_sequence=-1,
         records_count=0,
     )
-    batches = [bytearray(each) for each in (plain(), leader_change, emptied, data(7, 0, 0, transactional=True))]
-    for offset, each in enumerate(batches):
-        each[:8] = offset.to_bytes(8, "big")
+    batches = (plain(), leader_change, emptied, data(7, 0, 0, transactional=True))
     replica = open_log()
-    replica.append(b"".join(batches), origin=Origin.REPLICATION, leader_epoch=0)
+    fetched = b"".join(offset.to_bytes(8, "big") + each[8:] for offset, each in enumerate(batches))
+    replica.append(fetched, origin=Origin.REPLICATION, leader_epoch=0)
     assert [(known.producer_id, known.current_txn_start_offset) for known in replica.active_producers()] == [(7, 3)]
     assert (replica.log_end_offset, replica.last_stable_offset) == (4, 3)
 
@@ -263,8 +262,7 @@ def test_a_replica_learns_of_a_producer_behind_anything() -> None:
 def test_a_replica_takes_no_batch_that_falls_back(back: int) -> None:
     """An offset that it has already, or that came with the same bytes, would be there twice: nothing is written."""
     replica = open_log()
-    first, second = bytearray(data(7, 0, 0, 3)), bytearray(data(7, 0, 3))
-    second[:8] = (3 - back).to_bytes(8, "big")
+    first, second = data(7, 0, 0, 3), (3 - back).to_bytes(8, "big") + data(7, 0, 3)[8:]
     with pytest.raises(ValueError, match=f"replicated offset {3 - back}"):
         replica.append(first + second, origin=Origin.REPLICATION, leader_epoch=0)
     assert (replica.log_end_offset, replica.active_producers()) == (0, [])
