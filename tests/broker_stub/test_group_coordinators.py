@@ -9,10 +9,16 @@ from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.states import State
 from producer.wire import ErrorCode
 from producer.wire.messages.group_admin import DeleteGroupsRequest
-from producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from producer.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
-from tests.broker_stub.offsets_talk import code_of
+from tests.broker_stub.offsets_talk import code_of, offset_delete
 
 
 def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
@@ -141,6 +147,18 @@ def test_offsets_of_a_deleted_topic_are_gone() -> None:
     world.cluster.delete_topic(topic)
     world.topic("t")
     assert (world.committed("t"), world.committed("other")) == (-1, 3)
+
+
+def test_who_asks_for_every_offset_hears_of_no_topic_without_one() -> None:
+    """When the only offset of a topic was deleted, the group has nothing of that topic."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    assert code_of(world.start(offset_delete(topic="t"), 0)) == ErrorCode.NONE
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    (group,) = world.start(asked, 9).answer.groups
+    assert [(topic.name, len(topic.partitions)) for topic in group.topics] == [("other", 1)]
 
 
 def test_groups_of_different_partitions_are_apart() -> None:
