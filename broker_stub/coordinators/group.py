@@ -182,10 +182,8 @@ class Group:
         return self.protocol_type == protocol_type and not self._common().isdisjoint(protocols)
 
     def elect_joined(self) -> bool:
-        """A leader who has joined; False when nobody has, or there is nobody."""
-        if self.leader is None:
-            return False
-        if not self.members[self.leader].joining:
+        """A leader who has joined, if there is anybody; False when nobody has."""
+        if self.leader is not None and not self.members[self.leader].joining:
             joined = next((member.id for member in self.members.values() if member.joining), None)
             if joined is None:
                 return False

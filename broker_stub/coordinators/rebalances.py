@@ -95,7 +95,7 @@ class Rebalances:
         cancel(group.join_timer)
         for member in [each for each in group.members.values() if not each.joining and each.instance_id is None]:
             group.remove(member.id)
-        if not group.elect_joined() and group.members:
+        if not group.elect_joined():
             self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
             return
         group.newcomers = False

@@ -115,6 +115,19 @@ def test_an_id_that_was_joined_with_ends_no_delay() -> None:
     assert [pending.waits for pending in waiting] == [True, True]
 
 
+@pytest.mark.parametrize(("protocol_type", "code"), [("consumer", ErrorCode.NONE), ("connect", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])
+def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: ErrorCode) -> None:
+    """Nobody is left whose assignors one has to know; while the delay lasts the group still is what the first made it."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    first, second = world.member("a"), world.member("b")
+    first.join()
+    assert first.leave() == ErrorCode.NONE
+    waiting = second.join(protocols={"another": b""}, protocol_type=protocol_type)
+    for _ in range(2):
+        world.pass_time(3_000)
+    assert waiting.answer.error_code == code
+
+
 def test_nobody_joins_a_group_that_is_not_there_under_an_id() -> None:
     """The id was given out by nobody, which is said whatever else is wrong; no group begins."""
     world = Groups()

@@ -107,6 +107,41 @@ def test_committed_readers_stop_at_the_first_open_transaction() -> None:
     assert (log.last_stable_offset, offsets(log, 0, read_committed=True)) == (6, [0, 1, 2, 3, 4, 5])
 
 
+def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
+    """It is where the first batch begins that is left of it, as in Kafka."""
+    log = PartitionLog(MemoryStorage(), clock_ms=SetClock(), log_start_offset=500)
+    for sequence in (0, 3):
+        produce(log, data(7, 0, sequence, 3, transactional=True))
+    produce(log, plain())
+    found = []
+    for start in (500, 501, 502, 503, 504, 506):
+        log.advance_log_start(start)
+        found.append(log.last_stable_offset)
+    assert found == [500, 500, 500, 503, 503, 506]
+
+
+def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
+    """Whoever deletes what is before an offset brings nothing back that was deleted before."""
+    log, _ = three_batches()
+    log.advance_log_start(4)
+    for offset in (3, 0, 4):
+        log.advance_log_start(offset)
+        assert (log.log_start_offset, log.epochs) == (4, [(0, 4)])
+
+
+@pytest.mark.parametrize("read_committed", [False, True])
+def test_who_is_beyond_what_may_be_read(read_committed: bool) -> None:
+    """Whoever asks for a batch behind the one at which he would have to stop, and nobody else."""
+    log = open_log()
+    log.replicated_at_once = False
+    produce(log, plain(NOW, NOW, NOW))
+    produce(log, data(7, 0, 0, 3, transactional=True))
+    produce(log, plain(NOW, NOW, NOW))
+    log.advance_high_watermark(9 if read_committed else 3)
+    found = [log.read(offset, max_bytes=ALL, read_committed=read_committed).beyond for offset in range(10)]
+    assert found == [False] * 6 + [True] * 4
+
+
 def test_a_marker_must_be_committed_to_move_the_lso() -> None:
     """The high watermark has to pass the marker: written is not enough."""
     log = open_log()

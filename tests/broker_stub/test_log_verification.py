@@ -81,6 +81,14 @@ def test_no_batch_overtakes_one_that_was_asked_about_before() -> None:
     assert write(log, 0, guard=first) == ""
 
 
+def test_a_plain_batch_leaves_the_guard() -> None:
+    """It is part of no transaction, and says nothing about the one that the coordinator was asked about."""
+    log = new_log()
+    guard = log.begin_verification(PID, 0, 1, bumps=False)
+    log.append(batch(b"v", pid=PID, epoch=0, sequence=0), origin=Origin.CLIENT, leader_epoch=0)
+    assert write(log, 1, guard=guard) == ""
+
+
 def test_an_epoch_that_is_over_is_not_asked_about() -> None:
     """D2, before the coordinator hears of it."""
     log = new_log()

@@ -59,6 +59,28 @@ def test_what_kafka_reads_passes(payload: bytes) -> None:
     assert (walk.index, walk.position) == (1, len(payload))
 
 
+@pytest.mark.parametrize("size", [63, 64, 65, 127, 128, 8191, 8192])
+def test_numbers_of_any_length_pass(size: int) -> None:
+    """Where a number takes one more byte, and where its first byte says nothing but that: of bytes, of headers, of time, of records."""
+    fields = {
+        "key": encode_signed(size) + b"k" * size,
+        "value": encode_signed(size) + b"v" * size,
+        "delta": encode_signed(size),
+        "offset": encode_signed(size),
+        "headers": encode_signed(size) + b"\x02h\x01" * size,
+    }
+    bodies = [record(**{name: field}) for name, field in fields.items()]
+    for length in (b"", b"\x01"):
+        bodies.append(record(headers=b"\x02" + encode_signed(size) + b"h" * size + (length or encode_signed(size) + b"x" * size)))
+    for padding in range(64):
+        bodies.append(record(value=encode_signed(size + padding) + b"v" * (size + padding)))
+    for skipping in (False, True):
+        walk = Walk(b"".join(bodies), 0, skipping=skipping)
+        walk.advance(len(bodies))
+        assert (walk.index, walk.position) == (len(bodies), len(b"".join(bodies)))
+        assert (walk.delta_min, walk.delta_max, walk.null_keys) == (0, size, 0)
+
+
 @pytest.mark.parametrize(
     "payload",
     [
