@@ -452,6 +452,21 @@ def test_which_version_the_records_of_the_log_have(options: dict[str, Any], vers
     assert [value[:2] for value in values if value] == [version.to_bytes(2, "big")]
 
 
+def test_the_log_says_whether_an_epoch_goes_up_with_the_end() -> None:
+    """The client's transaction version is in the record: 2 where partitions join by being written, 0 where a client added them."""
+    told = []
+    for adds in (True, False):
+        world = Transactions()
+        world.given()
+        assert (world.add() if adds else world.write(0)).answer == OK
+        storage = world.state_partition.storage
+        records = [record for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+        _, txn = read_txn(records[-1].key or b"", records[-1].value)
+        assert txn is not None
+        told.append((txn.state, txn.client_version))
+    assert told == [(State.ONGOING, 0), (State.ONGOING, 2)]
+
+
 @pytest.mark.parametrize("flexible", [False, True])
 def test_records_of_the_log_are_kafkas(flexible: bool) -> None:
     """Bytes as TransactionLogKey and TransactionLogValue have them, version 0 before transaction version 1 and flexible from then on; what
