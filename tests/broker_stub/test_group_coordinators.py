@@ -203,6 +203,20 @@ def test_a_subscription_that_is_none(data: bytes) -> None:
     assert world.group().is_subscribed("anything")
 
 
+def test_what_a_group_reads_is_known_of_its_newest_generation_only() -> None:
+    """When nobody can tell any more what a member reads, every topic of the group may be one of them, and keeps its offset."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    member = world.member("a")
+    for metadata, code in ((b"\0\0\0\0\0\1\0\1t", ErrorCode.NONE), (b"", ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)):
+        pending = member.join(protocols={"range": metadata})
+        world.now()
+        member.heard(pending.answer)
+        assert code_of(world.start(offset_delete(topic="other"), 0)) == code
+
+
 def test_the_partition_of_a_name_is_javas() -> None:
     """`String.hashCode` over UTF-16, and `Utils.abs`, which takes the smallest int for 0."""
     names = ("", "hello", "Aa", "BB", "ж", "polygenelubricants")
