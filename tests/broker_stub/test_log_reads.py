@@ -121,12 +121,16 @@ def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
 
 
 def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
-    """Whoever deletes what is before an offset brings nothing back that was deleted before."""
+    """Whoever deletes what is before an offset brings nothing back that was deleted before; he may delete up to the high watermark."""
     log, _ = three_batches()
     log.advance_log_start(4)
     for offset in (3, 0, 4):
         log.advance_log_start(offset)
         assert (log.log_start_offset, log.epochs) == (4, [(0, 4)])
+    log.advance_log_start(9)
+    with pytest.raises(OffsetOutOfRange):
+        log.advance_log_start(10)
+    assert log.log_start_offset == 9
 
 
 @pytest.mark.parametrize("read_committed", [False, True])

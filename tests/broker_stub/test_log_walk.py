@@ -62,16 +62,16 @@ def test_what_kafka_reads_passes(payload: bytes) -> None:
 @pytest.mark.parametrize("size", [63, 64, 65, 127, 128, 8191, 8192])
 def test_numbers_of_any_length_pass(size: int) -> None:
     """Where a number takes one more byte, and where its first byte says nothing but that: of bytes, of headers, of time, of records."""
-    fields = {
-        "key": encode_signed(size) + b"k" * size,
-        "value": encode_signed(size) + b"v" * size,
-        "delta": encode_signed(size),
-        "offset": encode_signed(size),
-        "headers": encode_signed(size) + b"\x02h\x01" * size,
-    }
-    bodies = [record(**{name: field}) for name, field in fields.items()]
-    for length in (b"", b"\x01"):
-        bodies.append(record(headers=b"\x02" + encode_signed(size) + b"h" * size + (length or encode_signed(size) + b"x" * size)))
+    number = encode_signed(size)
+    bodies = [
+        record(key=number + b"k" * size),
+        record(value=number + b"v" * size),
+        record(delta=number),
+        record(offset=number),
+        record(headers=number + b"\x02h\x01" * size),
+        record(headers=b"\x02" + number + b"h" * size + b"\x01"),
+        record(headers=b"\x02\x02h" + number + b"x" * size),
+    ]
     for padding in range(64):
         bodies.append(record(value=encode_signed(size + padding) + b"v" * (size + padding)))
     for skipping in (False, True):
@@ -105,6 +105,7 @@ def test_numbers_of_any_length_pass(size: int) -> None:
         record(headers=b"\x02\x01\x00"),  # a header without a name
         record(headers=b"\x02\x02h"),
         record(headers=b"\x02\x02h\x7e"),
+        record(headers=b"\x02\x02h\x7e", length=74),  # a value beyond the batch, as its record says
         record(headers=b"\x00\x00"),
     ],
 )
