@@ -52,8 +52,8 @@ class Quotas:
 
     def change(self, entity: Entity, values: Mapping[str, float | None]) -> None:
         """Sets these; None takes one away. They must have been checked."""
-        changed = {**self._values.get(entity, {}), **{key: value for key, value in values.items() if value is not None}}
-        kept = {key: value for key, value in changed.items() if values.get(key, 0) is not None}
+        changed: dict[str, float | None] = {**self._values.get(entity, {}), **values}
+        kept = {key: value for key, value in changed.items() if value is not None}
         if kept:
             self._values[entity] = kept
         else:

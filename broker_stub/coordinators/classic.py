@@ -14,7 +14,7 @@ from broker_stub.coordinators.answers import NOBODY, Caller, joined, left, membe
 from broker_stub.coordinators.appends import Then
 from broker_stub.coordinators.group import Group, Member
 from broker_stub.coordinators.pending_offsets import Key
-from broker_stub.coordinators.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer, cancel
+from broker_stub.coordinators.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer
 from broker_stub.coordinators.states import Event, State
 from broker_stub.coordinators.store import Store
 from producer.wire import ErrorCode
@@ -146,7 +146,6 @@ class ClassicGroups:
         """This broker coordinates these groups no more: whoever waits has to ask the next one."""
         for group in self.groups.values():
             self._rebalances.unload(group, "its coordinator moved")
-        self.groups.clear()
         self._rebalances.send()
 
     # Joining
@@ -244,8 +243,6 @@ class ClassicGroups:
             self._rebalances.tell(answer, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             return
         group.unsynced.discard(member.id)
-        if not group.unsynced:
-            cancel(group.sync_timer)
         if group.state is State.STABLE:
             self._rebalances.tell(answer, synced(group, member))
             return

@@ -104,7 +104,6 @@ class Group:
         self.subscribed: frozenset[str] | None = None  # None where nobody can tell
         self.newcomers = False  # somebody new joined since the initial delay began
         self.join_timer: Timer | None = None
-        self.sync_timer: Timer | None = None
 
     def happened(self, event: Event, now_ms: int, why: str) -> None:
         """The only way to another state."""
@@ -135,13 +134,10 @@ class Group:
         self.revoke(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Takes it out, with its timers; another member leads if it led."""
+        """Takes it out; another member leads if it led. Its session's end will find that it is no member."""
         member = self.members.pop(member_id, None)
-        if member is not None:
-            if member.session is not None:
-                member.session.cancel()
-            if member.instance_id is not None:
-                self.static.pop(member.instance_id, None)
+        if member is not None and member.instance_id is not None:
+            self.static.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.revoke(member_id)
@@ -156,9 +152,7 @@ class Group:
     def replace(self, instance_id: str, new: Member) -> None:
         """A static member comes back under a new id, in the old one's place."""
         old_id = self.static[instance_id]
-        old = self.members.pop(old_id)
-        if old.session is not None:
-            old.session.cancel()
+        del self.members[old_id]
         self.members[new.id] = new
         self.static[instance_id] = new.id
         if self.leader == old_id:
@@ -188,10 +182,8 @@ class Group:
         return self.protocol_type == protocol_type and not self._common().isdisjoint(protocols)
 
     def elect_joined(self) -> bool:
-        """A leader who has joined; False when nobody has, or there is nobody."""
-        if self.leader is None:
-            return False
-        if not self.members[self.leader].joining:
+        """A leader who has joined, if there is anybody; False when nobody has."""
+        if self.leader is not None and not self.members[self.leader].joining:
             joined = next((member.id for member in self.members.values() if member.joining), None)
             if joined is None:
                 return False

@@ -65,7 +65,6 @@ class Rebalances:
                     self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
                     self.expect(group, member)
         group.unsynced.clear()
-        cancel(group.sync_timer)
         if group.state is State.EMPTY:
             delay_ms = self._around.initial_delay_ms
             left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -96,7 +95,7 @@ class Rebalances:
         cancel(group.join_timer)
         for member in [each for each in group.members.values() if not each.joining and each.instance_id is None]:
             group.remove(member.id)
-        if not group.elect_joined() and group.members:
+        if not group.elect_joined():
             self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
             return
         group.newcomers = False
@@ -109,7 +108,7 @@ class Rebalances:
             self.expect(group, member)
             member.is_new = False
             group.unsynced.add(member.id)
-        group.sync_timer = self.run_in(group.rebalance_timeout_ms, partial(self._sync_over, group, group.generation))
+        self.run_in(group.rebalance_timeout_ms, partial(self._sync_over, group, group.generation))
 
     # The sync phase
 
@@ -150,7 +149,7 @@ class Rebalances:
             self.answer_join(member, no_join(ErrorCode.NOT_COORDINATOR, member.id))
             self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
             cancel(member.session)
-        for timer in (group.join_timer, group.sync_timer, *group.invited.values()):
+        for timer in (group.join_timer, *group.invited.values()):
             cancel(timer)
         group.happened(Event.UNLOADED, self._around.now_ms(), why)
 

@@ -178,8 +178,7 @@ class TransactionCoordinators:
         shard = self.shard_for(name, node_id)
         if shard is None:
             return None, None, ErrorCode.NOT_COORDINATOR
-        known = shard.ids.get(name)
-        return shard, known, ErrorCode.NONE if known is not None else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return shard, shard.ids.get(name), ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     def _watch(self) -> None:
         """A transaction may be open: looks for those that are for too long, as often as Kafka does."""

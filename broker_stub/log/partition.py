@@ -186,7 +186,7 @@ class PartitionLog:
         aborted = None
         if read_committed and (size or offset >= readable or max_bytes <= 0):  # of a batch that fits in part Kafka tells nothing
             aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
-        records = self._storage.read(position, size) if size else b""
+        records = self._storage.read(position, size)
         return ReadResult(records, replicated, stable, self._log_start_offset, aborted, self._start_of_batch(offset) > readable)
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:

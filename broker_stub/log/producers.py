@@ -177,9 +177,8 @@ def _is_stale(entry: ProducerEntry, batch: Candidate) -> bool:
     return batch.epoch < entry.epoch
 
 
-def _is_stale_outside_its_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
-    in_its_transaction = entry.txn_first_offset is not None and entry.epoch == batch.epoch
-    return batch.transactional and not in_its_transaction and _is_stale(entry, batch)
+def _is_stale_and_transactional(entry: ProducerEntry, batch: Candidate) -> bool:
+    return batch.transactional and _is_stale(entry, batch)  # the transaction that is open here is one of entry.epoch
 
 
 def _is_not_vouched_for(entry: ProducerEntry, batch: Candidate) -> bool:
@@ -221,7 +220,7 @@ def _is_plain_inside_a_transaction(entry: ProducerEntry, batch: Candidate) -> bo
 
 # First match wins. Coordinators and replicas write no sequences that could be checked: without a match their batch passes (D12).
 _DATA_ROWS: Final = (
-    _Row("D2", _LEADER, _is_stale_outside_its_transaction, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
+    _Row("D2", _LEADER, _is_stale_and_transactional, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
     _Row("D3", _LEADER, _is_not_vouched_for, ErrorCode.INVALID_TXN_STATE, "nobody has vouched for its transaction"),
     _Row("D4", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
     _Row(

@@ -47,8 +47,7 @@ class MemoryStorage:
         self._starts: list[int] = []
         self._tail = bytearray()
         self._tail_start = 0
-        if data:
-            self.append(data)
+        self.append(data)
 
     @property
     def size(self) -> int:

@@ -8,8 +8,17 @@ from broker_stub.coordinators.group import subscription
 from broker_stub.coordinators.placement import partition_for
 from broker_stub.coordinators.states import State
 from producer.wire import ErrorCode
+from producer.wire.messages.group_admin import DeleteGroupsRequest
+from producer.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
+from tests.broker_stub.offsets_talk import code_of, offset_delete
 
 
 def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
@@ -73,6 +82,60 @@ def test_a_group_that_was_deleted_is_gone() -> None:
     assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
 
 
+@pytest.mark.parametrize("emulate", ["4.3", "3.9"])
+def test_a_group_that_was_never_assigned_anything_is_gone_when_it_was_deleted(emulate: str) -> None:
+    """Its only member left before the first generation began; the next coordinator does not bring it back."""
+    world = Groups(brokers=3, emulate=emulate, config={"group.initial.rebalance.delay.ms": "3000"})
+    member = world.member("a")
+    member.join()
+    assert member.leave() == ErrorCode.NONE
+    world.pass_time(3_000)
+    assert (world.group().state, world.group().generation) == (State.EMPTY, 1)
+    world.move_coordinator()
+    assert world.group().generation == 1
+    assert [each.error_code for each in world.start(DeleteGroupsRequest(groups_names=["g"]), 2).answer.results] == [ErrorCode.NONE]
+    world.move_coordinator()
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("generation", "version", "code"),
+    [
+        (0, 9, ErrorCode.GROUP_ID_NOT_FOUND),
+        (0, 8, ErrorCode.ILLEGAL_GENERATION),
+        (1, 9, ErrorCode.GROUP_ID_NOT_FOUND),
+        (1, 8, ErrorCode.ILLEGAL_GENERATION),
+        (-1, 9, ErrorCode.NONE),
+    ],
+)
+def test_a_commit_of_a_generation_makes_no_group(generation: int, version: int, code: ErrorCode) -> None:
+    """Whoever says that it is a member, in whatever generation, is told that there is no such group; whoever names none has one then."""
+    world = Groups()
+    world.topic()
+    member = world.member("a")
+    member.id, member.generation = "a" if generation >= 0 else "", generation
+    assert world.commit("t", 7, member=member, version=version) == code
+    assert world.committed("t") == (-1 if code else 7)
+    assert list(world.cluster.groups.shard_for("g", world.coordinator()).groups.groups) == ([] if code else ["g"])
+
+
+@pytest.mark.parametrize(("emulate", "code"), [("3.9", ErrorCode.NONE), ("4.3", ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_what_a_commit_leaves_of_which_everything_is_refused(emulate: str, code: ErrorCode) -> None:
+    """Before Kafka 4.0 a group begins with the attempt to commit, since then with the first offset."""
+    world = Groups(emulate=emulate)
+    world.topic()
+    request = OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t", partitions=[OffsetCommitRequestPartition(committed_offset=1, committed_metadata="x" * 5_000)]
+            )
+        ],
+    )
+    assert code_of(world.start(request, 8)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert [each.error_code for each in world.start(DeleteGroupsRequest(groups_names=["g"]), 2).answer.results] == [code]
+
+
 def test_offsets_of_a_deleted_topic_are_gone() -> None:
     """A topic of the same name begins without offsets; those of other topics stay."""
     world = Groups()
@@ -84,6 +147,18 @@ def test_offsets_of_a_deleted_topic_are_gone() -> None:
     world.cluster.delete_topic(topic)
     world.topic("t")
     assert (world.committed("t"), world.committed("other")) == (-1, 3)
+
+
+def test_who_asks_for_every_offset_hears_of_no_topic_without_one() -> None:
+    """When the only offset of a topic was deleted, the group has nothing of that topic."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    assert code_of(world.start(offset_delete(topic="t"), 0)) == ErrorCode.NONE
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    (group,) = world.start(asked, 9).answer.groups
+    assert [(topic.name, len(topic.partitions)) for topic in group.topics] == [("other", 1)]
 
 
 def test_groups_of_different_partitions_are_apart() -> None:
@@ -126,6 +201,20 @@ def test_a_subscription_that_is_none(data: bytes) -> None:
     world.now()
     assert pending.answer.error_code == 0
     assert world.group().is_subscribed("anything")
+
+
+def test_what_a_group_reads_is_known_of_its_newest_generation_only() -> None:
+    """When nobody can tell any more what a member reads, every topic of the group may be one of them, and keeps its offset."""
+    world = Groups()
+    for name in ("t", "other"):
+        world.topic(name)
+        assert world.commit(name, 3) == ErrorCode.NONE
+    member = world.member("a")
+    for metadata, code in ((b"\0\0\0\0\0\1\0\1t", ErrorCode.NONE), (b"", ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)):
+        pending = member.join(protocols={"range": metadata})
+        world.now()
+        member.heard(pending.answer)
+        assert code_of(world.start(offset_delete(topic="other"), 0)) == code
 
 
 def test_the_partition_of_a_name_is_javas() -> None:

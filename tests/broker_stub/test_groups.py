@@ -11,7 +11,7 @@ import pytest
 
 from broker_stub.coordinators.states import TABLE, Event, State, diagram
 from producer.wire import Api, ErrorCode
-from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
 
 NEW_MEMBER_MS = 300_000
@@ -74,6 +74,92 @@ def test_the_first_members_do_not_wait_forever() -> None:
         assert all(pending.waits for pending in waiting)
     world.pass_time(1_000)
     assert {pending.answer.generation_id for pending in waiting} == {1}
+
+
+@pytest.mark.parametrize(("delay_ms", "rebalance_ms"), [(3_000, 3_000), (3_000, 2_000), (3_000, 6_000), (3_000, 3_001), (0, 3_000)])
+def test_the_first_members_wait_as_long_as_the_rebalance_may_take(delay_ms: int, rebalance_ms: int) -> None:
+    """However many are on their way; the first delay is the least."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": str(delay_ms)})
+    waiting = [world.member("a").join(rebalance_ms=rebalance_ms)]
+    until_ms = max(delay_ms, rebalance_ms) if delay_ms else 0
+    for now_ms in range(until_ms):
+        if now_ms % 1_000 == 500:
+            waiting.append(world.member(f"b{now_ms}").join(rebalance_ms=rebalance_ms))
+        assert all(pending.waits for pending in waiting)
+        world.pass_time(1)
+    world.now()
+    assert {pending.answer.generation_id for pending in waiting} == {1}
+
+
+def test_the_delay_of_a_group_that_begins_again_is_the_first_ones() -> None:
+    """Who came in earlier rounds prolongs nothing: whoever comes alone waits one window."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    for generation in (1, 3):
+        member = world.member("a")
+        waiting = member.join()
+        world.pass_time(2_999)
+        assert waiting.waits
+        world.pass_time(1)
+        assert member.heard(waiting.answer).generation_id == generation
+        assert member.leave() == ErrorCode.NONE
+        world.now()
+        assert world.group().state is State.EMPTY
+
+
+def test_an_id_that_was_joined_with_ends_no_delay() -> None:
+    """How long an id is kept for somebody is nothing to whoever has joined with it: the first members wait for more, as long as they
+    should."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": str(2 * SESSION_MS)})
+    waiting = [world.member("a").join(), world.member("b").join()]
+    world.pass_time(2 * SESSION_MS - 1)
+    assert [pending.waits for pending in waiting] == [True, True]
+
+
+@pytest.mark.parametrize(("protocol_type", "code"), [("consumer", ErrorCode.NONE), ("connect", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])
+def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: ErrorCode) -> None:
+    """Nobody is left whose assignors one has to know; while the delay lasts the group still is what the first made it."""
+    world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
+    first, second = world.member("a"), world.member("b")
+    first.join()
+    assert first.leave() == ErrorCode.NONE
+    waiting = second.join(protocols={"another": b""}, protocol_type=protocol_type)
+    for _ in range(2):
+        world.pass_time(3_000)
+    assert waiting.answer.error_code == code
+
+
+def test_nobody_joins_a_group_that_is_not_there_under_an_id() -> None:
+    """The id was given out by nobody, which is said whatever else is wrong; no group begins."""
+    world = Groups()
+    for protocol_type in ("consumer", ""):
+        stranger = world.member("a")
+        stranger.id = "stranger"
+        assert stranger.join(protocol_type=protocol_type).answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "protocol_type", "protocol", "code"),
+    [
+        (5, "consumer", "range", ErrorCode.NONE),
+        (4, None, None, ErrorCode.NONE),
+        (5, None, None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (5, "connect", "range", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (5, "consumer", "roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_an_assignment_is_asked_for_in_the_groups_own_words(
+    version: int, protocol_type: str | None, protocol: str | None, code: ErrorCode
+) -> None:
+    """A SyncGroup that names another protocol than the group chose gets no assignment, nor does one that could name it and does not
+    (KIP-559)."""
+    world = Groups()
+    (member,) = world.stable("a")
+    request = SyncGroupRequest(
+        group_id="g", generation_id=member.generation, member_id=member.id, protocol_type=protocol_type, protocol_name=protocol
+    )
+    answer = world.start(request, version).answer
+    assert (answer.error_code, answer.assignment) == (code, b"" if code else b"a")
 
 
 def test_a_silent_member_is_out_after_its_session() -> None:

@@ -15,6 +15,7 @@ from broker_stub.log.producers import (
     ProducerEntry,
     Refused,
     RememberedBatch,
+    Verified,
     admit,
 )
 from producer.wire.codes import ErrorCode
@@ -35,9 +36,17 @@ AT_TOP = ProducerEntry(epoch=3, batches=(RememberedBatch(TOP, 24, 4, NOW),))
 EPOCH_TOP = ProducerEntry(epoch=32767, coordinator_epoch=6, txn_first_offset=20)
 
 
-def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False) -> Candidate:
+def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False, vouched: bool | None = None) -> Candidate:
+    """`vouched`: whether the transaction coordinator did, None where nobody asked it."""
     return Candidate(
-        producer_id=7, epoch=epoch, base_sequence=sequence, base_offset=100, offset_delta=count - 1, timestamp=NOW + 1, transactional=txn
+        producer_id=7,
+        epoch=epoch,
+        base_sequence=sequence,
+        base_offset=100,
+        offset_delta=count - 1,
+        timestamp=NOW + 1,
+        transactional=txn,
+        verified=None if vouched is None else Verified(vouched),
     )
 
 
@@ -62,6 +71,13 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D1", IN_TXN, batch(3, 10, 5), CLIENT, None),  # before D11: what is in the log is in the log
         ("D2", KNOWN, batch(2, 0, txn=True), CLIENT, STALE),
         ("D2", KNOWN, batch(2, -1, txn=True), COORDINATOR, STALE),
+        ("D2", IN_TXN, batch(2, 15, txn=True, vouched=False), CLIENT, STALE),
+        ("D3", KNOWN, batch(3, 15, txn=True, vouched=False), CLIENT, BAD_TXN),
+        ("D3", UNSEEN, batch(0, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
+        ("D3", IN_TXN, batch(4, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
+        ("D3", IN_TXN, batch(4, -1, txn=True, vouched=False), COORDINATOR, BAD_TXN),
+        ("D9", IN_TXN, batch(3, 15, txn=True, vouched=False), CLIENT, None),  # in its transaction it needs nobody's word
+        ("D9", KNOWN, batch(3, 15, txn=True, vouched=True), CLIENT, None),
         ("D4", KNOWN, batch(2, 15), CLIENT, STALE),
         ("D4", KNOWN, batch(2, -1), COORDINATOR, STALE),
         ("D4", KNOWN, batch(2, 10, 5), CLIENT, STALE),  # no duplicate: another epoch

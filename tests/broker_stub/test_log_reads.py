@@ -21,6 +21,7 @@ from broker_stub.log import (
 )
 from broker_stub.log.producers import CompletedTxn
 from broker_stub.log.stable import Transactions
+from producer.wire.batch_header import pack_batch
 from producer.wire.codes import ErrorCode
 from producer.wire.records import Codec, encode_batch, iter_batches
 from tests.broker_stub.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce
@@ -104,6 +105,45 @@ def test_committed_readers_stop_at_the_first_open_transaction() -> None:
     assert (log.last_stable_offset, offsets(log, 0, read_committed=True)) == (2, [0, 1])
     coordinate(log, marker(8, 0, commit=False))
     assert (log.last_stable_offset, offsets(log, 0, read_committed=True)) == (6, [0, 1, 2, 3, 4, 5])
+
+
+def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
+    """It is where the first batch begins that is left of it, as in Kafka."""
+    log = PartitionLog(MemoryStorage(), clock_ms=SetClock(), log_start_offset=500)
+    for sequence in (0, 3):
+        produce(log, data(7, 0, sequence, 3, transactional=True))
+    produce(log, plain())
+    found = []
+    for start in (500, 501, 502, 503, 504, 506):
+        log.advance_log_start(start)
+        found.append(log.last_stable_offset)
+    assert found == [500, 500, 500, 503, 503, 506]
+
+
+def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
+    """Whoever deletes what is before an offset brings nothing back that was deleted before; he may delete up to the high watermark."""
+    log, _ = three_batches()
+    log.advance_log_start(4)
+    for offset in (3, 0, 4):
+        log.advance_log_start(offset)
+        assert (log.log_start_offset, log.epochs) == (4, [(0, 4)])
+    log.advance_log_start(9)
+    with pytest.raises(OffsetOutOfRange):
+        log.advance_log_start(10)
+    assert log.log_start_offset == 9
+
+
+@pytest.mark.parametrize("read_committed", [False, True])
+def test_who_is_beyond_what_may_be_read(read_committed: bool) -> None:
+    """Whoever asks for a batch behind the one at which he would have to stop, and nobody else."""
+    log = open_log()
+    log.replicated_at_once = False
+    produce(log, plain(NOW, NOW, NOW))
+    produce(log, data(7, 0, 0, 3, transactional=True))
+    produce(log, plain(NOW, NOW, NOW))
+    log.advance_high_watermark(9 if read_committed else 3)
+    found = [log.read(offset, max_bytes=ALL, read_committed=read_committed).beyond for offset in range(10)]
+    assert found == [False] * 6 + [True] * 4
 
 
 def test_a_marker_must_be_committed_to_move_the_lso() -> None:
@@ -232,6 +272,43 @@ def test_a_replica_takes_no_damaged_batch(damaged: int) -> None:
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
     assert (replica.log_end_offset, replica.active_producers()) == (0, [])
     assert replica.append(good, origin=Origin.REPLICATION, leader_epoch=0).last_offset == 1
+
+
+def test_a_replica_learns_of_a_producer_behind_anything() -> None:
+    """Batches without a producer, control batches that end no transaction, and those that compaction emptied tell nothing, and hide
+    nothing that comes with them."""
+    leader_change = encode_batch([(NOW, b"\x00\x00\x00\x02", b"")], producer_id=9, producer_epoch=0, control=True)
+    emptied = pack_batch(
+        b"",
+        attributes=0x30,
+        last_offset_delta=0,
+        base_timestamp=NOW,
+        max_timestamp=NOW,
+        producer_id=8,
+        producer_epoch=0,
+        base_sequence=-1,
+        records_count=0,
+    )
+    batches = (plain(), leader_change, emptied, data(7, 0, 0, transactional=True))
+    replica = open_log()
+    fetched = b"".join(offset.to_bytes(8, "big") + each[8:] for offset, each in enumerate(batches))
+    replica.append(fetched, origin=Origin.REPLICATION, leader_epoch=0)
+    assert [(known.producer_id, known.current_txn_start_offset) for known in replica.active_producers()] == [(7, 3)]
+    assert (replica.log_end_offset, replica.last_stable_offset) == (4, 3)
+
+
+@pytest.mark.parametrize("back", [1, 2, 3])
+def test_a_replica_takes_no_batch_that_falls_back(back: int) -> None:
+    """An offset that it has already, or that came with the same bytes, would be there twice: nothing is written."""
+    replica = open_log()
+    first, second = data(7, 0, 0, 3), (3 - back).to_bytes(8, "big") + data(7, 0, 3)[8:]
+    with pytest.raises(ValueError, match=f"replicated offset {3 - back}"):
+        replica.append(first + second, origin=Origin.REPLICATION, leader_epoch=0)
+    assert (replica.log_end_offset, replica.active_producers()) == (0, [])
+    replica.append(first, origin=Origin.REPLICATION, leader_epoch=0)
+    with pytest.raises(ValueError, match=f"replicated offset {3 - back}"):
+        replica.append(second, origin=Origin.REPLICATION, leader_epoch=0)
+    assert replica.log_end_offset == 3
 
 
 def test_append_times_can_be_searched_too() -> None:

@@ -9,7 +9,7 @@ import pytest
 from broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
 from broker_stub.log.snapshot import read_snapshot
 from producer.wire.codes import ErrorCode
-from producer.wire.records import iter_batches
+from producer.wire.records import encode_batch, iter_batches, read_records
 from tests.broker_stub.log_tools import NOW, Again, SetClock, coordinate, data, marker, open_log, plain, produce
 
 ALL = 1 << 30
@@ -239,24 +239,42 @@ def test_expired_producers_are_not_loaded_from_a_snapshot() -> None:
     assert len(recovered(log, clock=SetClock(NOW + 1000)).active_producers()) == 2
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros"])
-def test_damage_ends_the_log(damage: str) -> None:
-    """The log is cut at the first batch that is none, its snapshot is not used, and appends go on from there."""
+@pytest.mark.parametrize("good", [0, 1, 5])
+@pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros", "no-marker", "no-leader"])
+def test_damage_ends_the_log(damage: str, good: int) -> None:
+    """The log is cut at the first batch that is none, or that no leader has written, its snapshot is not used, and appends go on from
+    there."""
     log = open_log()
-    for sequence in range(6):
+    for sequence in range(good):
         produce(log, data(7, 0, sequence))
-    size = len(data(7, 0, 0))
     held = bytearray(bytes_of(log))
-    if damage == "cut":
-        del held[-1:]
+    size = len(held)
+    if damage == "no-leader":  # a plain batch in an open transaction
+        produce(log, data(8, 0, 0, transactional=True))
+        held, size, good = bytearray(bytes_of(log)), len(bytes_of(log)), good + 1
+        held += placed(data(8, 0, 1), good)
+    elif damage == "no-marker":
+        held += placed(encode_batch([(NOW, b"k", b"v")], producer_id=8, producer_epoch=0, transactional=True, control=True), good)
     elif damage == "flip":
-        held[5 * size + 66] ^= 1
+        held += placed(data(7, 0, good), good)
+        held[size + 66] ^= 1
+    elif damage == "cut":
+        held += placed(data(7, 0, good), good)[:-1]
     else:
-        held[5 * size :] = b"\x00" * 40 if damage == "zeros" else b"garbage" * 30
+        held += b"\x00" * 40 if damage == "zeros" else b"garbage" * 30
+    if damage != "cut":
+        held += placed(plain(), good + 1)  # a good one behind it
     again = recovered(log, snapshot=log.snapshot(), data=bytes(held))
-    assert (again.log_end_offset, again.high_watermark, len(bytes_of(again))) == (5, 5, 5 * size)
-    assert produce(again, data(7, 0, 3)) == Again(3)
-    assert produce(again, data(7, 0, 5)) == 5
+    assert (again.log_end_offset, again.high_watermark, len(bytes_of(again))) == (good, good, size)
+    known = good - (damage == "no-leader")
+    assert [produce(again, data(7, 0, sequence)) for sequence in range(known)] == [Again(sequence) for sequence in range(known)]
+    assert produce(again, data(7, 0, known, 2)) == good
+    assert [record.offset for record in read_records(again.read(good, max_bytes=ALL).records)] == [good, good + 1]
+
+
+def placed(batch: bytes, offset: int) -> bytes:
+    """The batch as it is stored at that offset."""
+    return offset.to_bytes(8, "big") + batch[8:]
 
 
 def test_offsets_that_fall_back_end_the_log() -> None:

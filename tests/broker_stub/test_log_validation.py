@@ -69,6 +69,7 @@ def patched(batch: bytes, at: int, layout: str, value: int, *, crc: bool = False
         ("V7", raw(attributes=0x20), INVALID),
         ("V7", marker(7, 0), INVALID),
         ("V8", raw(producer_id=7, producer_epoch=0, base_sequence=-1), INVALID),
+        ("V8", raw(producer_id=0, producer_epoch=0, base_sequence=-1), INVALID),
         ("V9", raw(RECORDS + b"\x00"), INVALID),
         ("V9", raw(RECORDS[:-1]), INVALID),
         ("V9", raw(last_offset_delta=0, records_count=1), INVALID),
@@ -91,6 +92,12 @@ def test_a_bad_batch_is_refused_with_kafkas_code(rule: str, batch: bytes, code: 
     assert refused.message
 
 
+def test_too_few_and_too_many_batches_are_told_apart() -> None:
+    """V1 says which of the two it is."""
+    assert refusal(open_log(), raw()[:-1]).message == "no complete batch"
+    assert refusal(open_log(), raw() + raw()).message == "more than one batch"
+
+
 def test_checks_come_in_kafkas_order() -> None:
     """A batch that is wrong in every way is refused for the first of them; that one mended, for the next."""
     small = LogConfig(max_message_bytes=70, compacted=True)
@@ -109,10 +116,11 @@ def test_checks_come_in_kafkas_order() -> None:
 
 
 def test_zstd_needs_a_newer_request() -> None:
-    """V2: Produce before v7 may not carry zstd, whatever else is wrong with the batch."""
+    """V2: Produce before v7 may not carry zstd, whatever else is wrong with the batch; from v7 on it may."""
     refused = refusal(open_log(), raw(attributes=4), request_version=6)
     assert (refused.rule, refused.code) == ("V2", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     assert produce(open_log(), encode_batch([(NOW, b"k", b"v")], codec=Codec.LZ4), request_version=3) == 0
+    assert produce(open_log(), encode_batch([(NOW, b"k", b"v")], codec=Codec.ZSTD), request_version=7) == 0
 
 
 def test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger() -> None:
@@ -183,7 +191,8 @@ def test_a_producer_may_not_say_log_append_time(topic: TimestampType, newest: in
     batch = raw(attributes=0x08, max_timestamp=newest)
     if taken:
         assert produce(log, batch) == 0
-        assert _stored(log).timestamp_type == 0
+        stored = _stored(log)
+        assert (stored.timestamp_type, stored.max_timestamp) == (0, newest)  # what the batch said of all its records
         return
     refused = refusal(log, batch)
     assert (refused.rule, refused.code) == ("V11" if newest > NOW else "V12", ErrorCode.INVALID_TIMESTAMP)
@@ -290,6 +299,14 @@ def test_coordinators_are_not_held_to_a_clients_rules() -> None:
     assert log.append(data(7, 0, -1, transactional=True), origin=Origin.COORDINATOR, leader_epoch=0).base_offset == 1
     with pytest.raises(AppendRefused):
         log.append(patched(marker(7, 0), 17, ">I", 0), origin=Origin.COORDINATOR, leader_epoch=0)
+
+
+def test_a_coordinators_batch_without_records_keeps_its_time() -> None:
+    """There is no record that could say otherwise."""
+    log = open_log()
+    empty = raw(b"", records_count=0, last_offset_delta=0, base_timestamp=NOW - 9)
+    assert log.append(empty, origin=Origin.COORDINATOR, leader_epoch=0).last_offset == 0
+    assert _stored(log).max_timestamp == NOW + 5
 
 
 def test_a_marker_that_is_none_is_refused() -> None:

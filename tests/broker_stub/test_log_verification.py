@@ -81,6 +81,24 @@ def test_no_batch_overtakes_one_that_was_asked_about_before() -> None:
     assert write(log, 0, guard=first) == ""
 
 
+def test_a_plain_batch_leaves_the_guard() -> None:
+    """It is part of no transaction, and says nothing about the one that the coordinator was asked about."""
+    log = new_log()
+    guard = log.begin_verification(PID, 0, 1, bumps=False)
+    log.append(batch(b"v", pid=PID, epoch=0, sequence=0), origin=Origin.CLIENT, leader_epoch=0)
+    assert write(log, 1, guard=guard) == ""
+
+
+def test_the_next_leader_asks_anew() -> None:
+    """What was asked about before another replica came to lead is forgotten: the guard of that time lets nothing in, and no sequence of
+    that time is waited for."""
+    log = new_log()
+    guard = log.begin_verification(PID, 0, 0, bumps=False)
+    log.hand_over(None, 0)
+    assert write(log, 0, guard=guard) == "D3"
+    assert write(log, 5, guard=log.begin_verification(PID, 0, 5, bumps=False)) == ""
+
+
 def test_an_epoch_that_is_over_is_not_asked_about() -> None:
     """D2, before the coordinator hears of it."""
     log = new_log()

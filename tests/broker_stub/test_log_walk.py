@@ -59,6 +59,28 @@ def test_what_kafka_reads_passes(payload: bytes) -> None:
     assert (walk.index, walk.position) == (1, len(payload))
 
 
+@pytest.mark.parametrize("size", [63, 64, 65, 127, 128, 8191, 8192])
+def test_numbers_of_any_length_pass(size: int) -> None:
+    """Where a number takes one more byte, and where its first byte says nothing but that: of bytes, of headers, of time, of records."""
+    number = encode_signed(size)
+    bodies = [
+        record(key=number + b"k" * size),
+        record(value=number + b"v" * size),
+        record(delta=number),
+        record(offset=number),
+        record(headers=number + b"\x02h\x01" * size),
+        record(headers=b"\x02" + number + b"h" * size + b"\x01"),
+        record(headers=b"\x02\x02h" + number + b"x" * size),
+    ]
+    for padding in range(64):
+        bodies.append(record(value=encode_signed(size + padding) + b"v" * (size + padding)))
+    for skipping in (False, True):
+        walk = Walk(b"".join(bodies), 0, skipping=skipping)
+        walk.advance(len(bodies))
+        assert (walk.index, walk.position) == (len(bodies), len(b"".join(bodies)))
+        assert (walk.delta_min, walk.delta_max, walk.null_keys) == (0, size, 0)
+
+
 @pytest.mark.parametrize(
     "payload",
     [
@@ -83,6 +105,7 @@ def test_what_kafka_reads_passes(payload: bytes) -> None:
         record(headers=b"\x02\x01\x00"),  # a header without a name
         record(headers=b"\x02\x02h"),
         record(headers=b"\x02\x02h\x7e"),
+        record(headers=b"\x02\x02h\x7e", length=74),  # a value beyond the batch, as its record says
         record(headers=b"\x00\x00"),
     ],
 )

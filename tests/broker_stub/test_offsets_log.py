@@ -8,11 +8,13 @@ import pytest
 
 from broker_stub import BrokerStub
 from broker_stub.call import Reply
+from broker_stub.coordinators.appends import append
 from broker_stub.coordinators.states import State
 from broker_stub.coordinators.store import Store
 from producer.wire import ErrorCode, RequestHeader
 from producer.wire.messages.group_admin import DeleteGroupsRequest, DeleteGroupsResponse
 from producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse
+from producer.wire.records import encode_batch
 from tests.broker_stub.group_talk import Groups
 from tests.broker_stub.offsets_talk import code_of, known, offset_commit, offset_delete, partition_of, records_in, shard_of
 from tests.broker_stub.stub_talk import Talker
@@ -110,6 +112,21 @@ def test_a_group_is_read_as_it_was_assigned() -> None:
     assert answer.results[0].error_code == ErrorCode.NONE
     world.move_coordinator()
     assert shard_of(world).groups.groups == {}
+
+
+def test_groups_of_newer_protocols_are_passed_over() -> None:
+    """A coordinator that reads a record of one in the log knows the groups and offsets beside it, and does not stop there."""
+    world = Groups(brokers=3)
+    world.topic()
+    assert world.commit("t", 3) == ErrorCode.NONE
+    told: list[int] = []
+    newer = encode_batch([(world.clock.now_ms(), b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x07\x00")], base_sequence=0)
+    append(world.cluster, partition_of(world), newer, timeout_ms=COMMIT_TIMEOUT_MS, then=told.append)
+    assert told == [ErrorCode.NONE]
+    assert world.commit("t", 4) == ErrorCode.NONE
+    world.move_coordinator()
+    assert records_in(partition_of(world))[1] is None
+    assert world.committed("t") == 4
 
 
 def test_a_topic_takes_offsets_along_that_nobody_has_asked_for() -> None:

@@ -51,6 +51,35 @@ def test_a_rate_falls_as_time_passes() -> None:
     assert one.throttle_ms(1000, 11_005) == 0
 
 
+@pytest.mark.parametrize("before", [0, 5, WINDOWS, 3 * WINDOWS + 1])
+def test_a_window_counts_from_its_last_value(before: int) -> None:
+    """What came early in a window counts as long as what came late in it, also when windows before it have been used again."""
+    one = rate()
+    for number in range(before):
+        one.record(1, number * WINDOW_MS)
+    begun_ms = before * WINDOW_MS
+    one.record(10_000, begun_ms)
+    one.record(10_000, begun_ms + 900)
+    assert one.per_second(begun_ms + 900 + 10_999) == pytest.approx(20_000 / 11.899)
+    assert one.per_second(begun_ms + 900 + 11_000) == 0
+
+
+def test_a_rate_over_one_window_that_begins_lasts_a_millisecond() -> None:
+    """No time has passed and no window is missing: Kafka divides by one millisecond."""
+    one = Rate(windows=1, window_ms=1000)
+    one.record(10, 0)
+    assert (one.elapsed_ms(0), one.per_second(0), one.throttle_ms(5_000, 0)) == (1, 10_000, 1)
+
+
+@pytest.mark.parametrize(("bound", "ms"), [(2e-12, 5 * 10**18), (8e-13, 2**63 - 1), (1e-300, 2**63 - 1), (5e-324, 2**63 - 1)])
+def test_no_pause_is_longer_than_java_counts(bound: float, ms: int) -> None:
+    """A long of milliseconds is the most."""
+    one = rate()
+    one.record(10_000, 0)
+    assert one.throttle_ms(bound, 0) == pytest.approx(ms, rel=1e-9)
+    assert one.throttle_ms(bound, 0) < 2**63
+
+
 def test_a_steady_rate_is_what_it_is() -> None:
     """A hundred a tenth of a second are a thousand a second, and stay so over many windows."""
     steady = rate()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,6 +12,7 @@ from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
 from broker_stub.coordinators.txn_states import Identity, State, Txn
 from broker_stub.coordinators.txn_table import Decision
 from producer.wire import ErrorCode
+from producer.wire.messages import txn_offsets
 from producer.wire.messages.end_txn import EndTxnRequest
 from producer.wire.records import ControlType, iter_batches, read_marker, read_records
 from tests.broker_stub.txn_talk import ID, Transactions
@@ -209,6 +212,55 @@ def test_a_transaction_of_3_9_that_takes_too_long_is_aborted() -> None:
     assert world.init().answer == (OK, identity.producer_id, 2)
 
 
+def test_a_fence_of_3_9_that_is_not_replicated_in_time_holds_all_the_same() -> None:
+    """Whoever asks for the identity of an open transaction fences its producer at once, also where the abort cannot be written: that
+    producer commits nothing any more. The next try aborts under the same epoch."""
+    world = Transactions(emulate="3.9", brokers=2, config={"replica.lag.time.max.ms": 3_600_000})
+    identity = world.given(timeout_ms=1_000)
+    assert world.add().answer == OK
+    assert world.write(0, version=11).answer == OK
+    follower = world.sever_state()
+    init = world.init()
+    world.pass_time(1_000)
+    assert init.answer[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.end(version=4, identity=identity).answer[0] == FENCED
+    world.mend_state(follower)
+    assert world.end(version=4, identity=identity).answer[0] == FENCED
+    assert world.add(identity=identity).answer == FENCED
+    assert world.init().answer[0] == CONCURRENT
+    assert (world.state, markers(world)) == (State.COMPLETE_ABORT, [(False, 1)])
+    assert world.init().answer == (OK, identity.producer_id, 2)
+
+
+def test_what_a_coordinator_was_about_to_try_again_is_over_when_it_moved() -> None:
+    """Its record that the last transaction is complete was not replicated in time. Another one coordinates when it would write that again,
+    and the next transaction has begun: that is still open for whoever coordinates then, and is committed."""
+    world = Transactions(brokers=3, partitions=3, replicas=1, config={REPLICAS: "2", "replica.lag.time.max.ms": 3_600_000})
+    world.given(timeout_ms=1_000)
+    late, leader = alone(world)
+    assert world.write(0, partition=late).answer == OK
+    cut_off(world, leader)
+    _, pid, epoch = world.end().answer
+    first, second = world.state_partition.leader, world.sever_state()
+    mended(world, leader)
+    world.pass_time(100)
+    assert markers(world, late) == [(True, 1)]
+    assert world.is_pending(State.COMPLETE_COMMIT)
+    world.pass_time(1_000)
+    world.cluster.between.mend(first, second)
+    world.cluster.move_leader(world.state_partition, to=second)
+    world.cluster.tick()
+    assert world.is_in(State.COMPLETE_COMMIT)
+    world.identity = Identity(pid, epoch)
+    assert world.write(0, partition=late).answer == OK
+    world.pass_time(100)
+    world.cluster.move_leader(world.state_partition)
+    world.cluster.tick()
+    assert world.is_in(State.ONGOING)
+    assert world.end().answer[0] == OK
+    assert world.committed(late) == world.partition(late).log.log_end_offset
+
+
 def test_an_id_that_nobody_uses_is_forgotten() -> None:
     """After transactional.id.expiration.ms, not while a transaction is open, and for good: its record is a tombstone."""
     world = Transactions(config={"transactional.id.expiration.ms": 1_000})
@@ -298,6 +350,37 @@ def test_a_partition_that_does_not_reach_the_coordinator_takes_no_record() -> No
     assert world.write(0, partition=away).answer == OK
 
 
+@pytest.mark.parametrize(("verifies", "produce", "commit"), [(True, 9, 2), (True, 10, 3), (True, 11, 4), (True, 12, 5), (False, 11, 4)])
+def test_what_is_said_of_a_record_outside_its_transaction(verifies: bool, produce: int, commit: int) -> None:
+    """A partition that its producer did not add takes no record and no offset: old clients hear INVALID_TXN_STATE, those that know it
+    TRANSACTION_ABORTABLE, and for those of transaction version 2 it is added. Where transaction.partition.verification.enable is off
+    nobody asks, and the record is written."""
+    world = Transactions(config={"transaction.partition.verification.enable": str(verifies).lower()})
+    world.given()
+    told = ErrorCode.INVALID_TXN_STATE if produce < 11 else ErrorCode.TRANSACTION_ABORTABLE if verifies and produce == 11 else OK
+    assert world.write(0, version=produce).answer == told
+    assert world.partition().log.log_end_offset == (told == OK)
+    assert world.is_in(State.ONGOING if produce == 12 else State.EMPTY)
+    if verifies:
+        assert world.commit_offset(7, version=commit).answer == told
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_member_of_a_group_that_is_not_there_commits_no_offset(generation: int) -> None:
+    """ILLEGAL_GENERATION, and the transaction's end brings no offset."""
+    world = Transactions()
+    pid, epoch = world.given()
+    place = txn_offsets.TxnOffsetCommitRequestTopic(name="t", partitions=[txn_offsets.TxnOffsetCommitRequestPartition(committed_offset=7)])
+    request = txn_offsets.TxnOffsetCommitRequest(
+        transactional_id=ID, group_id="g", producer_id=pid, producer_epoch=epoch, generation_id=generation, member_id="m", topics=[place]
+    )
+    code = world.begin(request, 5, lambda answer: answer.topics[0].partitions[0].error_code, node=world.offsets_partition().leader)
+    assert code.answer == ErrorCode.ILLEGAL_GENERATION
+    assert world.end().answer[0] == OK
+    shard = world.cluster.groups.shard_for("g", world.offsets_partition().leader)
+    assert (shard.offsets.find("g", "t", 0), shard.groups.groups) == (None, {})
+
+
 def test_offsets_of_a_transaction_outlive_their_coordinator() -> None:
     """Pending offsets stay pending when the group's coordinator moves, and count once the marker is there."""
     world = Transactions(brokers=3)
@@ -355,6 +438,33 @@ def test_rows_can_be_counted() -> None:
     world.end()
     world.init(expected=Identity(99, 1))
     assert [decision.row for decision in heard] == ["I5", "A6", "F4", "I2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "version"), [({"emulate": "3.9"}, 0), *(({"transaction_version": each}, min(each, 1)) for each in range(3))]
+)
+def test_which_version_the_records_of_the_log_have(options: dict[str, Any], version: int) -> None:
+    """Before transaction.version 1 that which older brokers can read."""
+    world = Transactions(**options)
+    world.given()
+    storage = world.state_partition.storage
+    values = [record.value for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+    assert [value[:2] for value in values if value] == [version.to_bytes(2, "big")]
+
+
+def test_the_log_says_whether_an_epoch_goes_up_with_the_end() -> None:
+    """The client's transaction version is in the record: 2 where partitions join by being written, 0 where a client added them."""
+    told = []
+    for adds in (True, False):
+        world = Transactions()
+        world.given()
+        assert (world.add() if adds else world.write(0)).answer == OK
+        storage = world.state_partition.storage
+        records = [record for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+        _, txn = read_txn(records[-1].key or b"", records[-1].value)
+        assert txn is not None
+        told.append((txn.state, txn.client_version))
+    assert told == [(State.ONGOING, 0), (State.ONGOING, 2)]
 
 
 @pytest.mark.parametrize("flexible", [False, True])
