@@ -581,10 +581,10 @@ def test_whoever_waits_for_a_beginning_is_told_of_it() -> None:
     early = counter.call(Event.BEGIN)
     assert early.outcome.cancel()
     counter.identify()
-    assert counter.state is State.READY
+    states = [counter.state]
     begin = Call(Event.BEGIN, deadline_ms=counter.now + CALL_MS)
     (told,) = counter.manager.called(begin, counter.now)
-    assert counter.state is State.OPEN
+    assert [*states, counter.state] == [State.READY, State.OPEN]
     assert not begin.outcome.cancel()
     assert isinstance(told, Return)
     told.call.finish(told.error)
