@@ -10,13 +10,14 @@ from producer.core.errors import Fenced
 from producer.core.events import Called, Features, Return
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
+from producer.wire.messages.end_txn import EndTxnResponse
 from tests.producer.desk import PID, VERSIONS
 from tests.txn.counter import CALL_MS, Counter
 from txn.calls import Call
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
 from txn.group_metadata import GroupMetadata
 from txn.machine import Event, IllegalCall, State
-from txn.manager import FEATURE
+from txn.manager import FEATURE, REMEMBERED
 from txn.offsets import OffsetAndMetadata
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -337,6 +338,35 @@ def test_the_coordinator_gives_another_producer_id() -> None:
     assert counter.manager.identity == (PID, 0)
     counter.begin()
     assert counter.state is State.OPEN
+
+
+def test_the_coordinator_gives_the_producer_id_0() -> None:
+    """The first one of a cluster is an id as any other is: the next transaction has it, with the epoch that came along."""
+    counter = wrote(2)
+    counter.call(Event.COMMIT)
+    counter.reply(counter.asked(Api.END_TXN), EndTxnResponse(producer_id=0, producer_epoch=7))
+    counter.begin()
+    counter.send(b"next")
+    assert counter.produces()[0].stamp == (0, 7, 0)
+
+
+def test_a_producer_whose_transaction_must_be_aborted_waits_for_its_caller() -> None:
+    """What the failure leads to is done at once, and then nothing is: the sender does not turn around and around until the abort."""
+    counter = Counter().begin()
+    counter.send(b"bad")
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    counter.advance(1)
+    assert counter.state is State.SPOILED
+    assert counter.core.next_wake_ms(counter.now) > counter.now + 1
+
+
+def test_how_long_an_outcome_is_kept() -> None:
+    """Of the last hundred transactions each one's end is known to whoever asks again; older ones take no memory."""
+    counter = Counter()
+    for _ in range(REMEMBERED + 1):
+        counter.begin().call(Event.COMMIT).outcome.result(0)
+    assert counter.call(Event.COMMIT, number=2).outcome.exception(0) is None
+    assert isinstance(counter.call(Event.COMMIT, number=1).outcome.exception(0), IllegalCall)
 
 
 def test_a_lost_reply_is_asked_for_again_until_the_deadline() -> None:
