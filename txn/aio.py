@@ -71,11 +71,11 @@ class AsyncTransactionalProducer:
         """Begin a transaction. Cancelled, it has begun none."""
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
-        began = time.monotonic()
+        deadline = time.monotonic() + limit_s
         self._manager.refuse(Event.BEGIN)
         if not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
-        self._writing.current = await self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return AsyncTransaction(self, timeout, number=self._writing.current)
 
     async def commit(self, timeout: float | None = None) -> None:
@@ -196,14 +196,12 @@ class AsyncTransactionalProducer:
 
     async def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
         wish = Wish(partitions=check_partitions(partitions))
-        self._manager.refuse_spoilt()
         await self._call(Event.LEND, timeout, number, wish=wish)
         assert wish.loan is not None
         return wish.loan
 
     async def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
         wish = Wish(written=read_written(written))
-        self._manager.refuse_spoilt()
         if wish.written:
             await self._call(Event.RETURNED, timeout, number, wish=wish)
 

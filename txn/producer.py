@@ -78,13 +78,13 @@ class TransactionalProducer:
         """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
-        began = time.monotonic()
+        deadline = time.monotonic() + limit_s
         self._manager.refuse(Event.BEGIN)
         if not self._writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the transaction before has not returned")
         tx = Transaction(self, timeout)
         # Without a call after it: Ctrl-C could strike there.
-        tx._number = self._writing.current = self._call(Event.BEGIN, max(0.0, limit_s - (time.monotonic() - began)))
+        tx._number = self._writing.current = self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return tx
 
     def commit(self, timeout: float | None = None) -> None:
@@ -226,14 +226,12 @@ class TransactionalProducer:
 
     def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
         wish = Wish(partitions=check_partitions(partitions))
-        self._manager.refuse_spoilt()
         self._call(Event.LEND, timeout, number, wish=wish)
         assert wish.loan is not None
         return wish.loan
 
     def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
         wish = Wish(written=read_written(written))
-        self._manager.refuse_spoilt()
         if wish.written:
             self._call(Event.RETURNED, timeout, number, wish=wish)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from msgspec.structs import replace
 
 from producer.wire import Message, MetadataResponse, decode_request_header, decode_response, encode_response
+from producer.wire.messages import FindCoordinatorResponse
 
 HOST = "127.0.0.1"
 Lie = Callable[[Message], Message]
@@ -32,6 +33,19 @@ def lying_relay(port: int, lie: Lie) -> Iterator[str]:
         yield f"{HOST}:{own}"
         listener.shutdown(socket.SHUT_RDWR)
     serving.join(10)
+
+
+def numbered_0(answer: Message) -> Message:
+    """As if the one broker had the number 0, which is often a cluster's first, and as if nobody knew the controller."""
+    if isinstance(answer, MetadataResponse):
+        topics = [
+            replace(topic, partitions=[replace(each, leader_id=0, replica_nodes=[0], isr_nodes=[0]) for each in topic.partitions])
+            for topic in answer.topics
+        ]
+        answer = replace(answer, brokers=[replace(each, node_id=0) for each in answer.brokers], topics=topics, controller_id=-1)
+    if isinstance(answer, FindCoordinatorResponse):
+        answer = replace(answer, node_id=0, coordinators=[replace(each, node_id=0) for each in answer.coordinators])
+    return answer
 
 
 def _converse(client: socket.socket, port: int, own: int, lie: Lie) -> None:

@@ -80,6 +80,56 @@ def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
     assert ends(stub) == [True, False]
 
 
+def test_an_end_where_no_transaction_is_open(stub: BrokerStub) -> None:
+    """The producer's own calls are about the transaction that is open, and about no other: a caller who commits what was aborted is not
+    told that it is committed, whatever became of earlier ones."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            for end in (producer.commit, producer.abort):
+                await (await producer.begin(LIMIT_S)).send("t", b"row")
+                await end(LIMIT_S)
+                for call in (producer.commit, producer.abort, producer.prepare):
+                    with pytest.raises(IllegalCall, match="the producer is between transactions"):
+                        await call(LIMIT_S)
+
+    run(story())
+
+
+def test_an_end_of_a_transaction_that_is_over_leaves_the_open_one_alone(stub: BrokerStub) -> None:
+    """Every call that ends a transaction, made again through the object of an earlier one, is told what became of that, and the transaction
+    that is open takes records as before."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            old = await producer.begin(LIMIT_S)
+            await old.send("t", b"old")
+            await old.commit(LIMIT_S)
+            tx = await producer.begin(LIMIT_S)
+            for call in (old.abort, old.prepare):
+                with pytest.raises(IllegalCall, match="the transaction has been committed"):
+                    await call(LIMIT_S)
+                await tx.send("t", b"row")
+            await old.commit(LIMIT_S)
+            await tx.send("t", b"row")
+            await tx.commit(LIMIT_S)
+
+    run(story())
+    assert committed(stub, "t") == [b"old", *[b"row"] * 3]
+
+
+def test_a_call_ends_at_its_deadline_and_can_be_made_again() -> None:
+    """Without a broker init and begin end in time, and say why."""
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(SETTINGS, bootstrap_servers="127.0.0.1:1") as producer:
+            for call in (producer.init, producer.begin, producer.begin):
+                with pytest.raises(TransactionTimeout, match="asking the coordinator for an identity"):
+                    await call(0.05)
+
+    run(story())
+
+
 def test_a_failure_that_nobody_awaited(stub: BrokerStub) -> None:
     """The commit is refused with the first failure; `run` writes once more what may fare better, and not what may not."""
 
@@ -269,12 +319,13 @@ def test_a_send_that_waits_comes_out_in_no_other_transaction(stub: BrokerStub) -
             await tx.commit(LIMIT_S)
             with pytest.raises(TransactionTimeout, match="has not returned"):
                 await producer.begin(0.01)
+            beginning = asyncio.create_task(producer.begin(LIMIT_S))
+            await asyncio.sleep(0)
             held.release()
             held.remove()
             with pytest.raises(NoTransaction):
                 await task
-            async with producer.transaction(LIMIT_S):
-                pass
+            await (await beginning).commit(LIMIT_S)
 
     run(story())
 

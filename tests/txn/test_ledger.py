@@ -15,6 +15,7 @@ from producer import Producer
 from producer.config import read_settings
 from producer.core.errors import FencepostError
 from producer.wire import Api, ErrorCode
+from tests.fencepost.lying import lying_relay, numbered_0
 from txn.ledger import TOPIC, Ledger, Opened, Standing
 from txn.ledger_entry import LedgerEntry, LedgerPartition
 from txn.ledger_errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
@@ -107,6 +108,35 @@ def test_on_how_many_brokers(brokers: int, replicas: int, in_sync: str | None, c
     assert [said[: len(expected[0])] for said in caplog.messages] == expected
 
 
+def test_the_controller_makes_it() -> None:
+    """Of several brokers it is the one that is asked, as others of older clusters refuse."""
+    with BrokerStub(brokers=3) as stub:
+        for number in range(8):
+            ledger_of(stub, f"ledger-{number}").ensure(WAIT_S)
+        assert [asked.node for asked in stub.journal.requests(Api.CREATE_TOPICS)] == [1] * 8
+
+
+def test_the_first_broker_may_have_the_number_0() -> None:
+    """It leads as any other does, and is asked to make the topic where nobody knows the controller."""
+    with BrokerStub() as stub, lying_relay(int(stub.bootstrap.rpartition(":")[2]), numbered_0) as address:
+        ledger = Ledger(read_settings({"bootstrap_servers": address, "retry_backoff_ms": 5}))
+        assert ledger.read("a", WAIT_S) is None
+        write(stub, ledger, entry_of("a", 4))
+        assert ledger.read("a", WAIT_S) == entry_of("a", 4)
+        assert ledger.reset("a", WAIT_S) is not None
+        assert ledger.read("a", WAIT_S) is None
+
+
+@pytest.mark.parametrize("by", ["us", "somebody else"])
+def test_who_made_it(stub: BrokerStub, by: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says that the topic has been created where this process did it, and not where another one was quicker."""
+    if by != "us":
+        stub.faults.on(Api.CREATE_TOPICS).after_append().error(ErrorCode.TOPIC_ALREADY_EXISTS)
+    with caplog.at_level(logging.INFO, "fencepost.ledger"):
+        assert ledger_of(stub).ensure(WAIT_S) == 8
+    assert any("has been created" in said for said in caplog.messages) == (by == "us")
+
+
 def test_too_few_in_sync(caplog: pytest.LogCaptureFixture) -> None:
     """A topic that is there is not changed, and the log says what to set."""
     with BrokerStub(brokers=3) as stub, caplog.at_level(logging.WARNING, "fencepost.ledger"):
@@ -189,8 +219,9 @@ def test_a_topic_that_deletes(stub: BrokerStub, policy: str) -> None:
         ledger_of(stub).read("a", WAIT_S)
 
 
-def test_more_partitions(stub: BrokerStub) -> None:
-    """Where the topic has been given more, an entry is found in its old place, and a newer one in its new place counts."""
+def test_more_partitions(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the topic has been given more, an entry is found in its old place, which the log says, and a newer one in its new place
+    counts."""
     stub.create_topic("small", partitions=1, config={"cleanup.policy": "compact"})
     ledger = ledger_of(stub, "small")
     write(stub, ledger, entry_of("a", 4), entry_of("b", 1))
@@ -199,9 +230,13 @@ def test_more_partitions(stub: BrokerStub) -> None:
     assert ledger.partition_of("a") > 0
     found = ledger.read("a", WAIT_S)
     assert found == entry_of("a", 4)
+    moved = f"the ledger has sink 'a' in partition 0, and its place is {ledger.partition_of('a')} now"
+    assert [moved in said for said in caplog.messages].count(True) == 1
+    caplog.clear()
     assert decide(found, "a", query="q", batch=4, fingerprint="f4") is Decision.SKIP
     write(stub, ledger, entry_of("a", 5))
     assert ledger.read("a", WAIT_S) == entry_of("a", 5)
+    assert not [said for said in caplog.messages if moved in said]
     assert ledger.list(WAIT_S) == [entry_of("a", 5), entry_of("b", 1)]
 
 

@@ -220,6 +220,15 @@ def test_from_its_start_to_its_end() -> None:
     assert not Scan("ledger", 0, start=5, end=9).feed(b"")
 
 
+@pytest.mark.parametrize("kept", [[0], []], ids=["some", "nothing"])
+def test_an_end_that_compaction_has_left_out(kept: list[int]) -> None:
+    """What stood right before the end is gone, and the next batch stands behind it: everything was read, and that batch does not count."""
+    scan = Scan("ledger", 0, start=0, end=4)
+    assert scan.feed(b"".join(bytes_of(offset, Entry(-1, KEYS[0])) for offset in kept) + bytes_of(6, Entry(-1, KEYS[1])))
+    assert scan.done
+    assert {key: stored.offset for key, stored in scan.plain.items()} == dict.fromkeys(KEYS[: len(kept)], 0)
+
+
 def test_other_control_records_and_emptied_batches() -> None:
     """A control batch of a kind that ends nothing, and one that compaction emptied, leave transactions as they are."""
     emptied = encode_batch([], base_offset=1, producer_id=1, producer_epoch=1, transactional=True, control=True)

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from producer.core.errors import Fenced
-from producer.core.events import Features
+from producer.core.events import Called, Features, Return
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
-from tests.producer.desk import PID
-from tests.txn.counter import Counter
+from producer.wire.messages.end_txn import EndTxnResponse
+from tests.producer.desk import PID, VERSIONS
+from tests.txn.counter import CALL_MS, Counter
+from txn.calls import Call
 from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
+from txn.group_metadata import GroupMetadata
 from txn.machine import Event, IllegalCall, State
-from txn.manager import FEATURE
+from txn.manager import FEATURE, REMEMBERED
+from txn.offsets import OffsetAndMetadata
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
@@ -336,6 +340,35 @@ def test_the_coordinator_gives_another_producer_id() -> None:
     assert counter.state is State.OPEN
 
 
+def test_the_coordinator_gives_the_producer_id_0() -> None:
+    """The first one of a cluster is an id as any other is: the next transaction has it, with the epoch that came along."""
+    counter = wrote(2)
+    counter.call(Event.COMMIT)
+    counter.reply(counter.asked(Api.END_TXN), EndTxnResponse(producer_id=0, producer_epoch=7))
+    counter.begin()
+    counter.send(b"next")
+    assert counter.produces()[0].stamp == (0, 7, 0)
+
+
+def test_a_producer_whose_transaction_must_be_aborted_waits_for_its_caller() -> None:
+    """What the failure leads to is done at once, and then nothing is: the sender does not turn around and around until the abort."""
+    counter = Counter().begin()
+    counter.send(b"bad")
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    counter.advance(1)
+    assert counter.state is State.SPOILED
+    assert counter.core.next_wake_ms(counter.now) > counter.now + 1
+
+
+def test_how_long_an_outcome_is_kept() -> None:
+    """Of the last hundred transactions each one's end is known to whoever asks again; older ones take no memory."""
+    counter = Counter()
+    for _ in range(REMEMBERED + 1):
+        counter.begin().call(Event.COMMIT).outcome.result(0)
+    assert counter.call(Event.COMMIT, number=2).outcome.exception(0) is None
+    assert isinstance(counter.call(Event.COMMIT, number=1).outcome.exception(0), IllegalCall)
+
+
 def test_a_lost_reply_is_asked_for_again_until_the_deadline() -> None:
     """The same EndTxn is sent again and again; at the deadline the outcome is unknown, later the same call learns it."""
     counter = wrote(2)
@@ -568,3 +601,95 @@ def test_a_begin_that_nobody_waits_for_any_more_opens_nothing() -> None:
     assert isinstance(begin.outcome.exception(0), TransactionTimeout)
     counter.identify()
     assert counter.state is State.READY
+
+
+def test_whoever_waits_for_a_beginning_is_told_of_it() -> None:
+    """A caller may leave while the coordinator is asked, and nothing begins then. From the moment in which a transaction begins nobody can
+    leave any more without hearing of it, so that none is open of which nobody knows."""
+    counter = Counter()
+    counter.learn()
+    early = counter.call(Event.BEGIN)
+    assert early.outcome.cancel()
+    counter.identify()
+    states = [counter.state]
+    begin = Call(Event.BEGIN, deadline_ms=counter.now + CALL_MS)
+    (told,) = counter.manager.called(begin, counter.now)
+    assert [*states, counter.state] == [State.READY, State.OPEN]
+    assert not begin.outcome.cancel()
+    assert isinstance(told, Return)
+    told.call.finish(told.error)
+    assert begin.outcome.result(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "offered", "used"),
+    [
+        (1, (0, 3), 3),
+        (1, (3, 11), 11),
+        (1, (3, 12), 11),
+        (1, (12, 13), None),
+        (2, (3, 11), None),
+        (2, (3, 12), 12),
+        (2, (13, 15), 13),
+    ],
+)
+def test_produce_in_the_version_of_the_transaction(
+    version: int, offered: tuple[int, int], used: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The highest that the broker offers of those that fit the transaction's version: up to 11 a leader takes what was added by hand, from
+    12 on it adds it. Where there is none, the record is not sent, and the producer says so."""
+    monkeypatch.setitem(VERSIONS, Api.PRODUCE, offered)
+    counter = Counter(version=version).begin()
+    counter.send(b"row")
+    if version < 2:
+        counter.add()
+    assert [flight.command.version for flight in counter.produces()] == ([used] if used is not None else [])
+    assert (counter.dead is None) == (used is not None)
+
+
+OLDEST = dict.fromkeys((Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN), 0)
+NEWEST = {
+    1: {Api.INIT_PRODUCER_ID: 5, Api.ADD_PARTITIONS_TO_TXN: 3, Api.ADD_OFFSETS_TO_TXN: 4, Api.TXN_OFFSET_COMMIT: 4, Api.END_TXN: 4},
+    2: {Api.INIT_PRODUCER_ID: 5, Api.TXN_OFFSET_COMMIT: 5, Api.END_TXN: 5},
+}
+
+
+@pytest.mark.parametrize(("version", "most", "used"), [(1, 0, OLDEST), (1, 99, NEWEST[1]), (2, 99, NEWEST[2])])
+def test_the_versions_of_requests(version: int, most: int, used: dict[Api, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the registration to the end a broker is asked in the newest version that it has of each request, as far as that belongs to the
+    transaction's version and means what is meant; one that has nothing but the oldest is asked in that."""
+    for api in OLDEST:
+        monkeypatch.setitem(VERSIONS, api, (0, most))
+    counter = wrote(version)
+    given = (GroupMetadata("g"), {("t", 0): OffsetAndMetadata(5)})
+    taken = Call(Event.SEND_OFFSETS, deadline_ms=counter.now + CALL_MS, offsets=given)
+    counter.happen(Called(taken))
+    if version < 2:
+        counter.add_group()
+    counter.take_offsets()
+    assert taken.outcome.exception(0) is None
+    commit = counter.call(Event.COMMIT)
+    counter.end()
+    assert commit.outcome.exception(0) is None
+    assert {flight.api: flight.command.version for flight in counter.answered if flight.api in OLDEST} == used
+
+
+@pytest.mark.parametrize("least", [True, False])
+@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.TXN_OFFSET_COMMIT])
+def test_what_older_versions_cannot_say(api: Api, least: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose epoch is to be renewed, and which member's offsets these are, can be said from version 3 on: a broker that has only older ones
+    could fence nobody, so the producer ends, and says what it needs."""
+    monkeypatch.setitem(VERSIONS, api, (0, 3 if least else 2))
+    counter = Counter(version=1).begin()
+    counter.send(b"bad")
+    counter.add()
+    if api is Api.INIT_PRODUCER_ID:
+        counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+        counter.call(Event.ABORT)
+        counter.end()
+    else:
+        counter.send_offsets(5)
+        counter.add_group()
+    assert [flight.command.version for flight in counter.open if flight.api is api] == ([3] if least else [])
+    assert least is (counter.dead is None)
+    assert counter.dead is None or "offers none of the versions 3 to" in str(counter.dead.error)

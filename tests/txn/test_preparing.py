@@ -17,7 +17,6 @@ from txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionComm
 from txn.kip_939 import TwoPhase
 from txn.machine import Event, IllegalCall, State
 from txn.outstanding import OUTSTANDING, Guard, OnOpen
-from txn.preparation import NO_DEADLINE_MS
 from txn.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -326,7 +325,7 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
     """KIP-939: the coordinator keeps the largest number there is."""
     counter = wrote(2)
     counter.call(Event.PREPARE)
-    describe(counter, timeout_ms=NO_DEADLINE_MS)
+    describe(counter, timeout_ms=2_147_483_647)  # what Kafka keeps then, its largest int32
     token = counter.manager.preparation.token
     assert token is not None
     assert token.deadline_ms is None

@@ -107,6 +107,18 @@ def test_a_transaction_object_is_of_one_transaction() -> None:
         producer.abort(30)
 
 
+def test_an_end_where_no_transaction_is_open() -> None:
+    """The producer's own calls are about the transaction that is open, and about no other: where none is, a caller who commits what was
+    aborted is not told that it is committed, whatever became of earlier ones."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        for end in (producer.commit, producer.abort):
+            producer.begin(30).send("t", b"row")
+            end(30)
+            for call in (producer.commit, producer.abort, producer.prepare):
+                with pytest.raises(IllegalCall, match="the producer is between transactions"):
+                    call(30)
+
+
 def test_an_end_of_a_transaction_that_is_over_leaves_the_open_one_alone() -> None:
     """Every call that ends a transaction, made again through the object of an earlier one, is told what became of that, and the transaction
     that is open takes records as before."""

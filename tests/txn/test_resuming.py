@@ -24,6 +24,7 @@ from broker_stub import BrokerStub, VirtualClock
 from producer.core.errors import ConfigError, Fenced
 from producer.wire import Api, ErrorCode
 from producer.wire.messages.end_txn import EndTxnRequest
+from tests.fencepost.lying import lying_relay, numbered_0
 from txn.borrower import Borrower
 from txn.errors import CommitOutcomeUnknown, NotPermitted, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
 from txn.group_metadata import GroupMetadata
@@ -98,6 +99,25 @@ def test_a_commit_with_nothing_but_the_token(site: Site) -> None:
     assert len(site.ends()) == 1
     (end,) = site.stub.journal.requests(Api.END_TXN)
     assert end.version == (5 if site.version == 2 else 4)
+
+
+def test_an_open_transaction_is_the_coordinators_to_tell_and_to_end(site: Site) -> None:
+    """As long as the coordinator has it open, nobody needs the logs: where their leaders do not answer, its status is told and it is
+    committed."""
+    resumed = site.resume(site.prepare(b"one"))
+    for api in (Api.LIST_OFFSETS, Api.FETCH):
+        site.stub.faults.on(api).forever().drop_reply()
+    assert resumed.status(5).outcome is Outcome.OPEN
+    assert resumed.commit(WAIT_S).outcome is Outcome.COMMITTED
+
+
+def test_the_first_broker_may_have_the_number_0(site: Site) -> None:
+    """It coordinates and leads as any other does: a commit through it is carried out, and found in its log."""
+    token = site.prepare(b"one")
+    with lying_relay(int(site.stub.bootstrap.rpartition(":")[2]), numbered_0) as address:
+        assert resume(str(token), address).commit(WAIT_S).outcome is Outcome.COMMITTED
+        site.another(b"later")
+        assert [marker.offset for marker in resume(str(token), address).status(WAIT_S).markers] == [1]
 
 
 def test_an_abort_with_nothing_but_the_token(site: Site) -> None:

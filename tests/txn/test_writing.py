@@ -1,0 +1,44 @@
+"""Who waits for whom before a transaction begins."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from txn.writing import Writing
+
+ME, OTHER = 1, 2
+
+
+class Clique:
+    """Whoever asks who runs is `who`; somebody else is in the middle of a send until it has been asked so many times."""
+
+    def __init__(self, turns: int) -> None:
+        self.who = OTHER
+        self.writing = Writing(self.ask)
+        self._held = self.writing.note()
+        self._held.acquire()
+        self._turns = turns
+        self.who = ME
+
+    def ask(self) -> int:
+        if self.who == ME:
+            self._turns -= 1
+            if self._turns == 0:
+                self._held.release()
+        return self.who
+
+    def wait(self, timeout_s: float, *, tasks: bool) -> bool:
+        return asyncio.run(self.writing.let_others_out(timeout_s)) if tasks else self.writing.wait_for_others(timeout_s)
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_others_are_waited_for(*, tasks: bool) -> None:
+    """Whoever is in the middle of a send, a thread or a task, is waited for until it is out, or until the time has passed; whoever waits
+    is not in its own way."""
+    assert Clique(3).wait(60.0, tasks=tasks)
+    assert not Clique(-1).wait(0.01, tasks=tasks)
+    clique = Clique(1)
+    with clique.writing.note():
+        assert clique.wait(0.0, tasks=tasks)
