@@ -134,7 +134,7 @@ spark-chaos: .venv/.built
 # One after the other, each in an environment of its own. A plain build: what is asked is what Spark does.
 spark-versions: $(SPARKS:%=.venv-spark-%/.built)
 	@set -e; for spark in $(SPARKS); do \
-	  echo "make: the tests of txn.spark with pyspark $$spark"; \
+	  echo "make: the tests of fencepost.txn.spark with pyspark $$spark"; \
 	  FENCEPOST_EXPECT= PYTHONSAFEPATH=1 .venv-spark-$$spark/bin/python -P -m pytest tests/txn/spark --ignore tests/txn/spark/chaos $(PYTEST_ARGS); \
 	done
 

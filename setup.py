@@ -21,7 +21,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-hot = runpy.run_path(str(ROOT / "producer" / "_hot.py"))
+hot = runpy.run_path(str(ROOT / "fencepost" / "producer" / "_hot.py"))
 
 
 def why_pure() -> str | None:
@@ -70,7 +70,7 @@ class BuildPy(build_py):  # type: ignore[misc]  # setuptools publishes no types
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            Path(self.build_lib, "producer", hot["BUILD_RECORD"]).write_text("".join(f"{line}\n" for line in build_record))
+            Path(self.build_lib, "fencepost", "producer", hot["BUILD_RECORD"]).write_text("".join(f"{line}\n" for line in build_record))
 
 
 modules = [module for module in hot["HOT"] if Path(hot["source_path"](module)).exists()]

@@ -16,30 +16,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker_stub.acls import Acl as Acl
-    from broker_stub.auth import Sasl as Sasl
-    from broker_stub.clock import Clock as Clock
-    from broker_stub.clock import RealClock as RealClock
-    from broker_stub.clock import VirtualClock as VirtualClock
-    from broker_stub.faults import Fault as Fault
-    from broker_stub.faults import Faults as Faults
-    from broker_stub.faults import Point as Point
-    from broker_stub.journal import Exchange as Exchange
-    from broker_stub.journal import Heard as Heard
-    from broker_stub.journal import Journal as Journal
-    from broker_stub.proxy import FaultProxy as FaultProxy
-    from broker_stub.stub import BrokerStub as BrokerStub
-    from broker_stub.tls import Tls as Tls
+    from fencepost.broker_stub.cluster.clock import Clock as Clock
+    from fencepost.broker_stub.cluster.clock import RealClock as RealClock
+    from fencepost.broker_stub.cluster.clock import VirtualClock as VirtualClock
+    from fencepost.broker_stub.faults.rules import Fault as Fault
+    from fencepost.broker_stub.faults.rules import Faults as Faults
+    from fencepost.broker_stub.faults.rules import Point as Point
+    from fencepost.broker_stub.journal import Exchange as Exchange
+    from fencepost.broker_stub.journal import Heard as Heard
+    from fencepost.broker_stub.journal import Journal as Journal
+    from fencepost.broker_stub.network.tls import Tls as Tls
+    from fencepost.broker_stub.proxy.proxy import FaultProxy as FaultProxy
+    from fencepost.broker_stub.security.acls import Acl as Acl
+    from fencepost.broker_stub.security.sasl import Sasl as Sasl
+    from fencepost.broker_stub.stub import BrokerStub as BrokerStub
 
 _HOMES = {
-    "broker_stub.acls": ("Acl",),
-    "broker_stub.auth": ("Sasl",),
-    "broker_stub.clock": ("Clock", "RealClock", "VirtualClock"),
-    "broker_stub.faults": ("Fault", "Faults", "Point"),
-    "broker_stub.journal": ("Exchange", "Heard", "Journal"),
-    "broker_stub.proxy": ("FaultProxy",),
-    "broker_stub.stub": ("BrokerStub",),
-    "broker_stub.tls": ("Tls",),
+    "fencepost.broker_stub.security.acls": ("Acl",),
+    "fencepost.broker_stub.security.sasl": ("Sasl",),
+    "fencepost.broker_stub.cluster.clock": ("Clock", "RealClock", "VirtualClock"),
+    "fencepost.broker_stub.faults.rules": ("Fault", "Faults", "Point"),
+    "fencepost.broker_stub.journal": ("Exchange", "Heard", "Journal"),
+    "fencepost.broker_stub.proxy.proxy": ("FaultProxy",),
+    "fencepost.broker_stub.stub": ("BrokerStub",),
+    "fencepost.broker_stub.network.tls": ("Tls",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

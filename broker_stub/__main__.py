@@ -1,15 +1,15 @@
-"""`python -m broker_stub --brokers 3 --port 9092`."""
+"""`python -m fencepost.broker_stub --brokers 3 --port 9092`."""
 
 import argparse
 import sys
 
-from broker_stub.command import serve
-from broker_stub.emulation import NEWEST, RELEASES
-from broker_stub.spelling import printable
+from fencepost.broker_stub.cluster.release import NEWEST, RELEASES
+from fencepost.broker_stub.command import serve
+from fencepost.broker_stub.network.addresses import printable
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m broker_stub", description="Run a Kafka-compatible cluster in memory.")
+    parser = argparse.ArgumentParser(prog="python -m fencepost.broker_stub", description="Run a Kafka-compatible cluster in memory.")
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers")
     parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if left out")
     parser.add_argument("--port", type=int, help="the first broker's port, the others follow it; 0 takes free ones, 9092 if left out")

@@ -1,4 +1,4 @@
-"""Runs a cluster in the foreground until it is told to stop: what `python -m broker_stub` and `fencepost broker` do.
+"""Runs a cluster in the foreground until it is told to stop: what `python -m fencepost.broker_stub` and `fencepost broker` do.
 
 It prints one line when clients may connect, one more with the address of its control where it has one, and nothing else. SIGINT and
 SIGTERM end it; a second one is not needed.
@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from broker_stub.clock import VirtualClock
-from broker_stub.emulation import NEWEST
-from broker_stub.properties import LISTENERS, read_properties
-from broker_stub.spelling import TOKEN_VARIABLE
-from broker_stub.stub import BrokerStub
+from fencepost.broker_stub.cluster.clock import VirtualClock
+from fencepost.broker_stub.cluster.release import NEWEST
+from fencepost.broker_stub.configs.server_properties import LISTENERS, read_properties
+from fencepost.broker_stub.network.addresses import TOKEN_VARIABLE
+from fencepost.broker_stub.stub import BrokerStub
 
 if TYPE_CHECKING:
-    from broker_stub.auth import Sasl
-    from broker_stub.proxy import FaultProxy
-    from broker_stub.tls import Tls
+    from fencepost.broker_stub.network.tls import Tls
+    from fencepost.broker_stub.proxy.proxy import FaultProxy
+    from fencepost.broker_stub.security.sasl import Sasl
 
 PORT: Final = 9092
 EXCHANGES: Final = 1000  # that a journal keeps, where somebody can ask for it
@@ -90,7 +90,7 @@ def controlled(target: "BrokerStub | FaultProxy", where: str | None) -> Iterator
     if where is None:
         yield None
         return
-    from broker_stub.control import Control, address
+    from fencepost.broker_stub.control.control import Control, address
 
     host, port = address(where)
     with Control(target, host=host, port=port, token=os.environ.get(TOKEN_VARIABLE) or None) as control:
@@ -108,8 +108,8 @@ def _read(file: str) -> dict[str, str]:
 def _sasl(users: Mapping[str, str], mechanisms: Sequence[str]) -> "Sasl | None":
     if not users and not mechanisms:
         return None
-    from broker_stub.auth import Sasl
-    from broker_stub.mechanisms import PASSWORD_MECHANISMS
+    from fencepost.broker_stub.security.sasl import Sasl
+    from fencepost.broker_stub.security.sasl_mechanisms import PASSWORD_MECHANISMS
 
     useless = [] if users else [each for each in mechanisms if each in PASSWORD_MECHANISMS]
     if useless:
@@ -122,6 +122,6 @@ def _tls(cert: str | None, key: str | None, client_ca: str | None) -> "Tls | Non
         if key is not None or client_ca is not None:
             raise ValueError("a TLS key or client CA is of no use without the brokers' certificate (--tls-cert)")
         return None
-    from broker_stub.tls import Tls
+    from fencepost.broker_stub.network.tls import Tls
 
     return Tls(cert, key, client_ca)

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from broker_stub.faults import TopicPartition
-from broker_stub.owners import groups_of, transactional_ids_of
-from producer.wire import Api, Message
+from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.rules import TopicPartition
+from fencepost.producer.wire import Api, Message
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
 HEADER_BYTES = 61

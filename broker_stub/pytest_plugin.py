@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from broker_stub.stub import BrokerStub
+    from fencepost.broker_stub.stub import BrokerStub
 
 _STUBS = pytest.StashKey["list[BrokerStub]"]()
 
@@ -29,7 +29,7 @@ def kafka_stub_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
     """Starts brokers: it takes what BrokerStub takes, such as brokers=3 or clock=VirtualClock(). All are closed after the test."""
     from contextlib import ExitStack
 
-    from broker_stub.stub import BrokerStub
+    from fencepost.broker_stub.stub import BrokerStub
 
     started = request.node.stash.setdefault(_STUBS, [])
     with ExitStack() as running:
@@ -48,7 +48,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest sends the report, which Iterator has no word for
     stubs = item.stash.get(_STUBS, [])
     if report.failed and stubs:
-        from broker_stub.sightings import seen_by
+        from fencepost.broker_stub.control.failure_report import seen_by
 
         report.sections += [(f"Kafka stub at {stub.bootstrap}", seen_by(stub)) for stub in stubs]
     if report.when == "teardown" and _STUBS in item.stash:

@@ -16,28 +16,32 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 from msgspec.structs import replace
 
-from broker_stub.clock import Clock, RealClock, VirtualClock
-from broker_stub.cluster import Cluster
-from broker_stub.emulation import NEWEST
-from broker_stub.faults import Faults
-from broker_stub.journal import Journal
-from broker_stub.log import ReadResult
-from broker_stub.loop_calls import LoopCalls, LoopEnded
-from broker_stub.partitions import Partition
-from broker_stub.properties import PROTOCOLS, place_from
-from broker_stub.restrictions import Restrictions
-from broker_stub.server import Server
-from broker_stub.spelling import PORT_MAX, all_spelled
-from broker_stub.topic_configs import Value, as_text
-from broker_stub.topics import Topic
-from producer.wire.records import Record, iter_batches, read_records
+from fencepost.broker_stub import handlers
+from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.release import NEWEST
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
+from fencepost.broker_stub.configs.topic_configs import Value, as_text
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.log import ReadResult
+from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
+from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.security.restrictions import Restrictions
+from fencepost.broker_stub.socket_server.acceptor import Acceptor
+from fencepost.broker_stub.socket_server.server import Server
+from fencepost.producer.wire.records import Record, iter_batches, read_records
 
 if TYPE_CHECKING:
     import ssl
 
-    from broker_stub.acls import Acl
-    from broker_stub.auth import Sasl
-    from broker_stub.tls import Path, Tls
+    from fencepost.broker_stub.network.tls import Path, Tls
+    from fencepost.broker_stub.security.acls import Acl
+    from fencepost.broker_stub.security.sasl import Sasl
 
 CALL_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
@@ -45,6 +49,8 @@ REQUEST_TIMEOUT_MS = 1000
 
 T = TypeVar("T")
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+handlers.register()
 
 
 class BrokerStub(Restrictions):
@@ -110,22 +116,27 @@ class BrokerStub(Restrictions):
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = clock or RealClock()
         self._tls = _context(tls) if tls is not None else None
-        self.cluster = Cluster(
+        cluster = Cluster(
             self.clock,
             brokers=brokers,
             auto_create_topics=auto_create_topics,
             default_partitions=default_partitions,
             default_replication_factor=default_replication_factor,
             config=self._place.config,
-            journal=journal,
             seed=seed,
             cluster_id=cluster_id,
-            sasl=_sasl(sasl) if sasl is not None else None,
             acls=acls,
             super_users=super_users,
             emulate=emulate,
             transaction_version=transaction_version,
         )
+        self.services = Services(cluster, Journal(journal))
+        self.dispatcher = Dispatcher(self.services)
+        self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.services.cluster
 
     @property
     def faults(self) -> Faults:
@@ -133,7 +144,7 @@ class BrokerStub(Restrictions):
 
     @property
     def journal(self) -> Journal:
-        return self.cluster.journal
+        return self.services.journal
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -155,7 +166,7 @@ class BrokerStub(Restrictions):
         if self._thread is not None:
             raise RuntimeError("a stub starts once")
         loop = asyncio.new_event_loop()
-        server = Server(self.cluster, self.clock, loop, tls=self._tls)
+        server = Server(self.acceptor, self.clock, loop, tls=self._tls)
         try:
             server.bind(self._place.host, self._place.port, advertised_host=self._place.advertised_host)
         except OSError:
@@ -284,16 +295,16 @@ class BrokerStub(Restrictions):
     def sever(self, one: int, other: int) -> None:
         """These two brokers no longer reach each other, though clients reach both: followers stay behind, acks=all waits for them until
         replica.lag.time.max.ms has passed, and one that comes to lead has only what it got."""
-        self._between(one, other, lambda: self.cluster.between.sever(one, other))
+        self._between(one, other, lambda: self.cluster.broker_links.sever(one, other))
 
     def mend(self, one: int, other: int) -> None:
         """These two brokers reach each other again."""
-        self._between(one, other, lambda: self.cluster.between.mend(one, other))
+        self._between(one, other, lambda: self.cluster.broker_links.mend(one, other))
 
     @property
     def severed(self) -> list[tuple[int, int]]:
         """The pairs of brokers that do not reach each other."""
-        return self._call(lambda: self.cluster.between.down)
+        return self._call(lambda: self.cluster.broker_links.down)
 
     def isr(self, topic: str, partition: int) -> list[int]:
         """The nodes that are in sync, the leader among them."""
@@ -312,7 +323,7 @@ class BrokerStub(Restrictions):
         )
 
     def _create(self, name: str, partitions: int, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:
-        from broker_stub.handlers.create_topics import why_not
+        from fencepost.broker_stub.handlers.create_topics import why_not
 
         factor = self.cluster.default_replication_factor if replication_factor is None else replication_factor
         overrides = as_text(config or {})
@@ -381,13 +392,13 @@ async def _off_loop(call: Callable[[], T]) -> T:
 
 
 def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
-    from broker_stub.tls import context_from
+    from fencepost.broker_stub.network.tls import context_from
 
     return context_from(given)
 
 
 def _sasl(given: Sasl | Mapping[str, str]) -> Sasl:
-    from broker_stub.auth import sasl_from
+    from fencepost.broker_stub.security.sasl import sasl_from
 
     return sasl_from(given)
 

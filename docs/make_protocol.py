@@ -10,12 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 
-from broker_stub import handlers
-from broker_stub.coordinators.states import diagram
-from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, NEWEST_3_9
-from broker_stub.permissions import Needs
-from broker_stub.router import Served, route_to
-from producer.wire import REQUESTS, Api
+from fencepost.broker_stub import handlers
+from fencepost.broker_stub.cluster.release import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, NEWEST_3_9, Served
+from fencepost.broker_stub.groups.states import diagram
+from fencepost.broker_stub.requests.permissions import Needs
+from fencepost.broker_stub.requests.router import route_to, served
+from fencepost.producer.wire import REQUESTS, Api
 
 PAGE = Path(__file__).with_name("protocol.md")
 
@@ -39,8 +39,8 @@ GROUP_AUTHORIZATION_FAILED, the cluster CLUSTER_AUTHORIZATION_FAILED for who has
 WIRE = """\
 ## The wire
 
-`producer.wire` reads and writes every version that Kafka 3.9 and 4.3 speak of these APIs, which is more than the stub serves: the versions
-that Kafka 4.0 removed are there for older brokers.
+`fencepost.producer.wire` reads and writes every version that Kafka 3.9 and 4.3 speak of these APIs. That is more than the stub serves:
+the versions that Kafka 4.0 removed are there for older brokers.
 """
 
 GROUPS = """\
@@ -110,7 +110,7 @@ _NOT_FOR_CLIENTS = frozenset(
 def page() -> str:
     """The whole page."""
     handlers.register()
-    every = list(KAFKA_4_3.offers())
+    every = list(KAFKA_4_3.offers(served()))
     parts = [
         INTRODUCTION,
         _table(every),

@@ -11,128 +11,128 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from producer.version import VERSION as __version__
+from fencepost.producer.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from broker_stub import Acl as Acl
-    from broker_stub import BrokerStub as BrokerStub
-    from broker_stub import Clock as Clock
-    from broker_stub import Exchange as Exchange
-    from broker_stub import Fault as Fault
-    from broker_stub import Faults as Faults
-    from broker_stub import Heard as Heard
-    from broker_stub import Journal as Journal
-    from broker_stub import Point as Point
-    from broker_stub import RealClock as RealClock
-    from broker_stub import Sasl as Sasl
-    from broker_stub import Tls as Tls
-    from broker_stub import VirtualClock as VirtualClock
-    from broker_stub.proxy import FaultProxy as FaultProxy
     from fencepost._build import BuildInfo as BuildInfo
     from fencepost._build import build_info as build_info
-    from producer import AsyncProducer as AsyncProducer
-    from producer import AuthenticationFailed as AuthenticationFailed
-    from producer import BrokerStats as BrokerStats
-    from producer import BufferFull as BufferFull
-    from producer import BulkFuture as BulkFuture
-    from producer import ConfigError as ConfigError
-    from producer import Deliveries as Deliveries
-    from producer import DeliveryError as DeliveryError
-    from producer import DeliveryFatal as DeliveryFatal
-    from producer import DeliveryTimeout as DeliveryTimeout
-    from producer import DeliveryUnknown as DeliveryUnknown
-    from producer import Fatal as Fatal
-    from producer import Fenced as Fenced
-    from producer import FencepostError as FencepostError
-    from producer import Misuse as Misuse
-    from producer import NoUsableBroker as NoUsableBroker
-    from producer import Partitioner as Partitioner
-    from producer import Persisted as Persisted
-    from producer import Producer as Producer
-    from producer import ProducerClosed as ProducerClosed
-    from producer import ProducerForked as ProducerForked
-    from producer import ProducerRecord as ProducerRecord
-    from producer import ProducerStats as ProducerStats
-    from producer import RecordFuture as RecordFuture
-    from producer import RecordMetadata as RecordMetadata
-    from producer import RecordRefused as RecordRefused
-    from producer import RecordTooLarge as RecordTooLarge
-    from producer import Retriable as Retriable
-    from producer import SaslMechanism as SaslMechanism
-    from producer import SecurityProtocol as SecurityProtocol
-    from producer import Settings as Settings
-    from producer import TopicStats as TopicStats
-    from producer import TopicUnavailable as TopicUnavailable
-    from producer import UndeliveredRecords as UndeliveredRecords
-    from producer import prometheus_text as prometheus_text
-    from producer.wire.codes import Api as Api
-    from producer.wire.codes import ErrorCode as ErrorCode
-    from txn import AsyncResumed as AsyncResumed
-    from txn import AsyncTransaction as AsyncTransaction
-    from txn import AsyncTransactionalProducer as AsyncTransactionalProducer
-    from txn import BadLedgerEntry as BadLedgerEntry
-    from txn import BadLoan as BadLoan
-    from txn import BadToken as BadToken
-    from txn import Borrower as Borrower
-    from txn import CheckpointReplaced as CheckpointReplaced
-    from txn import CheckpointRolledBack as CheckpointRolledBack
-    from txn import CommitOutcomeUnknown as CommitOutcomeUnknown
-    from txn import DeliveryAborted as DeliveryAborted
-    from txn import FingerprintMissing as FingerprintMissing
-    from txn import GroupMetadata as GroupMetadata
-    from txn import IdentityLost as IdentityLost
-    from txn import IllegalCall as IllegalCall
-    from txn import Ledger as Ledger
-    from txn import LedgerBehind as LedgerBehind
-    from txn import LedgerBusy as LedgerBusy
-    from txn import LedgerDamaged as LedgerDamaged
-    from txn import LedgerEntry as LedgerEntry
-    from txn import LedgerError as LedgerError
-    from txn import LedgerMissing as LedgerMissing
-    from txn import LedgerPartition as LedgerPartition
-    from txn import LedgerRefusal as LedgerRefusal
-    from txn import LedgerUnavailable as LedgerUnavailable
-    from txn import LedgerUnusable as LedgerUnusable
-    from txn import Loan as Loan
-    from txn import LoanOver as LoanOver
-    from txn import Marker as Marker
-    from txn import MustAbort as MustAbort
-    from txn import NoLoan as NoLoan
-    from txn import NotLent as NotLent
-    from txn import NotPermitted as NotPermitted
-    from txn import NoTransaction as NoTransaction
-    from txn import NotReturned as NotReturned
-    from txn import NotToBeLent as NotToBeLent
-    from txn import OffsetAndMetadata as OffsetAndMetadata
-    from txn import OlderVersion as OlderVersion
-    from txn import Outcome as Outcome
-    from txn import PreparedStatus as PreparedStatus
-    from txn import PreparedTransaction as PreparedTransaction
-    from txn import Resumed as Resumed
-    from txn import Transaction as Transaction
-    from txn import TransactionAborted as TransactionAborted
-    from txn import TransactionalProducer as TransactionalProducer
-    from txn import TransactionCommitted as TransactionCommitted
-    from txn import TransactionOpen as TransactionOpen
-    from txn import TransactionTimeout as TransactionTimeout
-    from txn import Written as Written
-    from txn import resume as resume
-    from txn import resume_async as resume_async
-    from txn.spark import BadColumns as BadColumns
-    from txn.spark import BadRows as BadRows
-    from txn.spark import BatchFailed as BatchFailed
-    from txn.spark import BatchUnknown as BatchUnknown
-    from txn.spark import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
-    from txn.spark import GuardUnavailable as GuardUnavailable
-    from txn.spark import JavaMissing as JavaMissing
-    from txn.spark import QueryStopped as QueryStopped
-    from txn.spark import SinkTakenOver as SinkTakenOver
-    from txn.spark import TransactionTooLong as TransactionTooLong
-    from txn.spark import route as route
-    from txn.spark import write_once as write_once
+    from fencepost.broker_stub import Acl as Acl
+    from fencepost.broker_stub import BrokerStub as BrokerStub
+    from fencepost.broker_stub import Clock as Clock
+    from fencepost.broker_stub import Exchange as Exchange
+    from fencepost.broker_stub import Fault as Fault
+    from fencepost.broker_stub import Faults as Faults
+    from fencepost.broker_stub import Heard as Heard
+    from fencepost.broker_stub import Journal as Journal
+    from fencepost.broker_stub import Point as Point
+    from fencepost.broker_stub import RealClock as RealClock
+    from fencepost.broker_stub import Sasl as Sasl
+    from fencepost.broker_stub import Tls as Tls
+    from fencepost.broker_stub import VirtualClock as VirtualClock
+    from fencepost.broker_stub.proxy.proxy import FaultProxy as FaultProxy
+    from fencepost.producer import AsyncProducer as AsyncProducer
+    from fencepost.producer import AuthenticationFailed as AuthenticationFailed
+    from fencepost.producer import BrokerStats as BrokerStats
+    from fencepost.producer import BufferFull as BufferFull
+    from fencepost.producer import BulkFuture as BulkFuture
+    from fencepost.producer import ConfigError as ConfigError
+    from fencepost.producer import Deliveries as Deliveries
+    from fencepost.producer import DeliveryError as DeliveryError
+    from fencepost.producer import DeliveryFatal as DeliveryFatal
+    from fencepost.producer import DeliveryTimeout as DeliveryTimeout
+    from fencepost.producer import DeliveryUnknown as DeliveryUnknown
+    from fencepost.producer import Fatal as Fatal
+    from fencepost.producer import Fenced as Fenced
+    from fencepost.producer import FencepostError as FencepostError
+    from fencepost.producer import Misuse as Misuse
+    from fencepost.producer import NoUsableBroker as NoUsableBroker
+    from fencepost.producer import Partitioner as Partitioner
+    from fencepost.producer import Persisted as Persisted
+    from fencepost.producer import Producer as Producer
+    from fencepost.producer import ProducerClosed as ProducerClosed
+    from fencepost.producer import ProducerForked as ProducerForked
+    from fencepost.producer import ProducerRecord as ProducerRecord
+    from fencepost.producer import ProducerStats as ProducerStats
+    from fencepost.producer import RecordFuture as RecordFuture
+    from fencepost.producer import RecordMetadata as RecordMetadata
+    from fencepost.producer import RecordRefused as RecordRefused
+    from fencepost.producer import RecordTooLarge as RecordTooLarge
+    from fencepost.producer import Retriable as Retriable
+    from fencepost.producer import SaslMechanism as SaslMechanism
+    from fencepost.producer import SecurityProtocol as SecurityProtocol
+    from fencepost.producer import Settings as Settings
+    from fencepost.producer import TopicStats as TopicStats
+    from fencepost.producer import TopicUnavailable as TopicUnavailable
+    from fencepost.producer import UndeliveredRecords as UndeliveredRecords
+    from fencepost.producer import prometheus_text as prometheus_text
+    from fencepost.producer.wire.codes import Api as Api
+    from fencepost.producer.wire.codes import ErrorCode as ErrorCode
+    from fencepost.txn import AsyncResumed as AsyncResumed
+    from fencepost.txn import AsyncTransaction as AsyncTransaction
+    from fencepost.txn import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from fencepost.txn import BadLedgerEntry as BadLedgerEntry
+    from fencepost.txn import BadLoan as BadLoan
+    from fencepost.txn import BadToken as BadToken
+    from fencepost.txn import Borrower as Borrower
+    from fencepost.txn import CheckpointReplaced as CheckpointReplaced
+    from fencepost.txn import CheckpointRolledBack as CheckpointRolledBack
+    from fencepost.txn import CommitOutcomeUnknown as CommitOutcomeUnknown
+    from fencepost.txn import DeliveryAborted as DeliveryAborted
+    from fencepost.txn import FingerprintMissing as FingerprintMissing
+    from fencepost.txn import GroupMetadata as GroupMetadata
+    from fencepost.txn import IdentityLost as IdentityLost
+    from fencepost.txn import IllegalCall as IllegalCall
+    from fencepost.txn import Ledger as Ledger
+    from fencepost.txn import LedgerBehind as LedgerBehind
+    from fencepost.txn import LedgerBusy as LedgerBusy
+    from fencepost.txn import LedgerDamaged as LedgerDamaged
+    from fencepost.txn import LedgerEntry as LedgerEntry
+    from fencepost.txn import LedgerError as LedgerError
+    from fencepost.txn import LedgerMissing as LedgerMissing
+    from fencepost.txn import LedgerPartition as LedgerPartition
+    from fencepost.txn import LedgerRefusal as LedgerRefusal
+    from fencepost.txn import LedgerUnavailable as LedgerUnavailable
+    from fencepost.txn import LedgerUnusable as LedgerUnusable
+    from fencepost.txn import Loan as Loan
+    from fencepost.txn import LoanOver as LoanOver
+    from fencepost.txn import Marker as Marker
+    from fencepost.txn import MustAbort as MustAbort
+    from fencepost.txn import NoLoan as NoLoan
+    from fencepost.txn import NotLent as NotLent
+    from fencepost.txn import NotPermitted as NotPermitted
+    from fencepost.txn import NoTransaction as NoTransaction
+    from fencepost.txn import NotReturned as NotReturned
+    from fencepost.txn import NotToBeLent as NotToBeLent
+    from fencepost.txn import OffsetAndMetadata as OffsetAndMetadata
+    from fencepost.txn import OlderVersion as OlderVersion
+    from fencepost.txn import Outcome as Outcome
+    from fencepost.txn import PreparedStatus as PreparedStatus
+    from fencepost.txn import PreparedTransaction as PreparedTransaction
+    from fencepost.txn import Resumed as Resumed
+    from fencepost.txn import Transaction as Transaction
+    from fencepost.txn import TransactionAborted as TransactionAborted
+    from fencepost.txn import TransactionalProducer as TransactionalProducer
+    from fencepost.txn import TransactionCommitted as TransactionCommitted
+    from fencepost.txn import TransactionOpen as TransactionOpen
+    from fencepost.txn import TransactionTimeout as TransactionTimeout
+    from fencepost.txn import Written as Written
+    from fencepost.txn import resume as resume
+    from fencepost.txn import resume_async as resume_async
+    from fencepost.txn.spark import BadColumns as BadColumns
+    from fencepost.txn.spark import BadRows as BadRows
+    from fencepost.txn.spark import BatchFailed as BatchFailed
+    from fencepost.txn.spark import BatchUnknown as BatchUnknown
+    from fencepost.txn.spark import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
+    from fencepost.txn.spark import GuardUnavailable as GuardUnavailable
+    from fencepost.txn.spark import JavaMissing as JavaMissing
+    from fencepost.txn.spark import QueryStopped as QueryStopped
+    from fencepost.txn.spark import SinkTakenOver as SinkTakenOver
+    from fencepost.txn.spark import TransactionTooLong as TransactionTooLong
+    from fencepost.txn.spark import route as route
+    from fencepost.txn.spark import write_once as write_once
 
 _HOMES = {
-    "broker_stub": (
+    "fencepost.broker_stub": (
         "Acl",
         "BrokerStub",
         "Clock",
@@ -147,9 +147,9 @@ _HOMES = {
         "Tls",
         "VirtualClock",
     ),
-    "broker_stub.proxy": ("FaultProxy",),
+    "fencepost.broker_stub.proxy.proxy": ("FaultProxy",),
     "fencepost._build": ("BuildInfo", "build_info"),
-    "producer": (
+    "fencepost.producer": (
         "AsyncProducer",
         "AuthenticationFailed",
         "BrokerStats",
@@ -186,8 +186,8 @@ _HOMES = {
         "UndeliveredRecords",
         "prometheus_text",
     ),
-    "producer.wire.codes": ("Api", "ErrorCode"),
-    "txn": (
+    "fencepost.producer.wire.codes": ("Api", "ErrorCode"),
+    "fencepost.txn": (
         "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
@@ -263,7 +263,7 @@ __all__ = ["__version__", *_HOME_OF]
 
 
 def __getattr__(name: str) -> object:
-    home = "txn.spark" if name in _SPARK else _HOME_OF.get(name)
+    home = "fencepost.txn.spark" if name in _SPARK else _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

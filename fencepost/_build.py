@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 from msgspec import Struct
 
-from producer._hot import HOT, PURE_VARIABLE, in_archive, pure_wanted, read_build_record
-from producer.version import VERSION
+from fencepost.producer._hot import HOT, PURE_VARIABLE, in_archive, pure_wanted, read_build_record
+from fencepost.producer.version import VERSION
 
 
 class BuildInfo(Struct, frozen=True):

@@ -8,52 +8,52 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from producer._hot import verify as _verify
+from fencepost.producer._hot import verify as _verify
 
 if TYPE_CHECKING:
-    from producer.aio import AsyncProducer as AsyncProducer
-    from producer.core.batch import RecordFuture as RecordFuture
-    from producer.core.bulk import BulkFuture as BulkFuture
-    from producer.core.errors import AuthenticationFailed as AuthenticationFailed
-    from producer.core.errors import BufferFull as BufferFull
-    from producer.core.errors import ConfigError as ConfigError
-    from producer.core.errors import DeliveryError as DeliveryError
-    from producer.core.errors import DeliveryFatal as DeliveryFatal
-    from producer.core.errors import DeliveryTimeout as DeliveryTimeout
-    from producer.core.errors import DeliveryUnknown as DeliveryUnknown
-    from producer.core.errors import Fatal as Fatal
-    from producer.core.errors import Fenced as Fenced
-    from producer.core.errors import FencepostError as FencepostError
-    from producer.core.errors import Misuse as Misuse
-    from producer.core.errors import NoUsableBroker as NoUsableBroker
-    from producer.core.errors import Persisted as Persisted
-    from producer.core.errors import ProducerClosed as ProducerClosed
-    from producer.core.errors import ProducerForked as ProducerForked
-    from producer.core.errors import RecordRefused as RecordRefused
-    from producer.core.errors import RecordTooLarge as RecordTooLarge
-    from producer.core.errors import Retriable as Retriable
-    from producer.core.errors import TopicUnavailable as TopicUnavailable
-    from producer.core.errors import UndeliveredRecords as UndeliveredRecords
-    from producer.core.record import Deliveries as Deliveries
-    from producer.core.record import RecordMetadata as RecordMetadata
-    from producer.core.settings import Partitioner as Partitioner
-    from producer.core.settings import SaslMechanism as SaslMechanism
-    from producer.core.settings import SecurityProtocol as SecurityProtocol
-    from producer.core.settings import Settings as Settings
-    from producer.interceptors import ProducerRecord as ProducerRecord
-    from producer.producer import Producer as Producer
-    from producer.prometheus import prometheus_text as prometheus_text
-    from producer.stats import BrokerStats as BrokerStats
-    from producer.stats import ProducerStats as ProducerStats
-    from producer.stats import TopicStats as TopicStats
+    from fencepost.producer.accumulator.batch import RecordFuture as RecordFuture
+    from fencepost.producer.accumulator.record_metadata import Deliveries as Deliveries
+    from fencepost.producer.accumulator.record_metadata import RecordMetadata as RecordMetadata
+    from fencepost.producer.async_producer import AsyncProducer as AsyncProducer
+    from fencepost.producer.bulk.bulk import BulkFuture as BulkFuture
+    from fencepost.producer.config.settings import Partitioner as Partitioner
+    from fencepost.producer.config.settings import SaslMechanism as SaslMechanism
+    from fencepost.producer.config.settings import SecurityProtocol as SecurityProtocol
+    from fencepost.producer.config.settings import Settings as Settings
+    from fencepost.producer.errors import AuthenticationFailed as AuthenticationFailed
+    from fencepost.producer.errors import BufferFull as BufferFull
+    from fencepost.producer.errors import ConfigError as ConfigError
+    from fencepost.producer.errors import DeliveryError as DeliveryError
+    from fencepost.producer.errors import DeliveryFatal as DeliveryFatal
+    from fencepost.producer.errors import DeliveryTimeout as DeliveryTimeout
+    from fencepost.producer.errors import DeliveryUnknown as DeliveryUnknown
+    from fencepost.producer.errors import Fatal as Fatal
+    from fencepost.producer.errors import Fenced as Fenced
+    from fencepost.producer.errors import FencepostError as FencepostError
+    from fencepost.producer.errors import Misuse as Misuse
+    from fencepost.producer.errors import NoUsableBroker as NoUsableBroker
+    from fencepost.producer.errors import Persisted as Persisted
+    from fencepost.producer.errors import ProducerClosed as ProducerClosed
+    from fencepost.producer.errors import ProducerForked as ProducerForked
+    from fencepost.producer.errors import RecordRefused as RecordRefused
+    from fencepost.producer.errors import RecordTooLarge as RecordTooLarge
+    from fencepost.producer.errors import Retriable as Retriable
+    from fencepost.producer.errors import TopicUnavailable as TopicUnavailable
+    from fencepost.producer.errors import UndeliveredRecords as UndeliveredRecords
+    from fencepost.producer.interceptors import ProducerRecord as ProducerRecord
+    from fencepost.producer.observe.prometheus import prometheus_text as prometheus_text
+    from fencepost.producer.observe.stats import BrokerStats as BrokerStats
+    from fencepost.producer.observe.stats import ProducerStats as ProducerStats
+    from fencepost.producer.observe.stats import TopicStats as TopicStats
+    from fencepost.producer.producer import Producer as Producer
 
 _verify()
 
 _HOMES = {
-    "producer.aio": ("AsyncProducer",),
-    "producer.core.batch": ("RecordFuture",),
-    "producer.core.bulk": ("BulkFuture",),
-    "producer.core.errors": (
+    "fencepost.producer.async_producer": ("AsyncProducer",),
+    "fencepost.producer.accumulator.batch": ("RecordFuture",),
+    "fencepost.producer.bulk.bulk": ("BulkFuture",),
+    "fencepost.producer.errors": (
         "AuthenticationFailed",
         "BufferFull",
         "ConfigError",
@@ -75,17 +75,17 @@ _HOMES = {
         "TopicUnavailable",
         "UndeliveredRecords",
     ),
-    "producer.core.record": ("Deliveries", "RecordMetadata"),
-    "producer.core.settings": (
+    "fencepost.producer.accumulator.record_metadata": ("Deliveries", "RecordMetadata"),
+    "fencepost.producer.config.settings": (
         "Partitioner",
         "SaslMechanism",
         "SecurityProtocol",
         "Settings",
     ),
-    "producer.interceptors": ("ProducerRecord",),
-    "producer.producer": ("Producer",),
-    "producer.prometheus": ("prometheus_text",),
-    "producer.stats": ("BrokerStats", "ProducerStats", "TopicStats"),
+    "fencepost.producer.interceptors": ("ProducerRecord",),
+    "fencepost.producer.producer": ("Producer",),
+    "fencepost.producer.observe.prometheus": ("prometheus_text",),
+    "fencepost.producer.observe.stats": ("BrokerStats", "ProducerStats", "TopicStats"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from producer.core.batch import Headers, OnDelivery, RecordFuture
-from producer.core.errors import ConfigError, DeliveryError, Misuse
-from producer.core.record import RecordMetadata
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
+from fencepost.producer.accumulator.record_metadata import RecordMetadata
+from fencepost.producer.errors import ConfigError, DeliveryError, Misuse
 
 log = logging.getLogger("fencepost.producer")
 

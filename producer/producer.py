@@ -14,25 +14,20 @@ from typing import Any, Self, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from producer.chunks import Chunk
-from producer.core.accumulator import TopicQueues
-from producer.core.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
-from producer.core.bulk import BulkFuture
-from producer.core.bulk_append import Target
-from producer.core.core import Core
-from producer.core.errors import (
-    Misuse,
-    ProducerClosed,
-    UndeliveredRecords,
-    plain,
-)
-from producer.core.events import Event
-from producer.core.gate import Transactions
-from producer.core.timeouts import seconds
-from producer.front import Front, check_topic, place_of, wall_ms
-from producer.interceptors import ProducerRecord
-from producer.lifecycle import Lease
-from producer.sender import Sender
+from fencepost.producer.accumulator.accumulator import TopicQueues
+from fencepost.producer.accumulator.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
+from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import Event
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
+from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.interceptors import ProducerRecord
+from fencepost.producer.network.sender_thread import SenderThread
+from fencepost.producer.timeouts import seconds
 
 log = logging.getLogger("fencepost.producer")
 
@@ -40,7 +35,7 @@ T = TypeVar("T")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(Front):
+class Producer(BaseProducer):
     """An idempotent Kafka producer.
 
     Settings are keyword arguments (`linger_ms=5`) or a mapping with Kafka's names (`{"linger.ms": 5}`); `Settings` lists them with
@@ -53,7 +48,7 @@ class Producer(Front):
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         super().__init__(config, settings)
-        self._sender = Sender(
+        self._sender = SenderThread(
             self._settings,
             self._accumulator,
             self._shared,
@@ -62,7 +57,7 @@ class Producer(Front):
             died=self._directory.die,
         )
         self._shared.wake = self._sender.wake
-        self._lease = Lease(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+        self._exit_guard = ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
         self._sender.start()
 
     # -- sending -----------------------------------------------------------------------------------------------------
@@ -192,7 +187,7 @@ class Producer(Front):
             # Struck by Ctrl-C before it has come to that, it can be called once more.
             self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._closed = True
-            self._lease.end()
+            self._exit_guard.end()
         unseen = self._sender.failures.take()
         if unseen is not None:
             raise unseen

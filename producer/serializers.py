@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from producer.core.batch import Headers
-from producer.core.errors import ConfigError
+from fencepost.producer.accumulator.batch import Headers
+from fencepost.producer.errors import ConfigError
 
 Serialize = Callable[[str, Any, Headers | None], object]
 """What it returns should be bytes or None; `send` looks, and says so."""

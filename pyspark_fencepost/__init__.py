@@ -10,4 +10,4 @@ import contextlib
 __all__ = ["DefaultSource"]
 
 with contextlib.suppress(ImportError):
-    from txn.spark.datasource import FencepostDataSource as DefaultSource
+    from fencepost.txn.spark.datasource.datasource import FencepostDataSource as DefaultSource

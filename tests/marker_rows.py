@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from broker_stub.log import producer_state
-from broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+from fencepost.broker_stub.log import producer_state
+from fencepost.broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
 
 
 @contextmanager

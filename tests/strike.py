@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from producer.core.errors import ProducerForked
+from fencepost.producer.errors import ProducerForked
 
 T = TypeVar("T")
 

@@ -1,74 +1,282 @@
-"""Imports go one way: producer.wire <- producer.core <- producer <- txn, producer.wire <- broker_stub, and fencepost on top of all."""
+"""Imports go one way: which room may import which, and no circle, neither of rooms nor of files. Annotations count, imports inside
+functions too."""
 
 from __future__ import annotations
 
 import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-MAY_IMPORT = {
-    "producer.wire": ("producer.wire",),
-    "producer.core": ("producer.wire", "producer.core"),
-    "producer": ("producer",),
-    "txn": ("producer", "txn"),
-    "broker_stub": ("producer.wire", "broker_stub"),
-    "fencepost": ("producer", "txn", "broker_stub", "fencepost"),
-    "pyspark_fencepost": ("txn",),
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+ROOMS: Final[dict[str, dict[str, str]]] = {
+    "producer.wire": {
+        "codes": "",
+        "errors": "codes",
+        "codecs": "errors",
+        "schema": "errors",
+        "message": "codes errors schema",
+        "records": "codecs schema",
+        "tls": "schema",
+        "registry": "message",
+        "messages": "codes schema message registry",
+        "frame": "codes errors schema message messages",
+        "__init__": "codes errors schema message messages frame",
+    },
+    "producer.core": {
+        "__init__": "",
+        "error_table": "",
+        "events": "",
+        "cluster": "events",
+        "idempotence": "error_table events cluster",
+        "metrics": "idempotence",
+        "partition_sender": "events cluster idempotence",
+        "ready_partitions": "events partition_sender",
+        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions",
+        "produce_responses": "error_table events cluster idempotence metrics partition_sender ready_partitions produce_requests",
+        "core": "events cluster idempotence metrics produce_requests produce_responses",
+    },
+    "producer": {
+        "_hot": "",
+        "condition": "",
+        "printable": "",
+        "timeouts": "",
+        "version": "",
+        "wire": "",
+        "address": "printable",
+        "errors": "printable wire",
+        "config": "wire address errors",
+        "accumulator": "condition timeouts wire errors config",
+        "bulk": "condition timeouts wire errors accumulator",
+        "core": "printable wire address errors config accumulator",
+        "interceptors": "errors accumulator",
+        "serializers": "errors accumulator",
+        "future_await": "accumulator bulk",
+        "observe": "errors config accumulator core",
+        "topics": "condition wire errors accumulator core",
+        "network": "condition printable version wire address errors config accumulator core observe",
+        "exit_and_fork": "errors accumulator network",
+        "settings_reader": "errors config accumulator interceptors serializers network",
+        "base_producer": "errors config accumulator bulk core interceptors serializers future_await observe topics network settings_reader",
+        "async_producer": "timeouts errors accumulator bulk core interceptors network exit_and_fork base_producer",
+        "producer": "timeouts errors accumulator bulk core interceptors network exit_and_fork base_producer",
+        "__init__": "_hot errors config accumulator bulk interceptors observe async_producer producer",
+    },
+    "txn.spark": {
+        "connection": "",
+        "errors": "",
+        "rows": "",
+        "guards": "connection errors rows",
+        "sink": "connection errors rows guards",
+        "datasource": "connection errors rows guards sink",
+        "__init__": "connection errors rows sink datasource",
+    },
+    "txn": {
+        "call_outcome": "",
+        "errors": "",
+        "group_metadata": "",
+        "versioned_json": "",
+        "offsets": "group_metadata",
+        "protocol": "errors",
+        "cluster_client": "errors protocol",
+        "shared": "call_outcome errors versioned_json protocol",
+        "reading": "call_outcome cluster_client",
+        "recovery": "call_outcome errors versioned_json protocol cluster_client shared",
+        "ledger": "errors versioned_json protocol cluster_client shared recovery",
+        "settings": "recovery",
+        "coordinator": "call_outcome errors group_metadata offsets protocol shared recovery settings",
+        "inner_async_producer": "coordinator",
+        "inner_producer": "coordinator",
+        "async_producer": "errors group_metadata offsets shared recovery settings coordinator inner_async_producer",
+        "transaction_calls": "call_outcome errors group_metadata offsets shared recovery coordinator inner_producer",
+        "transaction": "errors shared recovery coordinator inner_producer transaction_calls",
+        "producer": "errors recovery settings coordinator inner_producer transaction_calls transaction",
+        "__init__": "errors group_metadata offsets shared recovery ledger coordinator async_producer transaction producer",
+        "spark": "errors cluster_client shared reading recovery ledger transaction producer",
+    },
+    "broker_stub": {
+        "faults": "",
+        "log": "",
+        "network": "",
+        "quotas": "",
+        "configs": "network",
+        "journal": "faults",
+        "security": "quotas",
+        "cluster": "faults log quotas configs security",
+        "groups": "network cluster",
+        "proxy": "faults network configs journal cluster",
+        "transactions": "cluster",
+        "requests": "faults log journal security cluster groups transactions",
+        "handlers": "faults log network quotas configs security cluster groups transactions requests",
+        "socket_server": "network configs security cluster requests",
+        "stub": "faults log network configs journal security cluster requests handlers socket_server",
+        "__init__": "faults network journal security cluster proxy stub",
+        "control": "faults network journal proxy requests stub",
+        "command": "network configs security cluster proxy stub control",
+        "pytest_plugin": "stub control",
+        "__main__": "network cluster command",
+    },
+    "fencepost": {
+        "_build": "",
+        "demo": "",
+        "spark_demo": "demo",
+        "cli": "_build demo spark_demo",
+        "__init__": "_build",
+        "__main__": "cli",
+    },
 }
-"""The longest name that fits a module decides."""
+"""For each package its rooms, bottom first, and the rooms of the same package that each may import: a row names only rooms above it in
+the table. A room is a directory, or a file at the top of the package. `__init__` is what the package exports."""
+
+OTHER_PACKAGES: Final = {
+    "producer": (),
+    "txn": ("producer",),
+    "broker_stub": ("producer.wire",),
+    "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),
+    "pyspark_fencepost": ("txn.spark",),
+}
+"""What a package may import besides its own rooms."""
+
+SPARK_DRIVER: Final = "fencepost.spark_demo.driver"
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of ours, by the name that it is imported under."""
+    found = {}
+    for directory in ("producer", "txn", "broker_stub", "fencepost", "pyspark_fencepost"):
+        for file in sorted((ROOT / directory).rglob("*.py")):
+            below = file.relative_to(ROOT)
+            if any((ROOT / parent).is_symlink() for parent in below.parents):
+                continue  # fencepost/producer is ../producer
+            name = ".".join(below.with_suffix("").parts).removesuffix(".__init__")
+            found[name if directory.endswith("fencepost") else f"fencepost.{name}"] = file
+    return found
+
+
+def imported(file: Path) -> set[str]:
+    """Every module that a file names in an import."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            assert node.module is not None
+            names.update(full if (full := f"{node.module}.{alias.name}") in modules() else node.module for alias in node.names)
+    return names
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """The modules of ours that each module of ours imports."""
+    return {module: {name for name in imported(file) if name in modules()} for module, file in modules().items()}
+
+
+def place(module: str) -> tuple[str, str]:
+    """The package and the room of a module, for the innermost package that has a table."""
+    name = module.removeprefix("fencepost.") if module != "fencepost" else module
+    within = [package for package in ROOMS if name == package or name.startswith(f"{package}.")]
+    package = max(within, key=len, default="fencepost")
+    if name in (package, "fencepost"):
+        return package, "__init__"
+    return package, name.removeprefix(f"{package}.").split(".")[0]
 
 
 def is_within(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def imported(source: Path) -> set[str]:
-    """Every module of ours that a file names in an import, also inside functions and for type checkers only."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{source}: relative import"
-            names.add(node.module or "")
-    return {name for name in names if name.split(".")[0] in MAY_IMPORT}
+def test_every_file_is_in_a_room() -> None:
+    """The table knows every room, and no room that there is not."""
+    places = {place(module) for module in modules() if not is_within(module, "pyspark_fencepost")}
+    listed = {(package, room) for package, rooms in ROOMS.items() for room in rooms}
+    inner = {(outer, name.removeprefix(f"{outer}.")) for outer in ROOMS for name in ROOMS if name.startswith(f"{outer}.")}
+    assert places - listed == set()
+    assert listed - places - inner == set()
 
 
-@pytest.mark.parametrize("package", ["producer", "txn", "broker_stub", "fencepost", "pyspark_fencepost"])
-def test_imports_go_one_way(package: str) -> None:
-    """No module imports from a layer above its own or beside it."""
+@pytest.mark.parametrize("package", ROOMS)
+def test_the_table_has_no_circle(package: str) -> None:
+    """A room may import rooms that stand before it in the table."""
+    before: set[str] = set()
+    for room, allowed in ROOMS[package].items():
+        assert set(allowed.split()) <= before, room
+        before.add(room)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_what_the_table_allows(package: str) -> None:
+    """No module imports from a room beside or above its own. The tables of the packages around count, too."""
     wrong = []
-    for source in sorted((ROOT / package).rglob("*.py")):
-        module = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        layer = max((layer for layer in MAY_IMPORT if is_within(module, layer)), key=len)
+    for module, names in imports().items():
+        for name in names:
+            here, there = _rooms_in(package, module), _rooms_in(package, name)
+            if here and there and here != there and there not in ROOMS[package][here].split():
+                wrong.append(f"{module} imports {name}")
+    assert wrong == []
+
+
+def _rooms_in(package: str, module: str) -> str:
+    """The room of a module in this package's table, "" where it is not of this package."""
+    own, room = place(module)
+    if own == package:
+        return room
+    return own.removeprefix(f"{package}.").split(".")[0] if own.startswith(f"{package}.") else ""
+
+
+def test_packages_import_one_way() -> None:
+    """`producer` <- `txn`, `producer.wire` <- `broker_stub`, and `fencepost` on top."""
+    wrong = []
+    for module, names in imports().items():
+        top = _top(module)
         wrong += [
             f"{module} imports {name}"
-            for name in sorted(imported(source))
-            if not any(is_within(name, allowed) for allowed in MAY_IMPORT[layer])
+            for name in names
+            if _top(name) != top and not any(is_within(name.removeprefix("fencepost."), other) for other in OTHER_PACKAGES[top])
         ]
     assert wrong == []
 
 
-SPARK_DRIVER = ROOT / "fencepost" / "spark_demo" / "driver.py"
+def _top(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "fencepost" and len(parts) > 1 and parts[1] in OTHER_PACKAGES else parts[0]
+
+
+def test_no_circle_of_files() -> None:
+    """No two files need each other, not even for their annotations."""
+    try:
+        tuple(TopologicalSorter(imports()).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+
+
+def test_nothing_is_imported_by_a_short_name() -> None:
+    """`import producer` would find a user's producer.py."""
+    short = {"producer", "txn", "broker_stub"}
+    wrong = [f"{module}: {name}" for module, file in modules().items() for name in imported(file) if name.split(".")[0] in short]
+    tests = [f"{file}: {name}" for file in (ROOT / "tests").rglob("*.py") for name in imported(file) if name.split(".")[0] in short]
+    assert wrong + tests == []
 
 
 def test_only_txn_spark_needs_spark() -> None:
-    """pyspark is an extra: nothing but `txn.spark` imports it, and `txn.spark` is imported by nothing beside it without being asked. The
+    """pyspark is an extra: nothing but `txn.spark` imports it, and nothing beside `txn.spark` imports `txn.spark` when it is loaded. The
     driver of the Spark demo is a program of its own, which is only ever started."""
     wrong = []
-    for package in ("producer", "txn", "broker_stub", "fencepost"):
-        for source in sorted((ROOT / package).rglob("*.py")):
-            if source.is_relative_to(ROOT / "txn" / "spark") or source == SPARK_DRIVER:
-                continue
-            tree = ast.parse(source.read_text())
-            at_import = {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in _names(node)}
-            anywhere = {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in _names(node)}
-            wrong += [f"{source.relative_to(ROOT)}: {name}" for name in anywhere if is_within(name, "pyspark")]
-            wrong += [f"{source.relative_to(ROOT)}: {name}" for name in at_import if is_within(name, "txn.spark")]
+    for module, file in modules().items():
+        if is_within(module, "fencepost.txn.spark") or module in (SPARK_DRIVER, "pyspark_fencepost"):
+            continue
+        at_import = {name for node in ast.parse(file.read_text()).body for name in _names(node)}
+        wrong += [f"{module}: {name}" for name in imported(file) if is_within(name, "pyspark")]
+        wrong += [f"{module}: {name}" for name in at_import if is_within(name, "fencepost.txn.spark")]
     assert wrong == []
 
 
-def _names(node: ast.Import | ast.ImportFrom) -> list[str]:
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -20,14 +20,16 @@ import msgspec
 import pytest
 
 import fencepost
-import producer
-from producer import _hot
-from producer.version import VERSION
+from fencepost import producer
+from fencepost.producer import _hot
+from fencepost.producer.version import VERSION
 from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]
-INSTALLED = Path(producer.__file__).parent.parent
-PACKAGES = ("producer", "txn", "broker_stub", "fencepost", "pyspark_fencepost")
+INSTALLED = Path(fencepost.__file__).parent.parent
+PACKAGES = ("fencepost", "pyspark_fencepost")
+LINKED = ("producer", "txn", "broker_stub")
+"""Directories of the checkout that are packages below `fencepost`, by relative links."""
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
 pytestmark = pytest.mark.timeout(360)  # a compiled build takes ten seconds of processor time, and the machine may be busy
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on this machine")
@@ -60,9 +62,9 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of what a wheel is built from."""
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    for package in PACKAGES:
+    for package in (*PACKAGES, *LINKED):
         leftovers = shutil.ignore_patterns("__pycache__", "*.so", _hot.BUILD_RECORD)
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=leftovers)
+        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True, ignore=leftovers)
     return tmp_path
 
 
@@ -100,7 +102,7 @@ def test_the_installed_package_is_under_test(expected_build: str | None) -> None
         assert origin.is_relative_to(sys.prefix), origin
         assert not origin.is_relative_to(ROOT / package), origin
     started = subprocess.run(
-        [sys.executable, "-c", "import producer; print(producer.__file__)"],
+        [sys.executable, "-c", "from fencepost import producer; print(producer.__file__)"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -140,7 +142,7 @@ def test_metadata(expected_build: str | None) -> None:
     assert installed.metadata["Requires-Python"] == ">=3.11"
     [command] = [entry for entry in installed.entry_points if entry.group == "console_scripts"]
     assert (command.name, command.value) == ("fencepost", "fencepost.cli:main")
-    for package in PACKAGES:
+    for package in (*PACKAGES, *(f"fencepost/{name}" for name in LINKED)):
         assert (INSTALLED / package / "py.typed").exists(), package
 
 
@@ -162,24 +164,24 @@ def test_verifying_is_cheap() -> None:
 
 def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
     """Whatever lies beside a source and would be loaded in its place must come from a build of exactly this source."""
-    (site / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
-    (site / f"producer/wire/varint{EXTENSION_SUFFIXES[0]}").write_bytes(b"not even a library")
-    for statement in ("import producer", "import producer.wire.varint", "import fencepost"):
+    (site / "fencepost" / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
+    (site / f"fencepost/producer/wire/schema/varint{EXTENSION_SUFFIXES[0]}").write_bytes(b"not even a library")
+    for statement in ("import fencepost.producer", "import fencepost.producer.wire.schema.varint", "import fencepost"):
         refused = import_from(site, statement)
         assert refused.returncode == 1
         last = refused.stderr.strip().splitlines()[-1]
-        assert last.startswith("ImportError: fencepost: what is compiled of producer.wire.varint")
+        assert last.startswith("ImportError: fencepost: what is compiled of fencepost.producer.wire.schema.varint")
         assert "make install" in last
         assert "FENCEPOST_PURE=1" in last
-        assert str(site / "producer/wire/varint") in last
-    allowed = import_from(site, "import producer.wire.varint as v; print(v.__file__)", FENCEPOST_PURE="1")
-    assert allowed.stdout.strip() == str(site / "producer/wire/varint.py")
+        assert str(site / "fencepost/producer/wire/schema/varint") in last
+    allowed = import_from(site, "import fencepost.producer.wire.schema.varint as v; print(v.__file__)", FENCEPOST_PURE="1")
+    assert allowed.stdout.strip() == str(site / "fencepost/producer/wire/schema/varint.py")
 
 
 @pytest.mark.parametrize("module", _hot.HOT)
 def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
     """Whichever hot module is imported first, and without anything else of ours, it is looked at before it is loaded."""
-    (site / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
+    (site / "fencepost" / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
     (site / (module.replace(".", "/") + EXTENSION_SUFFIXES[0])).write_bytes(b"not even a library")
     refused = import_from(site, f"import {module}")
     assert "ImportError: fencepost: what is compiled of" in refused.stderr
@@ -190,13 +192,13 @@ def test_an_edited_source_is_noticed(site: Path) -> None:
     """One changed byte in a hot source, beside the file that was compiled from it before, stops the import; undone, it goes on."""
     if not fencepost.build_info().compiled:
         pytest.skip("this run is pure: nothing compiled could be stale (the compiled run covers it)")
-    source = site / "producer/wire/batch_builder.py"
+    source = site / "fencepost/producer/wire/records/batch_builder.py"
     before = source.read_bytes()
     assert import_from(site, "import fencepost").returncode == 0
     source.write_bytes(before + b"#")
-    refused = import_from(site, "import producer")
+    refused = import_from(site, "import fencepost.producer")
     assert refused.returncode == 1
-    assert "producer.wire.batch_builder was not made from the source beside it" in refused.stderr
+    assert "fencepost.producer.wire.records.batch_builder was not made from the source beside it" in refused.stderr
     source.write_bytes(before)
     os.utime(source, (1, 1))
     assert import_from(site, "import fencepost").returncode == 0
@@ -221,9 +223,9 @@ def test_a_pure_build_on_request(checkout: Path) -> None:
         "fencepost: a pure Python build, nothing is compiled: FENCEPOST_PURE was set for the build"
     ]
     assert [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))] == []
-    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
-    assert "producer/wire/messages/__init__.py" in names
-    assert [name for name in names if name.startswith(("tests", "build", "setup"))] == []
+    assert {"fencepost/py.typed", *(f"fencepost/{name}/py.typed" for name in LINKED)} <= set(names)
+    assert "fencepost/producer/wire/messages/__init__.py" in names
+    assert {name.split("/")[0] for name in names} == {"fencepost", "pyspark_fencepost", f"fencepost-{VERSION}.dist-info"}
 
 
 @pytest.mark.parametrize(("compiler", "complaint"), [("/nonexistent/cc", "No such file or directory"), ("false", "")])
@@ -250,6 +252,8 @@ def test_a_compiled_build(checkout: Path) -> None:
     for module in _hot.HOT:
         assert {module.replace(".", "/") + suffix, module.replace(".", "/") + ".py"} <= set(names)
     assert "fencepost: a pure" not in done.stderr
+    top = {name.split("/")[0] for name in names}
+    assert top == {"fencepost", "pyspark_fencepost", f"fencepost-{VERSION}.dist-info", f"fencepost__mypyc{suffix}"}
 
 
 @needs_compiler
@@ -259,7 +263,7 @@ def test_a_failing_compile_is_not_swallowed(checkout: Path, damage: str) -> None
     """Only a missing compiler gives a pure build. A hot module that does not compile is an error, and there is no wheel."""
     environment = {}
     if damage == "it does not type-check":
-        with (checkout / "producer/wire/varint.py").open("a") as source:
+        with (checkout / "producer/wire/schema/varint.py").open("a") as source:
             source.write("\nWRONG: int = 'text'\n")
     else:
         wrapper = checkout.parent / "picky-cc"
@@ -291,9 +295,9 @@ def test_editable_installs_are_pure(checkout: Path) -> None:
 
 
 FROM_A_ZIP = """
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost import Producer, build_info
-from producer import producer
+from fencepost.producer import producer
 with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap) as writer:
     writer.send("t", b"row").result(60)
 print(producer.__file__)
@@ -311,7 +315,7 @@ def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.Tem
     done = run("-P", "-c", FROM_A_ZIP, cwd=elsewhere, PYTHONPATH=str(archive))
     assert done.returncode == 0, done.stderr
     where, build = done.stdout.splitlines()
-    assert where == str(archive / "producer" / "producer.py")
+    assert where == str(archive / "fencepost" / "producer" / "producer.py")
     assert "pure Python: imported from a zip, out of which nothing compiled can be loaded" in build
 
 

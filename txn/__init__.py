@@ -9,82 +9,82 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
-from txn import errors as _errors
-from txn import ledger_errors as _ledger_errors
+from fencepost import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
+from fencepost.txn import errors as _errors
+from fencepost.txn.ledger import errors as _ledger_errors
 
 if TYPE_CHECKING:
-    from txn.admission import NoTransaction as NoTransaction
-    from txn.aio import AsyncTransaction as AsyncTransaction
-    from txn.aio import AsyncTransactionalProducer as AsyncTransactionalProducer
-    from txn.borrowed import NotLent as NotLent
-    from txn.borrower import Borrower as Borrower
-    from txn.borrower import NoLoan as NoLoan
-    from txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
-    from txn.errors import DeliveryAborted as DeliveryAborted
-    from txn.errors import IdentityLost as IdentityLost
-    from txn.errors import LoanOver as LoanOver
-    from txn.errors import MustAbort as MustAbort
-    from txn.errors import NotPermitted as NotPermitted
-    from txn.errors import TransactionAborted as TransactionAborted
-    from txn.errors import TransactionCommitted as TransactionCommitted
-    from txn.errors import TransactionOpen as TransactionOpen
-    from txn.errors import TransactionTimeout as TransactionTimeout
-    from txn.group_metadata import GroupMetadata as GroupMetadata
-    from txn.ledger import Ledger as Ledger
-    from txn.ledger_entry import LedgerEntry as LedgerEntry
-    from txn.ledger_entry import LedgerPartition as LedgerPartition
-    from txn.ledger_errors import BadLedgerEntry as BadLedgerEntry
-    from txn.ledger_errors import CheckpointReplaced as CheckpointReplaced
-    from txn.ledger_errors import CheckpointRolledBack as CheckpointRolledBack
-    from txn.ledger_errors import FingerprintMissing as FingerprintMissing
-    from txn.ledger_errors import LedgerBehind as LedgerBehind
-    from txn.ledger_errors import LedgerBusy as LedgerBusy
-    from txn.ledger_errors import LedgerDamaged as LedgerDamaged
-    from txn.ledger_errors import LedgerError as LedgerError
-    from txn.ledger_errors import LedgerMissing as LedgerMissing
-    from txn.ledger_errors import LedgerRefusal as LedgerRefusal
-    from txn.ledger_errors import LedgerUnavailable as LedgerUnavailable
-    from txn.ledger_errors import LedgerUnusable as LedgerUnusable
-    from txn.ledger_errors import OlderVersion as OlderVersion
-    from txn.lending import NotReturned as NotReturned
-    from txn.lending import NotToBeLent as NotToBeLent
-    from txn.loan import BadLoan as BadLoan
-    from txn.loan import Loan as Loan
-    from txn.loan import Written as Written
-    from txn.machine import IllegalCall as IllegalCall
-    from txn.offsets import OffsetAndMetadata as OffsetAndMetadata
-    from txn.outcome import Marker as Marker
-    from txn.outcome import Outcome as Outcome
-    from txn.outcome import PreparedStatus as PreparedStatus
-    from txn.producer import TransactionalProducer as TransactionalProducer
-    from txn.resumed import AsyncResumed as AsyncResumed
-    from txn.resumed import Resumed as Resumed
-    from txn.resumed import resume as resume
-    from txn.resumed import resume_async as resume_async
-    from txn.token import BadToken as BadToken
-    from txn.token import PreparedTransaction as PreparedTransaction
-    from txn.transaction import Transaction as Transaction
+    from fencepost.txn.async_producer import AsyncTransaction as AsyncTransaction
+    from fencepost.txn.async_producer import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from fencepost.txn.coordinator.send_admission import NoTransaction as NoTransaction
+    from fencepost.txn.coordinator.state_machine import IllegalCall as IllegalCall
+    from fencepost.txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
+    from fencepost.txn.errors import DeliveryAborted as DeliveryAborted
+    from fencepost.txn.errors import IdentityLost as IdentityLost
+    from fencepost.txn.errors import LoanOver as LoanOver
+    from fencepost.txn.errors import MustAbort as MustAbort
+    from fencepost.txn.errors import NotPermitted as NotPermitted
+    from fencepost.txn.errors import TransactionAborted as TransactionAborted
+    from fencepost.txn.errors import TransactionCommitted as TransactionCommitted
+    from fencepost.txn.errors import TransactionOpen as TransactionOpen
+    from fencepost.txn.errors import TransactionTimeout as TransactionTimeout
+    from fencepost.txn.group_metadata import GroupMetadata as GroupMetadata
+    from fencepost.txn.ledger.entry import BadLedgerEntry as BadLedgerEntry
+    from fencepost.txn.ledger.entry import LedgerEntry as LedgerEntry
+    from fencepost.txn.ledger.entry import LedgerPartition as LedgerPartition
+    from fencepost.txn.ledger.errors import CheckpointReplaced as CheckpointReplaced
+    from fencepost.txn.ledger.errors import CheckpointRolledBack as CheckpointRolledBack
+    from fencepost.txn.ledger.errors import FingerprintMissing as FingerprintMissing
+    from fencepost.txn.ledger.errors import LedgerBehind as LedgerBehind
+    from fencepost.txn.ledger.errors import LedgerBusy as LedgerBusy
+    from fencepost.txn.ledger.errors import LedgerDamaged as LedgerDamaged
+    from fencepost.txn.ledger.errors import LedgerError as LedgerError
+    from fencepost.txn.ledger.errors import LedgerMissing as LedgerMissing
+    from fencepost.txn.ledger.errors import LedgerRefusal as LedgerRefusal
+    from fencepost.txn.ledger.errors import LedgerUnavailable as LedgerUnavailable
+    from fencepost.txn.ledger.errors import LedgerUnusable as LedgerUnusable
+    from fencepost.txn.ledger.errors import OlderVersion as OlderVersion
+    from fencepost.txn.ledger.ledger import Ledger as Ledger
+    from fencepost.txn.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from fencepost.txn.producer import TransactionalProducer as TransactionalProducer
+    from fencepost.txn.recovery.outcome import Marker as Marker
+    from fencepost.txn.recovery.outcome import Outcome as Outcome
+    from fencepost.txn.recovery.outcome import PreparedStatus as PreparedStatus
+    from fencepost.txn.recovery.resume import AsyncResumed as AsyncResumed
+    from fencepost.txn.recovery.resume import Resumed as Resumed
+    from fencepost.txn.recovery.resume import resume as resume
+    from fencepost.txn.recovery.resume import resume_async as resume_async
+    from fencepost.txn.recovery.token import BadToken as BadToken
+    from fencepost.txn.recovery.token import PreparedTransaction as PreparedTransaction
+    from fencepost.txn.shared.lending import NotReturned as NotReturned
+    from fencepost.txn.shared.lending import NotToBeLent as NotToBeLent
+    from fencepost.txn.shared.loan import BadLoan as BadLoan
+    from fencepost.txn.shared.loan import Loan as Loan
+    from fencepost.txn.shared.loan import Written as Written
+    from fencepost.txn.shared.participant import Borrower as Borrower
+    from fencepost.txn.shared.participant import NoLoan as NoLoan
+    from fencepost.txn.shared.shared_identity import NotLent as NotLent
+    from fencepost.txn.transaction import Transaction as Transaction
 
 _HOMES: dict[str, tuple[str, ...]] = {
-    "txn.errors": tuple(_errors.__all__),
-    "txn.admission": ("NoTransaction",),
-    "txn.aio": ("AsyncTransaction", "AsyncTransactionalProducer"),
-    "txn.borrowed": ("NotLent",),
-    "txn.borrower": ("Borrower", "NoLoan"),
-    "txn.group_metadata": ("GroupMetadata",),
-    "txn.lending": ("NotReturned", "NotToBeLent"),
-    "txn.loan": ("BadLoan", "Loan", "Written"),
-    "txn.ledger": ("Ledger",),
-    "txn.ledger_entry": ("LedgerEntry", "LedgerPartition"),
-    "txn.ledger_errors": tuple(_ledger_errors.__all__),
-    "txn.machine": ("IllegalCall",),
-    "txn.offsets": ("OffsetAndMetadata",),
-    "txn.outcome": ("Marker", "Outcome", "PreparedStatus"),
-    "txn.producer": ("TransactionalProducer",),
-    "txn.resumed": ("AsyncResumed", "Resumed", "resume", "resume_async"),
-    "txn.token": ("BadToken", "PreparedTransaction"),
-    "txn.transaction": ("Transaction",),
+    "fencepost.txn.errors": tuple(_errors.__all__),
+    "fencepost.txn.coordinator.send_admission": ("NoTransaction",),
+    "fencepost.txn.async_producer": ("AsyncTransaction", "AsyncTransactionalProducer"),
+    "fencepost.txn.shared.shared_identity": ("NotLent",),
+    "fencepost.txn.shared.participant": ("Borrower", "NoLoan"),
+    "fencepost.txn.group_metadata": ("GroupMetadata",),
+    "fencepost.txn.shared.lending": ("NotReturned", "NotToBeLent"),
+    "fencepost.txn.shared.loan": ("BadLoan", "Loan", "Written"),
+    "fencepost.txn.ledger.ledger": ("Ledger",),
+    "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
+    "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),
+    "fencepost.txn.coordinator.state_machine": ("IllegalCall",),
+    "fencepost.txn.offsets": ("OffsetAndMetadata",),
+    "fencepost.txn.recovery.outcome": ("Marker", "Outcome", "PreparedStatus"),
+    "fencepost.txn.producer": ("TransactionalProducer",),
+    "fencepost.txn.recovery.resume": ("AsyncResumed", "Resumed", "resume", "resume_async"),
+    "fencepost.txn.recovery.token": ("BadToken", "PreparedTransaction"),
+    "fencepost.txn.transaction": ("Transaction",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,8 +1,8 @@
-"""What a user of transactions can be told, beside what `producer.core.errors` has.
+"""What a user of transactions can be told, beside what `producer.errors` has.
 
 The classes say what to do next, as KIP-1050 sorts Kafka's: `Retriable` (the same call again), `MustAbort` (abort, then the same
 transaction again), `Fatal` (a new producer, or another configuration), and `CommitOutcomeUnknown`, which is none of these. Which error
-code means which is in `txn.verdict`.
+code means which is in `txn.protocol.error_table`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from producer.core.errors import DeliveryError, Fatal, FencepostError, Retriable
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Retriable
 
 __all__ = [
     "CommitOutcomeUnknown",

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from producer.core.rows import PARTITION_MAX
-from producer.front import check_topic
-from producer.wire.messages.txn_offsets import (
+from fencepost.producer.base_producer import check_topic
+from fencepost.producer.bulk.rows import PARTITION_MAX
+from fencepost.producer.wire.messages.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from txn.group_metadata import GroupMetadata
+from fencepost.txn.group_metadata import GroupMetadata
 
 OFFSET_MAX: Final = (1 << 63) - 1
 EPOCH_MAX: Final = 2_147_483_647

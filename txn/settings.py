@@ -1,6 +1,6 @@
 """The settings that a transactional producer has beside a producer's, in both spellings, checked.
 
-Everything else goes to `producer.config`; what would contradict a transaction is refused here.
+Everything else goes to `producer.settings_reader`; what would contradict a transaction is refused here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from producer.config import spelled
-from producer.core.errors import ConfigError
-from txn.outstanding import OnOpen
-from txn.token import BadToken, PreparedTransaction, read_token
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import spelled
+from fencepost.txn.recovery.prepared_here import OnOpen
+from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = 2_147_483_647

@@ -1,7 +1,7 @@
 """One transaction, as the caller holds it: what is sent through it is refused once it is over. A hot module.
 
-It looks whether it is the open one while it is noted as writing, so that no record comes out of a send in the next transaction. How it ends
-is for its producer.
+It looks whether it is the open one while it is noted as writing, so that no record comes out of a send in the next transaction.
+`TransactionCalls` ends it.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from producer.core.batch import Headers, OnDelivery, RecordFuture
-from producer.core.bulk import BulkFuture
-from producer.core.errors import FencepostError
-from txn.admission import NoTransaction
-from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from txn.inner import Inner
-from txn.loan import TP, Loan, Written
-from txn.machine import Event, IllegalCall
-from txn.manager import Manager
-from txn.token import PreparedTransaction
-from txn.writing import Writing
-
-if TYPE_CHECKING:
-    from txn.producer import TransactionalProducer
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.errors import FencepostError
+from fencepost.txn.coordinator.send_admission import NoTransaction
+from fencepost.txn.coordinator.send_gate import SendGate
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.inner_producer import InnerProducer
+from fencepost.txn.recovery.token import PreparedTransaction
+from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.transaction_calls import TransactionCalls
 
 log: Final = logging.getLogger("fencepost.txn")
 
@@ -32,13 +30,13 @@ log: Final = logging.getLogger("fencepost.txn")
 class Transaction:
     """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it was committed or aborted."""
 
-    def __init__(self, producer: TransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
-        self._producer = producer
-        self._inner: Inner = producer._inner
-        self._writing: Writing = producer._writing
-        self._manager: Manager = producer._manager
+    def __init__(self, calls: TransactionCalls, timeout: float | None) -> None:
+        self._calls = calls
+        self._inner: InnerProducer = calls.inner
+        self._writing: SendGate = calls.writing
+        self._manager: TransactionManager = calls.manager
         self._timeout = timeout
-        self._number = number
+        self._number = 0
         self._prepared = False
         self._aborted = False
         self.over = False
@@ -76,7 +74,7 @@ class Transaction:
     def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
         """`TransactionalProducer.send_offsets`, while this transaction is open."""
         self._refuse_past()
-        self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+        self._calls.send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
     def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
         """Lend the transaction to other processes, for these (topic, partition) pairs: a `Borrower` writes there with what this returns,
@@ -89,20 +87,20 @@ class Transaction:
         Interrupted by Ctrl-C, the partitions may be lent with nobody who has the loan: abort.
         """
         self._refuse_past()
-        return self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
+        return self._calls.lend(partitions, self._timeout if timeout is None else timeout, self._number)
 
     def returned(self, written: Iterable[Written]) -> None:
         """What borrowers wrote, as `Borrower.finish` returned it, so that the transaction can be committed, these partitions can be
         lent again in it, and where its records are is known if the outcome of the commit is not. `Loan.unused` has accounts of partitions
         that nobody wrote. Raises BadLoan for an account that does not fit what was lent."""
         self._refuse_past()
-        self._producer._returned(written, self._timeout, self._number)
+        self._calls.returned(written, self._timeout, self._number)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """`TransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
         if not self._number:
             raise NoTransaction("prepare: this transaction has not begun")
-        token = self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
+        token = self._calls.prepare(self._timeout if timeout is None else timeout, self._number)
         self._prepared = True
         return token
 
@@ -116,11 +114,11 @@ class Transaction:
 
     def __enter__(self) -> Self:
         if not self._number:
-            self._number = self._producer.begin(self._timeout)._number
+            self._number = self._calls.begin(self._timeout)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.over or self._prepared or self._producer._is_handed_out(self._number):
+        if self.over or self._prepared or self._calls.is_handed_out(self._number):
             return
         if error is not None:
             self._give_up(error)
@@ -138,15 +136,15 @@ class Transaction:
     def _give_up(self, error: BaseException) -> None:
         """Abort; what goes wrong with that must not hide why."""
         try:
-            self.abort(self._producer._inner.time_to_leave(error))
+            self.abort(self._inner.time_to_leave(error))
         except FencepostError as second:
-            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
+            log.warning("transactional id %s: not aborted after %r: %s", self._calls.transactional_id, error, second)
 
     def _abort_or_hear(self, late: TransactionTimeout) -> None:
         """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
         it is known, and CommitOutcomeUnknown where not."""
         try:
-            self.abort(self._producer._inner.time_to_leave(late))
+            self.abort(self._inner.time_to_leave(late))
         except IllegalCall:
             try:
                 self.commit(0.0)
@@ -155,13 +153,13 @@ class Transaction:
                 raise
             return
         except FencepostError as second:
-            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, late, second)
+            log.warning("transactional id %s: not aborted after %r: %s", self._calls.transactional_id, late, second)
         raise late
 
     def _finish(self, event: Event, timeout: float | None) -> None:
         if not self._number:
             raise NoTransaction(f"{event.value}: this transaction has not begun")
-        self._producer._end(event, timeout, self._number)
+        self._calls.end(event, timeout, self._number)
         self.over = True
         self._aborted = event is Event.ABORT
 

@@ -5,8 +5,8 @@ What every client asks at its start is loaded with the stub, the rest when it is
 
 from importlib import import_module
 
-from broker_stub.router import announce
-from producer.wire import Api
+from fencepost.broker_stub.requests.router import announce
+from fencepost.producer.wire import Api
 
 _AT_START = (
     "api_versions",

@@ -8,15 +8,15 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.coordinators.txn_states import Identity
-from broker_stub.handlers.txn_lookups import told
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from broker_stub.topics import OFFSETS_TOPIC
-from producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.handlers.txn_lookups import told
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FENCED_SINCE = 2
 
@@ -27,9 +27,9 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
     code = code or call.group_error(request.group_id)
     if code:
         return AddOffsetsToTxnResponse(error_code=code)
-    parked: Parked[AddOffsetsToTxnResponse] = Parked(call)
+    parked: DeferredReply[AddOffsetsToTxnResponse] = DeferredReply(call)
     topic = call.cluster.internal_topic(OFFSETS_TOPIC)
-    call.cluster.transactions.add(
+    call.transactions.add(
         request.transactional_id,
         call.broker.node_id,
         Identity(request.producer_id, request.producer_epoch),

@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from broker_stub.call import Call
-from broker_stub.coordinators.txn_states import Identity, TopicPartition
-from broker_stub.handlers.txn_lookups import told
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from broker_stub.topics import INTERNAL
-from producer.wire import ErrorCode
-from producer.wire.messages.add_to_txn import (
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.cluster.topics import INTERNAL
+from fencepost.broker_stub.handlers.txn_lookups import told
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.broker_stub.transactions.states import TopicPartition
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.add_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -48,7 +49,7 @@ class _Adding:
 
     def __init__(self, call: Call, request: AddPartitionsToTxnRequest) -> None:
         self._call = call
-        self._parked: Parked[AddPartitionsToTxnResponse] = Parked(call)
+        self._parked: DeferredReply[AddPartitionsToTxnResponse] = DeferredReply(call)
         self._batched = call.version >= BATCHED_SINCE
         self._transactions = request.transactions if self._batched else [_only(request)]
         self._first = {each.transactional_id: each.topics for each in reversed(self._transactions)}
@@ -76,7 +77,7 @@ class _Adding:
             self._answered(name, _once(codes) if self._batched else _results(topics, codes))
             return
         identity, wanted = Identity(asked.producer_id, asked.producer_epoch), frozenset(partitions)
-        transactions, node_id = call.cluster.transactions, call.broker.node_id
+        transactions, node_id = call.transactions, call.broker.node_id
         if asked.verify_only:
             self._answered(name, _results(topics, transactions.verify(name, node_id, identity, wanted)))
             return

@@ -9,14 +9,14 @@ Leaves out: what is kept and not obeyed, `controller_mutation_rate` and the `con
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation
-from broker_stub.permissions import words_for
-from broker_stub.quotas import Entity, why_not
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages import altered_quotas
-from producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData
+from fencepost.broker_stub.quotas.quotas import Entity, why_not
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import words_for
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages import altered_quotas
+from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData
 
 
 @handles(AlterClientQuotasRequest, range(2), cluster=Operation.ALTER_CONFIGS)

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker_stub.call import Call
-from broker_stub.config_changes import Refusal, answer_about, request_refusal, topic_refusal
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation
-from broker_stub.permissions import WORDS
-from broker_stub.router import handles
-from producer.wire.messages.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResponse,
-)
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.handlers.alter_config_checks import Refusal, answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import WORDS
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire.messages.configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 
 
 @handles(AlterConfigsRequest, range(3), topic=Operation.ALTER_CONFIGS)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 
-from broker_stub.call import Call
-from broker_stub.router import handles
-from producer.wire import (
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles, served
+from fencepost.producer.wire import (
     Api,
     ApiVersion,
     ApiVersionsRequest,
@@ -43,7 +43,7 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in release.offers()],
+        api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in release.offers(served())],
         # Clients before version 4 choke on a lowest level of 0 (KAFKA-17492).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)

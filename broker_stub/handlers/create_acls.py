@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker_stub.acls import Acl, numbered
-from broker_stub.call import Call
-from broker_stub.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
-from broker_stub.permissions import needs_words
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.acls import Acl, numbered
+from fencepost.broker_stub.security.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
 @handles(CreateAclsRequest, range(1, 4), cluster=Operation.ALTER)
@@ -25,7 +24,7 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | 
     if any(0 in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type) for each in request.creations):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return _every(request, call.error, needs_words(call, call.error, Operation.ALTER))
+        return _every(request, call.error, call.needs_words(call.error, Operation.ALTER))
     if call.cluster.authorizer is None:
         return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     acls = [_acl(each) for each in request.creations]

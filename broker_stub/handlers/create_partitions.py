@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from broker_stub.assignments import misplaced
-from broker_stub.call import Call
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation
-from broker_stub.permissions import INJECTED
-from broker_stub.router import handles
-from broker_stub.topics import Topic
-from producer.wire import ErrorCode
-from producer.wire.messages.topic_admin import (
+from fencepost.broker_stub.cluster.replica_assignment import misplaced
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import INJECTED
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.topic_admin import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from broker_stub.assignments import misplaced
-from broker_stub.call import Call
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation, Resource
-from broker_stub.permissions import INJECTED
-from broker_stub.router import handles
-from broker_stub.topic_configs import InvalidConfig, check_topic_config
-from broker_stub.topics import illegal_name
-from producer.wire import (
+from fencepost.broker_stub.cluster.replica_assignment import misplaced
+from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import INJECTED
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
@@ -34,7 +34,7 @@ from producer.wire import (
 )
 
 if TYPE_CHECKING:
-    from broker_stub.cluster import Cluster
+    from fencepost.broker_stub.cluster.cluster import Cluster
 
 DEFAULT = -1
 PARTITIONS_MAX = 10_000  # that one request may ask for

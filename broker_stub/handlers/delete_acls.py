@@ -5,15 +5,14 @@ Deletes the ACLs that fit any of the filters, which are DescribeAcls', and names
 
 from __future__ import annotations
 
-from broker_stub.acls import Filter
-from broker_stub.authorizer import Authorizer
-from broker_stub.call import Call
-from broker_stub.handlers.describe_acls import filter_of, is_unknown
-from broker_stub.operations import Operation
-from broker_stub.permissions import needs_words
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse
+from fencepost.broker_stub.handlers.describe_acls import filter_of, is_unknown
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.acls import Filter
+from fencepost.broker_stub.security.authorizer import Authorizer
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse
 
 
 @handles(DeleteAclsRequest, range(1, 4), cluster=Operation.ALTER)
@@ -21,7 +20,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | 
     if any(map(is_unknown, request.filters)):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return _every(request, call.error, needs_words(call, call.error, Operation.ALTER))
+        return _every(request, call.error, call.needs_words(call.error, Operation.ALTER))
     authorizer = call.cluster.authorizer
     if authorizer is None:
         return _every(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

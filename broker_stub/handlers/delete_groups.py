@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker_stub.call import Call
-from broker_stub.coordinators.appends import Then
-from broker_stub.coordinators.states import State
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 @handles(DeleteGroupsRequest, range(3), group=Operation.DELETE)
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Instead:
-    parked: Parked[DeleteGroupsResponse] = Parked(call)
+    parked: DeferredReply[DeleteGroupsResponse] = DeferredReply(call)
     named = list(dict.fromkeys(request.groups_names))
     codes: dict[str, int] = {}
 

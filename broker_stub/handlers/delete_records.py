@@ -8,15 +8,15 @@ stay in memory.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.config_values import listed
-from broker_stub.handlers.lookups import leadership_error
-from broker_stub.log.errors import OffsetOutOfRange
-from broker_stub.operations import Operation
-from broker_stub.router import handles
-from broker_stub.topics import INTERNAL
-from producer.wire import ErrorCode
-from producer.wire.messages.topic_admin import (
+from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.topics import INTERNAL
+from fencepost.broker_stub.configs.values import listed
+from fencepost.broker_stub.log.errors import OffsetOutOfRange
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.topic_admin import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -49,7 +49,7 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
     if not code and partition is not None and topic in INTERNAL:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     code = code or leadership_error(call.broker, partition)
-    if not code and partition is not None and set(listed(partition.topic.config["cleanup.policy"])) == {"compact"}:
+    if not code and partition is not None and set(listed(partition.topic_config["cleanup.policy"])) == {"compact"}:
         code = ErrorCode.POLICY_VIOLATION
     if code or partition is None:
         return _refused(asked, code)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from broker_stub.call import Call
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation, Resource
-from broker_stub.permissions import WORDS, words_for
-from broker_stub.router import handles
-from broker_stub.topics import Topic
-from producer.wire import ZERO_UUID, ErrorCode
-from producer.wire.messages.topic_admin import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import WORDS, words_for
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ZERO_UUID, ErrorCode
+from fencepost.producer.wire.messages.topic_admin import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 STATES_SINCE = 6
 DISABLED_SINCE = 3

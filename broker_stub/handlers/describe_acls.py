@@ -6,13 +6,12 @@ authorizer it is SECURITY_DISABLED.
 
 from __future__ import annotations
 
-from broker_stub.acls import Acl, Filter, numbered
-from broker_stub.call import Call
-from broker_stub.operations import Operation, Pattern, Permission, Resource
-from broker_stub.permissions import needs_words
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.acls import (
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.acls import Acl, Filter, numbered
+from fencepost.broker_stub.security.operations import Operation, Pattern, Permission, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.acls import (
     AclDescription,
     DeleteAclsFilter,
     DescribeAclsRequest,
@@ -26,7 +25,7 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespo
     if is_unknown(request):
         return Instead.CUT  # Kafka cannot parse it
     if call.error:
-        return DescribeAclsResponse(error_code=call.error, error_message=needs_words(call, call.error, Operation.DESCRIBE))
+        return DescribeAclsResponse(error_code=call.error, error_message=call.needs_words(call.error, Operation.DESCRIBE))
     if call.cluster.authorizer is None:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker")
     resources: dict[tuple[Resource, str, Pattern], list[Acl]] = {}

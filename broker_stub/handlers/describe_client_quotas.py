@@ -6,12 +6,12 @@ further kinds. A kind that is named twice, or a name where none belongs, is INVA
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation
-from broker_stub.quotas import CLIENT_ID, IP, USER, Entity
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.describe_quotas import (
+from fencepost.broker_stub.quotas.quotas import CLIENT_ID, IP, USER, Entity
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.describe_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

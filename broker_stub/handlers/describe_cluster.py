@@ -8,11 +8,11 @@ Leaves out: racks and controllers.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.metadata import cluster_operations
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from fencepost.broker_stub.handlers.metadata import cluster_operations
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from broker_stub.call import Call
-from broker_stub.described_configs import broker_entries, cluster_entries, topic_entries
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation, Resource
-from broker_stub.permissions import WORDS
-from broker_stub.router import handles
-from broker_stub.topics import illegal_name
-from producer.wire import ErrorCode
-from producer.wire.messages.configs import (
+from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, topic_entries
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import WORDS
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -91,7 +91,7 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
     if not name and kind == BROKER:
         return cluster_entries(call.cluster)
     _check_broker(call, name, kind)
-    return broker_entries(call.broker) if kind == BROKER else []
+    return broker_entries(call.cluster, call.broker) if kind == BROKER else []
 
 
 def _permission_error(call: Call, kind: int, name: str) -> int:

@@ -8,19 +8,14 @@ Leaves out: groups of the newer protocols. Every member's host is 127.0.0.1.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.group import Group
-from broker_stub.coordinators.states import State
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation, Resource
-from broker_stub.router import handles
-from producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
-from producer.wire.messages.group_admin import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from fencepost.broker_stub.groups.group import Group
+from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import OPERATIONS_NOT_ASKED_FOR, ErrorCode
+from fencepost.producer.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6
 

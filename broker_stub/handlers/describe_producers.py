@@ -7,13 +7,13 @@ says NOT_LEADER_OR_FOLLOWER.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.lookups import leadership_error
-from broker_stub.operations import Operation
-from broker_stub.permissions import WORDS
-from broker_stub.router import handles
-from broker_stub.topics import illegal_name
-from producer.wire import (
+from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import WORDS
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ErrorCode,

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from broker_stub.call import Call
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.operations import Operation, Resource
-from broker_stub.partitions import NO_LEADER, Partition
-from broker_stub.router import handles
-from broker_stub.topics import INTERNAL, Topic, illegal_name
-from producer.wire import ErrorCode
-from producer.wire.messages.cluster import (
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.topics import INTERNAL, Topic, illegal_name
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.cluster import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

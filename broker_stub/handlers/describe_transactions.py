@@ -9,12 +9,12 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.txn_states import State, by_topic
-from broker_stub.operations import Operation, Resource
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.describe_transactions import (
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.broker_stub.transactions.states import State, by_topic
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
@@ -33,7 +33,7 @@ def _described(call: Call, name: str) -> TransactionState:
         code = ErrorCode.INVALID_REQUEST
     if code:
         return TransactionState(transactional_id=name, error_code=code)
-    shard = call.cluster.transactions.shard_for(name, call.broker.node_id)
+    shard = call.transactions.shard_for(name, call.broker.node_id)
     if shard is None:
         return TransactionState(transactional_id=name, error_code=ErrorCode.NOT_COORDINATOR)
     known = shard.ids.get(name)

@@ -10,13 +10,13 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation
-from broker_stub.partitions import NO_LEADER, Partition
-from broker_stub.permissions import INJECTED, needs_words
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.replicas import (
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import INJECTED
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.replicas import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
@@ -36,7 +36,7 @@ MESSAGES = {
 @handles(ElectLeadersRequest, range(3), cluster=Operation.ALTER)
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     if call.error and (call.version >= ERROR_SINCE or call.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
-        return _refused(call, request, call.error, needs_words(call, call.error, Operation.ALTER))
+        return _refused(call, request, call.error, call.needs_words(call.error, Operation.ALTER))
     if request.election_type not in (PREFERRED, UNCLEAN):
         return _refused(call, request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topic_partitions is not None:

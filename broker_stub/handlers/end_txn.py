@@ -10,13 +10,13 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.txn_states import Identity
-from broker_stub.handlers.txn_lookups import told
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.handlers.txn_lookups import told
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_SINCE = 2
 BUMPS_SINCE = 5
@@ -27,13 +27,13 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse | Instead:
     code = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
     if code:
         return EndTxnResponse(error_code=code)
-    parked: Parked[EndTxnResponse] = Parked(call)
+    parked: DeferredReply[EndTxnResponse] = DeferredReply(call)
 
     def answer(code: int, identity: Identity) -> None:
         code = told(code, call.version, fenced_since=FENCED_SINCE)
         parked(EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
 
-    call.cluster.transactions.end(
+    call.transactions.end(
         request.transactional_id,
         call.broker.node_id,
         Identity(request.producer_id, request.producer_epoch),

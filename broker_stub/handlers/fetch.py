@@ -16,12 +16,12 @@ Leaves out: replication (a replica id is passed over, and so is what only follow
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation
-from broker_stub.reading import FETCH_BYTES_MAX, Reading
-from broker_stub.router import Instead, Result, handles
-from broker_stub.sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, Session
-from producer.wire import ErrorCode, FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from fencepost.broker_stub.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, Session
+from fencepost.broker_stub.requests.call import Call, Instead, Result
+from fencepost.broker_stub.requests.delayed_fetch import FETCH_BYTES_MAX, DelayedFetch
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode, FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 BY_ID_SINCE = 13
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -39,9 +39,9 @@ def fetch(call: Call, request: FetchRequest) -> Result:
     incremental = session is not None and request.session_epoch != INITIAL_EPOCH
     max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
     if call.cluster.quotas:
-        let_through = call.broker.throttling.fetch_bytes_max(call)
+        let_through = call.cluster.throttling_of(call.broker).fetch_bytes_max(call)
         max_bytes = max_bytes if let_through is None else min(max_bytes, let_through)
-    reading = Reading(
+    reading = DelayedFetch(
         call,
         session.partitions() if session is not None else asked,
         session=session,

@@ -9,14 +9,14 @@ Leaves out: share groups (INVALID_REQUEST).
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.operations import Operation, Resource
-from broker_stub.partitions import NO_LEADER
-from broker_stub.permissions import WORDS
-from broker_stub.router import handles
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.partition import NO_LEADER
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.permissions import WORDS
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import Coordinator, ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, error_name
 
 SHARE = 2
 BATCHED_SINCE = 4

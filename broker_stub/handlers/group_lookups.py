@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker_stub.coordinators.answers import Caller
-from broker_stub.coordinators.groups import NotHere
-from producer.wire import ErrorCode
+from fencepost.broker_stub.groups.coordinators import NotHere
+from fencepost.broker_stub.groups.responses import Caller
+from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from broker_stub.call import Call
-    from broker_stub.coordinators.groups import Shard
+    from fencepost.broker_stub.groups.coordinators import Shard
+    from fencepost.broker_stub.requests.call import Call
 
 
 def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tuple[Shard | None, int]:
@@ -24,7 +24,7 @@ def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tupl
     if not group_id and not may_be_empty:
         return None, ErrorCode.INVALID_GROUP_ID
     try:
-        return call.cluster.groups.shard_for(group_id, call.broker.node_id), ErrorCode.NONE
+        return call.groups.shard_for(group_id, call.broker.node_id), ErrorCode.NONE
     except NotHere as error:
         return None, error.code
 

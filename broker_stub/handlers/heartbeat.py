@@ -8,11 +8,11 @@ Leaves out: members of the newer protocols (KIP-848).
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.router import handles
-from producer.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 
 @handles(HeartbeatRequest, range(5), group=Operation.READ)

@@ -16,12 +16,13 @@ Leaves out: keeping a prepared transaction, which Kafka has not either (UNSUPPOR
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.txn_lookups import told
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.handlers.txn_lookups import told
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse
 
 NONE = -1
 FENCED_SINCE = 4
@@ -38,16 +39,16 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 
 
 def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse | Instead:
-    from broker_stub.coordinators.txn_states import NEVER_TIMES_OUT_MS, Identity  # loaded when the first transactional id asks
+    from fencepost.broker_stub.transactions.states import NEVER_TIMES_OUT_MS  # loaded when the first transactional id asks
 
-    parked: Parked[InitProducerIdResponse] = Parked(call)
+    parked: DeferredReply[InitProducerIdResponse] = DeferredReply(call)
 
     def answer(code: int, identity: Identity) -> None:
         code = told(code, call.version, fenced_since=FENCED_SINCE)
         parked(InitProducerIdResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
 
     expected = Identity(request.producer_id, request.producer_epoch) if request.producer_id != NONE else None
-    call.cluster.transactions.init(
+    call.transactions.init(
         transactional_id,
         call.broker.node_id,
         expected=expected,

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from broker_stub.call import Call
-from broker_stub.coordinators.answers import no_join
-from broker_stub.handlers.group_lookups import caller_of, find_shard
-from broker_stub.operations import Operation
-from broker_stub.parked import Parked
-from broker_stub.router import Result, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
+from fencepost.broker_stub.groups.responses import no_join
+from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
+from fencepost.broker_stub.requests.call import Call, Result
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 REBALANCE_TIMEOUT_SINCE = 1
 NO_PROTOCOL_IS_NULL_SINCE = 7
@@ -43,7 +43,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
         return _in_version(call, no_join(code, member_id))
     if call.version < REBALANCE_TIMEOUT_SINCE:
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
-    answer: Parked[JoinGroupResponse] = Parked(call)
+    answer: DeferredReply[JoinGroupResponse] = DeferredReply(call)
     shard.groups.join(request, caller_of(call), lambda response: answer(_in_version(call, response)))
     return answer.result()
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from broker_stub.call import Call
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.router import handles
-from producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 BATCHED_SINCE = 3
 

@@ -8,10 +8,10 @@ Leaves out: every type but the classic one.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation, Resource
-from broker_stub.router import handles
-from producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 CLASSIC = "classic"
 
@@ -28,7 +28,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     every = call.may(Operation.DESCRIBE, Resource.CLUSTER)
     groups = [
         group
-        for shard in call.cluster.groups.shards_of(call.broker.node_id)
+        for shard in call.groups.shards_of(call.broker.node_id)
         for group in shard.groups.groups.values()
         if every or call.may(Operation.DESCRIBE, Resource.GROUP, group.id)
     ]

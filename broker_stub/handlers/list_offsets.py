@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker_stub.call import Call
-from broker_stub.handlers.lookups import leadership_error
-from broker_stub.operations import Operation
-from broker_stub.partitions import Partition
-from broker_stub.router import handles
-from producer.wire import (
+from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import (
     ErrorCode,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

@@ -7,11 +7,10 @@ Leaves out: AlterPartitionReassignments.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.operations import Operation
-from broker_stub.permissions import needs_words
-from broker_stub.router import handles
-from producer.wire.messages.replicas import (
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire.messages.replicas import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
@@ -23,7 +22,7 @@ from producer.wire.messages.replicas import (
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     # An error about one topic has no other place here than that of the whole answer.
     code = call.error or next((action.code for action in call.errors), 0)
-    message = needs_words(call, code, Operation.DESCRIBE) if code else None
+    message = call.needs_words(code, Operation.DESCRIBE) if code else None
     refused = request.topics or [] if code else []  # Kafka names what was asked about in a refusal, without brokers
     topics = [
         OngoingTopicReassignment(

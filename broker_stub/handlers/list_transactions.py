@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 
-from broker_stub.call import Call
-from broker_stub.coordinators.txn_states import State, Txn
-from broker_stub.operations import Operation, Resource
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.broker_stub.transactions.states import State, Txn
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 NAMED = {state.wire_name: state for state in State}
 
@@ -32,7 +32,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     found = [
         TransactionState(transactional_id=name, producer_id=known.txn.producer_id, transaction_state=known.txn.state.wire_name)
-        for shard in call.cluster.transactions.shards_of(call.broker.node_id)
+        for shard in call.transactions.shards_of(call.broker.node_id)
         for name, known in shard.ids.items()
         if known.pending is not State.DEAD
         and _passes(known.txn, request, call.cluster.now_ms())

@@ -18,14 +18,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker_stub.call import Call
-from broker_stub.faults import ANY_PARTITION
-from broker_stub.handlers.create_topics import PARTITIONS_MAX, why_not
-from broker_stub.operations import Operation, Resource
-from broker_stub.partitions import NO_LEADER, Partition
-from broker_stub.router import handles
-from broker_stub.topics import INTERNAL, MADE_ON_DEMAND, Topic, illegal_name
-from producer.wire import (
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.topics import INTERNAL, MADE_ON_DEMAND, Topic, illegal_name
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.handlers.create_topics import PARTITIONS_MAX, why_not
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import (
     OPERATIONS_NOT_ASKED_FOR,
     ZERO_UUID,
     ErrorCode,
@@ -38,7 +38,7 @@ from producer.wire import (
 )
 
 if TYPE_CHECKING:
-    from broker_stub.cluster import Cluster
+    from fencepost.broker_stub.cluster.cluster import Cluster
 
 BY_ID_SINCE = 12
 ERROR_SINCE = 13

@@ -15,16 +15,16 @@ from __future__ import annotations
 from functools import cached_property
 from uuid import UUID
 
-from broker_stub.call import Call
-from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.pending_offsets import Committed, Key
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from broker_stub.topics import Topic
-from producer.wire import ErrorCode
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.groups.coordinators import Shard
+from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -45,7 +45,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     shard = commit.shard
     if shard is None:
         return _answer(call, request, refusals, ErrorCode.NONE)
-    parked: Parked[OffsetCommitResponse] = Parked(call)
+    parked: DeferredReply[OffsetCommitResponse] = DeferredReply(call)
     shard.offsets.commit(commit.offsets, lambda code: parked(_answer(call, request, refusals, code)))
     return parked.result()
 

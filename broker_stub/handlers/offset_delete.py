@@ -12,14 +12,14 @@ Leaves out: groups of the newer protocols.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.coordinators.groups import Shard
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.groups.coordinators import Shard
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -54,7 +54,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
             if topic.partitions
         ]
     )
-    parked: Parked[OffsetDeleteResponse] = Parked(call)
+    parked: DeferredReply[OffsetDeleteResponse] = DeferredReply(call)
     wanted = [key for key, refused in refusals.items() if not refused]
     shard.offsets.delete(wanted, lambda code: parked(OffsetDeleteResponse(error_code=code) if code else answer))
     return parked.result()

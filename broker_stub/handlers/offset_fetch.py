@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from broker_stub.call import Call
-from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.pending_offsets import Committed
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.router import handles
-from producer.wire import ZERO_UUID, ErrorCode
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.groups.coordinators import Shard
+from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ZERO_UUID, ErrorCode
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

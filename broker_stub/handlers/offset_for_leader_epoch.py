@@ -9,12 +9,12 @@ Leaves out: followers' requests (they are answered as a consumer's).
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.lookups import leadership_error
-from broker_stub.operations import Operation, Resource
-from broker_stub.router import handles
-from producer.wire import ErrorCode
-from producer.wire.messages.epochs import (
+from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -20,18 +20,18 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from broker_stub.call import Call
-from broker_stub.handlers.lookups import current_leader, endpoints
-from broker_stub.handlers.produced import Unreadable, is_transactional, request_error
-from broker_stub.handlers.vouched import Vouched, vouch
-from broker_stub.log.errors import AppendRefused
-from broker_stub.log.producers import Origin
-from broker_stub.operations import Operation, Resource
-from broker_stub.partitions import Partition
-from broker_stub.router import Instead, Result, handles
-from broker_stub.topics import INTERNAL, Topic
-from broker_stub.writing import Pending, Writing
-from producer.wire import (
+from fencepost.broker_stub.cluster.leadership import current_leader, endpoints
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.topics import INTERNAL, Topic
+from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transactional, request_error
+from fencepost.broker_stub.handlers.transactional_produce import Vouched, vouch
+from fencepost.broker_stub.log.errors import AppendRefused
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.requests.call import Call, Instead, Result
+from fencepost.broker_stub.requests.delayed_produce import DelayedProduce, Pending
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import (
     BatchIndexAndErrorMessage,
     ErrorCode,
     LeaderIdAndEpoch,
@@ -100,7 +100,7 @@ def _finish(call: Call, request: ProduceRequest, responses: list[TopicProduceRes
         return Instead.CUT if failed else Instead.NOTHING
     response = ProduceResponse(responses=responses, node_endpoints=_new_leaders(call, responses))
     if request.acks == ALL_ACKS and pending:
-        Writing(call, response, pending, timeout_ms=request.timeout_ms)
+        DelayedProduce(call, response, pending, timeout_ms=request.timeout_ms)
         return Instead.LATER
     return response
 

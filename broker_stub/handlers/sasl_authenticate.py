@@ -7,10 +7,10 @@ lifetime.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.router import handles
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 TOO_LATE = "SaslAuthenticate request received after successful authentication"
 

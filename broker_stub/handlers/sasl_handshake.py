@@ -7,10 +7,10 @@ without SASL, it is ILLEGAL_SASL_STATE.
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.router import handles
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 @handles(SaslHandshakeRequest, range(2))

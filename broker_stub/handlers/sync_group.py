@@ -9,13 +9,13 @@ Leaves out: groups of the newer protocols (KIP-848).
 
 from __future__ import annotations
 
-from broker_stub.call import Call
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.operations import Operation
-from broker_stub.parked import Parked
-from broker_stub.router import Result, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.groups import SyncGroupRequest, SyncGroupResponse
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.requests.call import Call, Result
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.groups import SyncGroupRequest, SyncGroupResponse
 
 PROTOCOL_SINCE = 5
 
@@ -27,6 +27,6 @@ def sync_group(call: Call, request: SyncGroupRequest) -> Result:
     shard, code = find_shard(call, request.group_id)
     if shard is None:
         return SyncGroupResponse(error_code=code)
-    answer: Parked[SyncGroupResponse] = Parked(call)
+    answer: DeferredReply[SyncGroupResponse] = DeferredReply(call)
     shard.groups.sync(request, answer)
     return answer.result()

@@ -5,7 +5,7 @@ It decides nothing.
 
 from __future__ import annotations
 
-from producer.wire import ErrorCode
+from fencepost.producer.wire import ErrorCode
 
 
 def told(code: int, version: int, *, fenced_since: int) -> int:

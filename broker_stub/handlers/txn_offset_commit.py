@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker_stub.call import Call
-from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.offsets import Committer
-from broker_stub.coordinators.pending_offsets import Committed, Key
-from broker_stub.coordinators.txn_states import Identity
-from broker_stub.coordinators.vouching import Mode, Question
-from broker_stub.handlers.group_lookups import find_shard
-from broker_stub.log.errors import AppendRefused
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire import ZERO_UUID, ErrorCode
-from producer.wire.messages.txn_offsets import (
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.groups.coordinators import Shard
+from fencepost.broker_stub.groups.offsets import Committer
+from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.log.errors import AppendRefused
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.broker_stub.transactions.verification import Mode, Question
+from fencepost.producer.wire import ZERO_UUID, ErrorCode
+from fencepost.producer.wire.messages.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
@@ -47,7 +47,7 @@ class _Commit:
     def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
         self._call = call
         self._request = request
-        self._parked: Parked[TxnOffsetCommitResponse] = Parked(call)
+        self._parked: DeferredReply[TxnOffsetCommitResponse] = DeferredReply(call)
         self._codes: dict[tuple[str, int], int] = {}
         self._asked: dict[tuple[str, int], TxnOffsetCommitRequestPartition] = {}
         refused = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
@@ -91,10 +91,10 @@ class _Commit:
         question = Question(
             transactional_id=request.transactional_id,
             identity=Identity(request.producer_id, request.producer_epoch),
-            partitions=frozenset(((shard.partition.topic.name, shard.partition.index),)),
+            partitions=frozenset(((shard.partition.topic, shard.partition.index),)),
             mode=mode,
         )
-        call.cluster.transactions.vouching.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
+        call.verification.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
 
     def _vouched(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
         found, gone = find_shard(self._call, self._request.group_id)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker_stub.call import Call
-from broker_stub.coordinators.markers import TxnMarker, write_marker
-from broker_stub.operations import Operation, Resource
-from broker_stub.parked import Parked
-from broker_stub.router import Instead, handles
-from producer.wire import ErrorCode
-from producer.wire.messages.end_txn import (
+from fencepost.broker_stub.requests.call import Call, Instead
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
+from fencepost.broker_stub.requests.router import handles
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.broker_stub.transactions.markers import TxnMarker, write_marker
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.end_txn import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -43,7 +43,7 @@ class _Writing:
     def __init__(self, call: Call, request: WriteTxnMarkersRequest) -> None:
         self._call = call
         self._request = request
-        self._parked: Parked[WriteTxnMarkersResponse] = Parked(call)
+        self._parked: DeferredReply[WriteTxnMarkersResponse] = DeferredReply(call)
         self._codes: dict[Place, int] = {}
         self._places = dict.fromkeys(
             (number, topic.name, index)

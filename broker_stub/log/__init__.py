@@ -5,13 +5,22 @@ The door is `PartitionLog`. Nothing here knows topics, requests, sockets or othe
 
 from __future__ import annotations
 
-from broker_stub.log.config import LogConfig, TimestampType
-from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from broker_stub.log.partition import Checkpoint, PartitionLog
-from broker_stub.log.producers import Origin
-from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
-from broker_stub.log.stable import AbortedTxn
-from broker_stub.log.storage import MemoryStorage, Storage
+from fencepost.broker_stub.log.config import LogConfig, TimestampType
+from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
+from fencepost.broker_stub.log.partition import Checkpoint, PartitionLog
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.results import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    ActiveProducer,
+    AppendResult,
+    OffsetAt,
+    ReadResult,
+)
+from fencepost.broker_stub.log.storage import MemoryStorage, Storage
+from fencepost.broker_stub.log.txn_index import AbortedTxn
 
 __all__ = [
     "EARLIEST",

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from producer.wire.compression import DECOMPRESSED_BYTES_MAX, LEVELS, Codec
+from fencepost.producer.wire.records.compression import DECOMPRESSED_BYTES_MAX, LEVELS, Codec
 
 _INT64_MAX: Final = 2**63 - 1
 

@@ -5,7 +5,7 @@ Nothing here is a failure of the stub: each is an answer that a client gets, or,
 
 from __future__ import annotations
 
-from producer.wire.codes import ErrorCode, error_name
+from fencepost.producer.wire.codes import ErrorCode, error_name
 
 RecordErrors = tuple[tuple[int, str], ...]
 

@@ -13,20 +13,38 @@ from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
-from broker_stub.log.config import LogConfig, TimestampType
-from broker_stub.log.epochs import LeaderEpochs
-from broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from broker_stub.log.index import BatchIndex
-from broker_stub.log.producer_state import ProducerState, is_expired
-from broker_stub.log.producers import UNSEEN, Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused, Verified
-from broker_stub.log.recovery import scan
-from broker_stub.log.results import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ActiveProducer, AppendResult, OffsetAt, ReadResult
-from broker_stub.log.snapshot import read_snapshot, write_snapshot
-from broker_stub.log.storage import Storage
-from broker_stub.log.validation import Terms, validate
-from broker_stub.log.verification import Verifications
-from producer.wire.codes import ErrorCode
-from producer.wire.records import BatchHeader, ControlType, CorruptBatch, check_crc, iter_batches, read_header, read_marker, read_records
+from fencepost.broker_stub.log.config import LogConfig, TimestampType
+from fencepost.broker_stub.log.epochs import LeaderEpochs
+from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
+from fencepost.broker_stub.log.index import BatchIndex
+from fencepost.broker_stub.log.producer_state import ProducerState, is_expired
+from fencepost.broker_stub.log.producers import UNSEEN, Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused, Verified
+from fencepost.broker_stub.log.recovery import scan
+from fencepost.broker_stub.log.results import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    ActiveProducer,
+    AppendResult,
+    OffsetAt,
+    ReadResult,
+)
+from fencepost.broker_stub.log.snapshot import read_snapshot, write_snapshot
+from fencepost.broker_stub.log.storage import Storage
+from fencepost.broker_stub.log.validation import Terms, validate
+from fencepost.broker_stub.log.verification import Verifications
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import (
+    BatchHeader,
+    ControlType,
+    CorruptBatch,
+    check_crc,
+    iter_batches,
+    read_header,
+    read_marker,
+    read_records,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from broker_stub.log.producers import (
+from fencepost.broker_stub.log.producers import (
     BATCHES_REMEMBERED,
     UNSEEN,
     Accepted,
@@ -23,7 +23,7 @@ from broker_stub.log.producers import (
     RememberedBatch,
     admit,
 )
-from broker_stub.log.stable import Transactions
+from fencepost.broker_stub.log.txn_index import Transactions
 
 
 class ProducerState:

@@ -18,8 +18,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from producer.wire.codes import ErrorCode
-from producer.wire.records import decrement_sequence, increment_sequence
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import decrement_sequence, increment_sequence
 
 BATCHES_REMEMBERED: Final = 5
 NO_EPOCH: Final = -1

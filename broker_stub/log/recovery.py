@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker_stub.log.storage import Storage
-from producer.wire.records import BATCH_OVERHEAD, BatchHeader, CorruptBatch, check_crc, read_header
+from fencepost.broker_stub.log.storage import Storage
+from fencepost.producer.wire.records import BATCH_OVERHEAD, BatchHeader, CorruptBatch, check_crc, read_header
 
 
 def scan(storage: Storage, *, check_crcs: bool) -> Iterator[tuple[int, BatchHeader, bytes | memoryview]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from broker_stub.log.stable import AbortedTxn
+from fencepost.broker_stub.log.txn_index import AbortedTxn
 
 LATEST: Final = -1
 EARLIEST: Final = -2

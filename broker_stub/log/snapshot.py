@@ -10,10 +10,10 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
-from broker_stub.log.errors import CorruptSnapshot
-from broker_stub.log.producers import ProducerEntry, RememberedBatch
+from fencepost.broker_stub.log.errors import CorruptSnapshot
+from fencepost.broker_stub.log.producers import ProducerEntry, RememberedBatch
 
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hI")  # version, CRC-32C of everything after it

@@ -16,15 +16,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from broker_stub.log.config import LogConfig, TimestampType
-from broker_stub.log.errors import AppendRefused
-from broker_stub.log.producers import Origin
-from broker_stub.log.walk import EndlessLength, InvalidRecords, Walk
-from producer.wire.batch_header import CODEC_MASK, MAGIC, NO_TIMESTAMP
-from producer.wire.codes import ErrorCode
-from producer.wire.record_batch import Entry
-from producer.wire.record_reader import Headers, parse_records
-from producer.wire.records import (
+from fencepost.broker_stub.log.config import LogConfig, TimestampType
+from fencepost.broker_stub.log.errors import AppendRefused
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.record_scan import EndlessLength, InvalidRecords, RecordScan
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import (
     BATCH_OVERHEAD,
     BatchHeader,
     Codec,
@@ -37,6 +34,9 @@ from producer.wire.records import (
     read_header,
     with_timestamps,
 )
+from fencepost.producer.wire.records.batch_header import CODEC_MASK, MAGIC, NO_TIMESTAMP
+from fencepost.producer.wire.records.record_batch import Entry
+from fencepost.producer.wire.records.record_reader import Headers, parse_records
 
 ZSTD_REQUEST_VERSION_MIN: Final = 7
 WALK_RECORDS: Final = 16_384  # a quarter of a millisecond, compiled; then other threads may run
@@ -65,10 +65,10 @@ def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple
     codec = _codec(header)
     target = codec if config.compression is None or (header.is_control and codec is Codec.NONE) else config.compression
     records, start = (stored, BATCH_OVERHEAD) if codec is Codec.NONE else (_decompressed(codec, batch, config), 0)
-    walk = _walked(Walk(records, start, skipping=codec is target is not Codec.NONE), header.records_count)
+    walk = _walked(RecordScan(records, start, skipping=codec is target is not Codec.NONE), header.records_count)
     earliest, latest = _time_span(header, walk)
     if _is_suspicious(header, walk, earliest, latest, terms, config):
-        _check_each(Walk(records, start, skipping=walk.skipping), header, terms, config)
+        _check_each(RecordScan(records, start, skipping=walk.skipping), header, terms, config)
     if target is not codec:
         stored = _rebuilt(header, records[start:], target, terms, config)
     elif walk.skipping and not walk.consecutive:
@@ -150,7 +150,7 @@ def _decompressed(codec: Codec, batch: memoryview, config: LogConfig) -> bytes:
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error), rule="V9") from error
 
 
-def _walked(walk: Walk, count: int) -> Walk:
+def _walked(walk: RecordScan, count: int) -> RecordScan:
     """V9 for the records: every one of them, no more and no fewer."""
     try:
         while walk.index < count:
@@ -164,14 +164,14 @@ def _walked(walk: Walk, count: int) -> Walk:
     return walk
 
 
-def _time_span(header: BatchHeader, walk: Walk) -> tuple[int, int]:
+def _time_span(header: BatchHeader, walk: RecordScan) -> tuple[int, int]:
     """The earliest and the latest timestamp of the records; those of a LogAppendTime batch have its maximum, whatever their deltas."""
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.records_count <= 0:
         return header.max_timestamp, header.max_timestamp
     return header.base_timestamp + walk.delta_min, min(max(NO_TIMESTAMP, header.base_timestamp + walk.delta_max), TIMESTAMP_MAX)
 
 
-def _is_suspicious(header: BatchHeader, walk: Walk, earliest: int, latest: int, terms: Terms, config: LogConfig) -> bool:
+def _is_suspicious(header: BatchHeader, walk: RecordScan, earliest: int, latest: int, terms: Terms, config: LogConfig) -> bool:
     """Whether single records may be at fault (V10 to V12), told from all of them together: no false no, and a yes is looked into."""
     return (
         (config.compacted and walk.null_keys > 0)
@@ -181,7 +181,7 @@ def _is_suspicious(header: BatchHeader, walk: Walk, earliest: int, latest: int, 
     )
 
 
-def _check_each(walk: Walk, header: BatchHeader, terms: Terms, config: LogConfig) -> None:
+def _check_each(walk: RecordScan, header: BatchHeader, terms: Terms, config: LogConfig) -> None:
     """V10, V11 and V12: refuses the batch if one record is at fault, and names them all."""
     faults = list(_faults(walk, header, terms.now_ms, config))
     if not faults:
@@ -193,7 +193,7 @@ def _check_each(walk: Walk, header: BatchHeader, terms: Terms, config: LogConfig
     raise AppendRefused(code, reason, rule=rule, record_errors=errors)
 
 
-def _faults(walk: Walk, header: BatchHeader, now_ms: int, config: LogConfig) -> Iterator[tuple[int, str, str]]:
+def _faults(walk: RecordScan, header: BatchHeader, now_ms: int, config: LogConfig) -> Iterator[tuple[int, str, str]]:
     """(place, check, message) of each record at fault: a well-formed batch is walked once more, slowly."""
     earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     says_append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME

@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from broker_stub.spelling import TOKEN_VARIABLE
+from fencepost.broker_stub.network.addresses import TOKEN_VARIABLE
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.waiting import waiting
-from producer.wire.errors import NO_JSON
+from fencepost.producer.wire.errors import NO_JSON
 
 ASK_S: Final = 15.0
 VARIABLE: Final = "FENCEPOST_CONTROL"

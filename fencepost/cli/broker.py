@@ -50,7 +50,7 @@ def run(
     emulate: str = "4.3",
 ) -> int:
     """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
-    from broker_stub.command import serve
+    from fencepost.broker_stub.command import serve
     from fencepost.cli.passwords import users, value_of
 
     try:

@@ -17,7 +17,7 @@ from fencepost.cli.console import Screen
 from fencepost.cli.shown import say
 from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
-from producer import FencepostError
+from fencepost.producer import FencepostError
 
 OPEN_S = 30  # for the brokers to answer and to make a topic
 ROWS_MIN = 2_000  # fewer are too few batches for every trouble to hit one

@@ -16,13 +16,13 @@ import msgspec
 
 from fencepost.cli.topic_findings import topic_findings
 from fencepost.cli.verdicts import Finding, Verdict
-from producer.core.cluster import Address
-from producer.core.settings import Settings
-from producer.dialer import API_VERSIONS_MAX, Dialer, Versions
-from producer.link import Link
-from producer.servers import addresses
-from producer.version import VERSION
-from producer.wire import (
+from fencepost.producer.address import Address
+from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.network.connector import API_VERSIONS_MAX, Connector, Versions
+from fencepost.producer.version import VERSION
+from fencepost.producer.wire import (
     REQUESTS,
     Api,
     ApiVersionsRequest,
@@ -89,10 +89,10 @@ class Subject(enum.StrEnum):
     CLOCK = "clock"
 
 
-class Connection(msgspec.Struct, frozen=True):
+class BrokerConnection(msgspec.Struct, frozen=True):
     """A link and the versions of the broker behind it."""
 
-    link: Link
+    link: Connection
     versions: Versions
 
     def speaks(self, api: int) -> int | None:
@@ -129,8 +129,8 @@ class Examination:
     def __init__(self, settings: Settings) -> None:
         self.findings: list[Finding] = []
         self._settings = settings
-        self._dialer = Dialer(settings)
-        self._open: list[Link] = []
+        self._dialer = Connector(settings)
+        self._open: list[Connection] = []
 
     async def run(self, topic: str | None, transactions: bool) -> None:
         connection = await self._bootstrap()
@@ -160,20 +160,20 @@ class Examination:
             link.silence()
         await asyncio.sleep(0)  # transports are closed in the loop's next turn
 
-    async def _bootstrap(self) -> Connection | None:
+    async def _bootstrap(self) -> BrokerConnection | None:
         """A connection to the first address that answers; every one of them is tried."""
         each_address = addresses(self._settings)
         opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in each_address))
-        answering = [result for result in opened if isinstance(result, Connection)]
+        answering = [result for result in opened if isinstance(result, BrokerConnection)]
         for address, result in zip(each_address, opened, strict=True):
-            if isinstance(result, Connection):
+            if isinstance(result, BrokerConnection):
                 self._say(Verdict.OK, Subject.BOOTSTRAP, f"{address} answers as a Kafka broker")
             else:
                 # One that answers is enough to begin with.
                 self._say(Verdict.WARN if answering else Verdict.FAIL, Subject.BOOTSTRAP, f"{address}: {result}")
         return answering[0] if answering else None
 
-    async def _versions(self, connection: Connection) -> None:
+    async def _versions(self, connection: BrokerConnection) -> None:
         request = ApiVersionsRequest(client_software_name="fencepost", client_software_version=VERSION)
         highest = connection.versions.get(Api.API_VERSIONS, (0, 0))[1]
         answer = await within(connection.link.ask(request, max(0, min(highest, API_VERSIONS_MAX))), ASK_S)
@@ -193,7 +193,7 @@ class Examination:
         )
         self._say(Verdict.OK, Subject.FEATURES, f"finalized: {finalized or 'none'}")
 
-    async def _cluster(self, connection: Connection, topic: str | None) -> MetadataResponse:
+    async def _cluster(self, connection: BrokerConnection, topic: str | None) -> MetadataResponse:
         # It only asks: a topic that is not there is not made by asking.
         wanted = [MetadataRequestTopic(name=topic)] if topic is not None else []
         answer = await connection.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
@@ -209,14 +209,14 @@ class Examination:
         brokers = brokers[:BROKERS_MAX]
         turn = asyncio.Semaphore(DIALLED_TOGETHER)
 
-        async def dial(host: str, port: int) -> Connection | OSError:
+        async def dial(host: str, port: int) -> BrokerConnection | OSError:
             async with turn:
                 return await self._dial(host, port)
 
         opened = await asyncio.gather(*(dial(each.host, each.port) for each in brokers))
         for broker, result in zip(brokers, opened, strict=True):
             where = f"broker {broker.node_id} at {Address(broker.host, broker.port)}"
-            if isinstance(result, Connection):
+            if isinstance(result, BrokerConnection):
                 self._say(Verdict.OK, Subject.BROKER, f"{where} can be reached")
             else:
                 hint = "a producer would never reach it: see the broker's advertised.listeners"
@@ -224,7 +224,7 @@ class Examination:
         if others > 0:
             self._say(Verdict.WARN, Subject.BROKER, f"{others} more brokers are named: only {BROKERS_MAX} are tried")
 
-    async def _idempotence(self, connection: Connection) -> None:
+    async def _idempotence(self, connection: BrokerConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)
         deadline = asyncio.get_running_loop().time() + ASK_S
         while True:
@@ -240,7 +240,7 @@ class Examination:
         refused = answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         self._say(Verdict.FAIL, Subject.IDEMPOTENCE, f"InitProducerId: {error_name(answer.error_code)}{hint if refused else ''}")
 
-    async def _transactions(self, connection: Connection) -> None:
+    async def _transactions(self, connection: BrokerConnection) -> None:
         """Whether a transactional id of no use to anybody can be initialized."""
         name = f"fencepost-doctor-{secrets.token_hex(8)}"
         loop = asyncio.get_running_loop()
@@ -252,7 +252,7 @@ class Examination:
             await asyncio.sleep(AGAIN_S)
         self._say(Verdict.FAIL if code else Verdict.OK, Subject.TRANSACTIONS, said)
 
-    async def _try_transaction(self, connection: Connection, name: str) -> tuple[str, int]:
+    async def _try_transaction(self, connection: BrokerConnection, name: str) -> tuple[str, int]:
         listed = (connection.speaks(Api.FIND_COORDINATOR) or 0) >= 4
         asked = FindCoordinatorRequest(coordinator_keys=[name], key_type=1) if listed else FindCoordinatorRequest(key=name, key_type=1)
         found = await connection.ask(asked)
@@ -261,7 +261,7 @@ class Examination:
         if where.error_code:
             return f"FindCoordinator: {error_name(where.error_code)}", where.error_code
         coordinator = await self._dial(where.host, where.port)
-        if not isinstance(coordinator, Connection):
+        if not isinstance(coordinator, BrokerConnection):
             return f"the coordinator at {Address(where.host, where.port)}: {coordinator}", ErrorCode.UNKNOWN_SERVER_ERROR
         answer = await coordinator.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TRANSACTION_MS))
         assert isinstance(answer, InitProducerIdResponse)
@@ -269,13 +269,13 @@ class Examination:
             return f"InitProducerId for {name!r} at broker {where.node_id}: {error_name(answer.error_code)}", answer.error_code
         return f"permitted: broker {where.node_id} gave an identity to {name!r}", 0
 
-    async def _dial(self, host: str, port: int) -> Connection | OSError:
+    async def _dial(self, host: str, port: int) -> BrokerConnection | OSError:
         try:
             link, versions, _ = await self._dialer.open(host, port)
         except OSError as error:
             return error
         self._open.append(link)
-        return Connection(link, versions)
+        return BrokerConnection(link, versions)
 
     def _say(self, verdict: Verdict, subject: str, words: str) -> None:
         self.findings.append(Finding(verdict, str(subject), words))

@@ -19,7 +19,7 @@ import msgspec
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
-from producer import BulkFuture, Producer
+from fencepost.producer import BulkFuture, Producer
 
 BLOCK_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from txn.ledger import Found, Ledger
+    from fencepost.txn.ledger.ledger import Found, Ledger
 
     T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def reset_sink(
 
 def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
     """An entry and where it is; what of it can be told where it cannot be read. None where there is nothing but what is not committed."""
-    from txn.ledger_errors import LedgerDamaged
+    from fencepost.txn.ledger.errors import LedgerDamaged
 
     stored = found.stored
     if stored is None or (stored.value is None and not stored.plain):
@@ -125,13 +125,13 @@ def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
 
 def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledger:
     from fencepost.cli.reaching import settings_for
-    from txn.ledger import Ledger
+    from fencepost.txn.ledger.ledger import Ledger
 
     return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **client_settings("--config", config)}), topic)
 
 
 def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]) -> T:
-    from producer.core.errors import FencepostError
+    from fencepost.producer.errors import FencepostError
 
     try:
         with waiting(f"the ledger {topic!r} at {bootstrap_from(bootstrap)}", timeout):

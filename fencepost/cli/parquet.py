@@ -26,8 +26,8 @@ from fencepost.cli.inputs import Fields, named
 from fencepost.cli.parquet_reading import ROWS
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
-from producer import BulkFuture, Producer
-from producer.arrow import binary_column
+from fencepost.producer import BulkFuture, Producer
+from fencepost.producer.bulk.arrow_columns import binary_column
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

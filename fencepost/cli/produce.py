@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fencepost.cli.kept import Kept
     from fencepost.cli.sending import Failure, Outcome, Sending
     from fencepost.cli.stopping import Stop
-    from producer import Producer
+    from fencepost.producer import Producer
 
 TOPIC_WAIT_S: Final = 15.0
 FULL_WAIT_S: Final = 60.0
@@ -202,8 +202,8 @@ class Limits(NamedTuple):
 
 def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
     """One that knows the topic."""
-    from producer import ConfigError, FencepostError, Misuse, Producer
-    from producer.config import read_settings
+    from fencepost.producer import ConfigError, FencepostError, Misuse, Producer
+    from fencepost.producer.settings_reader import read_settings
 
     given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
     for name in ("bootstrap.servers", "bootstrap_servers"):
@@ -238,7 +238,7 @@ def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Pro
 
 
 def _closed(producer: Producer) -> None:
-    from producer import UndeliveredRecords
+    from fencepost.producer import UndeliveredRecords
 
     try:
         producer.close(0)

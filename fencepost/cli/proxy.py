@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from broker_stub import Fault
-from broker_stub.command import EXCHANGES, controlled
-from broker_stub.faults import Rule
-from broker_stub.proxy import FaultProxy
-from broker_stub.proxy_discovery import DISCOVER_TIMEOUT_S
+from fencepost.broker_stub import Fault
+from fencepost.broker_stub.command import EXCHANGES, controlled
+from fencepost.broker_stub.faults.rules import Rule
+from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
+from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.shown import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
-from producer.wire import Api
+from fencepost.producer.wire import Api
 
 Control = Annotated[
     str | None,

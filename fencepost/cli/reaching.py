@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.waiting import waiting
-from producer.config import DOTTED, read_settings
-from producer.core.errors import ConfigError
-from producer.core.settings import Settings
-from producer.dialer import Dialer
-from producer.servers import addresses
+from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.network.connector import Connector
+from fencepost.producer.settings_reader import DOTTED, read_settings
 
 REACH_MS: Final = 5_000
 SHARED: Final = ("security.", "ssl.", "sasl.")
@@ -43,7 +43,7 @@ def reach(bootstrap: str, given: Mapping[str, str]) -> None:
 
 async def _try_each(settings: Settings) -> list[str]:
     reasons = []
-    dialer = Dialer(settings)
+    dialer = Connector(settings)
     for address in addresses(settings):
         try:
             with waiting(f"an answer from {address}", settings.socket_connection_setup_timeout_ms / 1000):

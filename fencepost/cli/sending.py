@@ -16,7 +16,7 @@ import msgspec
 
 from fencepost.cli import waiting
 from fencepost.cli.stopping import Stop
-from producer import BufferFull, BulkFuture, FencepostError, Persisted, Producer, RecordTooLarge, UndeliveredRecords
+from fencepost.producer import BufferFull, BulkFuture, FencepostError, Persisted, Producer, RecordTooLarge, UndeliveredRecords
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 TICK_S: Final = 0.2

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.console import Screen
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
-from producer import FencepostError
+from fencepost.producer import FencepostError
 
 ROWS_MIN = 60_000  # fewer are written too quickly for anybody to be killed in the middle
 
@@ -33,7 +33,7 @@ def spark_demo(
         # What ends the demo ends what it started.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
-            import txn.spark  # noqa: F401  # says what is missing
+            import fencepost.txn.spark  # noqa: F401  # says what is missing
             from fencepost.spark_demo import as_table, problems, run_spark_demo
 
             report = run_spark_demo(load_flights(rows), errors.say)

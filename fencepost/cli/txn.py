@@ -67,7 +67,7 @@ def describe(
     with complaining("txn describe"):
         from fencepost.cli.txn_asking import describe_transaction
 
-        described = ask_within(lambda envoy: describe_transaction(envoy, transactional_id), settings_from(bootstrap, config), timeout)
+        described = ask_within(lambda client: describe_transaction(client, transactional_id), settings_from(bootstrap, config), timeout)
         if described is None:
             raise Complaint(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
         said, coordinator = described

@@ -12,21 +12,21 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.cli.txn_log import ended_with_a_bump
-from producer.wire.codes import Api, ErrorCode, error_name
-from producer.wire.messages.describe import DescribeProducersRequest, DescribeProducersResponse, ProducerState, TopicRequest
-from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
-from producer.wire.messages.end_txn import (
+from fencepost.producer.wire.codes import Api, ErrorCode, error_name
+from fencepost.producer.wire.messages.describe import DescribeProducersRequest, DescribeProducersResponse, ProducerState, TopicRequest
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from fencepost.producer.wire.messages.end_txn import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from producer.wire.messages.metadata import MetadataResponse
-from txn.envoy import DENIED, Envoy, refuse, the_one
-from txn.errors import NotPermitted
-from txn.outcome import Outcome
-from txn.preparation import state_request
+from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from fencepost.producer.wire.messages.metadata import MetadataResponse
+from fencepost.txn.cluster_client import DENIED, ClusterClient, refuse, the_one
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.requests import state_request
+from fencepost.txn.recovery.outcome import Outcome
 
 AT_ONCE: Final = 500
 """Partitions, or producer ids, in one request."""
@@ -71,10 +71,15 @@ class UnknownStates(NotPermitted):
 
 
 async def list_transactions(
-    envoy: Envoy, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = -1, pattern: str | None = None
+    client: ClusterClient,
+    *,
+    states: Iterable[str] = (),
+    producer_ids: Iterable[int] = (),
+    longer_than_ms: int = -1,
+    pattern: str | None = None,
 ) -> list[Listed]:
     """What every broker coordinates, as far as the client may see it."""
-    await envoy.metadata()
+    await client.metadata()
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
@@ -83,8 +88,8 @@ async def list_transactions(
     )
     least = 2 if pattern is not None else 1 if longer_than_ms >= 0 else 0
     found: list[Listed] = []
-    for node_id in sorted(envoy.brokers):
-        answer: ListTransactionsResponse = await envoy.ask(node_id, request, range(least, 3))
+    for node_id in sorted(client.brokers):
+        answer: ListTransactionsResponse = await client.ask(node_id, request, range(least, 3))
         refuse(Api.LIST_TRANSACTIONS, answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
             raise UnknownStates(f"no state of a transaction: {', '.join(answer.unknown_state_filters)}")
@@ -92,63 +97,63 @@ async def list_transactions(
     return sorted(found, key=lambda each: each.transactional_id)
 
 
-async def describe_transaction(envoy: Envoy, transactional_id: str) -> tuple[TransactionState, int] | None:
+async def describe_transaction(client: ClusterClient, transactional_id: str) -> tuple[TransactionState, int] | None:
     """What its coordinator has of it, and which broker that is; None where nobody knows the id."""
-    answer: DescribeTransactionsResponse = await envoy.ask_coordinator(transactional_id, state_request(transactional_id))
+    answer: DescribeTransactionsResponse = await client.ask_coordinator(transactional_id, state_request(transactional_id))
     said = the_one(answer.transaction_states, f"transactional id {transactional_id!r}")
     if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
     if said.error_code:
-        envoy.forget(transactional_id)
+        client.forget(transactional_id)
     refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, f"transactional id {transactional_id!r}")
-    return said, await envoy.coordinator(transactional_id)
+    return said, await client.coordinator(transactional_id)
 
 
 async def open_transactions(
-    envoy: Envoy, *, topic: str | None, partition: int | None, broker: int | None
+    client: ClusterClient, *, topic: str | None, partition: int | None, broker: int | None
 ) -> tuple[list[OpenTransaction], dict[str, str]]:
     """Every transaction that is open in these partitions, and the topics that could not be looked at with the reason."""
-    metadata = await envoy.metadata([topic] if topic is not None else None)
+    metadata = await client.metadata([topic] if topic is not None else None)
     by_leader, left_out = _partitions(metadata, partition=partition, broker=broker)
     found: list[OpenTransaction] = []
     for leader, places in sorted(by_leader.items()):
         for begin in range(0, len(places), AT_ONCE):
-            found += await _describe_producers(envoy, leader, places[begin : begin + AT_ONCE], left_out)
+            found += await _describe_producers(client, leader, places[begin : begin + AT_ONCE], left_out)
     return found, left_out
 
 
-async def owners(envoy: Envoy, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, Owner]:
+async def owners(client: ClusterClient, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, Owner]:
     """What the coordinators have of those whose producer ids they know."""
     wanted = list(several)
     ids: dict[int, str] = {}
     pids = sorted({each.producer_id for each in wanted})
     for begin in range(0, len(pids), AT_ONCE):
-        listed = await list_transactions(envoy, producer_ids=pids[begin : begin + AT_ONCE])
+        listed = await list_transactions(client, producer_ids=pids[begin : begin + AT_ONCE])
         ids.update({each.producer_id: each.transactional_id for each in listed})
-    described = {name: await describe_transaction(envoy, name) for name in sorted(set(ids.values()))}
+    described = {name: await describe_transaction(client, name) for name in sorted(set(ids.values()))}
     found: dict[OpenTransaction, Owner] = {}
     for each in wanted:
         name = ids.get(each.producer_id)
         said = described[name] if name is not None else None
         if name is not None and said is not None:
-            found[each] = await _owner(envoy, each, name, said[0])
+            found[each] = await _owner(client, each, name, said[0])
     return found
 
 
-async def _owner(envoy: Envoy, each: OpenTransaction, name: str, said: TransactionState) -> Owner:
+async def _owner(client: ClusterClient, each: OpenTransaction, name: str, said: TransactionState) -> Owner:
     # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it
     # nobody can tell, nor with version 1 of any: there the next epoch is that of the producer's next registration, and of its transactions.
     # The version is the transaction's, of which an older client has its own, and not the cluster's.
     ended = ENDED.get(said.transaction_state) if said.producer_epoch == each.producer_epoch + 1 else None
-    if ended is not None and not await ended_with_a_bump(envoy, name, (said.producer_id, said.producer_epoch)):
+    if ended is not None and not await ended_with_a_bump(client, name, (said.producer_id, said.producer_epoch)):
         ended = None
     partitions = {(topic.topic, index) for topic in said.topics for index in topic.partitions}
     return Owner(name, has_it=(each.topic, each.partition) in partitions, outcome=ended)
 
 
-async def write_marker(envoy: Envoy, each: OpenTransaction, *, commit: bool) -> None:
+async def write_marker(client: ClusterClient, each: OpenTransaction, *, commit: bool) -> None:
     """End the transaction in this one partition, without asking its coordinator."""
-    metadata = await envoy.metadata([each.topic])
+    metadata = await client.metadata([each.topic])
     by_leader, left_out = _partitions(metadata, partition=each.partition, broker=None)
     if not by_leader:
         raise NotPermitted(next(iter(left_out.values()), f"there is no partition {each.topic}-{each.partition}"))
@@ -160,7 +165,7 @@ async def write_marker(envoy: Envoy, each: OpenTransaction, *, commit: bool) -> 
         topics=[WritableTxnMarkerTopic(name=each.topic, partition_indexes=[each.partition])],
         coordinator_epoch=max(0, each.coordinator_epoch),
     )
-    answer: WriteTxnMarkersResponse = await envoy.ask(leader, WriteTxnMarkersRequest(markers=[marker]))
+    answer: WriteTxnMarkersResponse = await client.ask(leader, WriteTxnMarkersRequest(markers=[marker]))
     place = f"{each.topic}-{each.partition}"
     said = the_one(the_one(the_one(answer.markers, place).topics, place).partitions, place)
     refuse(Api.WRITE_TXN_MARKERS, said.error_code, place)
@@ -187,12 +192,14 @@ def _partitions(
     return by_leader, left_out
 
 
-async def _describe_producers(envoy: Envoy, leader: int, places: list[TopicPartition], left_out: dict[str, str]) -> list[OpenTransaction]:
+async def _describe_producers(
+    client: ClusterClient, leader: int, places: list[TopicPartition], left_out: dict[str, str]
+) -> list[OpenTransaction]:
     topics: dict[str, list[int]] = {}
     for name, index in places:
         topics.setdefault(name, []).append(index)
     request = DescribeProducersRequest(topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()])
-    answer: DescribeProducersResponse = await envoy.ask(leader, request)
+    answer: DescribeProducersResponse = await client.ask(leader, request)
     found: list[OpenTransaction] = []
     for topic in answer.topics:
         for each in topic.partitions:

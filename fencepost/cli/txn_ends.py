@@ -18,9 +18,9 @@ from fencepost.cli.txn_options import ASK_S, CLIENT_ID, NOBODY_KNOWS, OTHER_WAY,
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
-    from txn.outcome import PreparedStatus
-    from txn.resumed import Resumed
-    from txn.token import PreparedTransaction
+    from fencepost.txn.recovery.outcome import PreparedStatus
+    from fencepost.txn.recovery.resume import Resumed
+    from fencepost.txn.recovery.token import PreparedTransaction
 
 NOBODY: Final = "localhost:9092"
 """Where an address is needed, and nobody is asked."""
@@ -48,7 +48,7 @@ def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config
 
 def read_token_argument(given: str) -> PreparedTransaction:
     """The token that an argument is, or names."""
-    from txn.token import BadToken, read_token
+    from fencepost.txn.recovery.token import BadToken, read_token
 
     try:
         if given == "-":
@@ -77,10 +77,10 @@ def _end(
 ) -> None:
     """Make the call and say what came of it."""
     from fencepost.cli.reaching import REACH_MS
-    from producer.core.errors import FencepostError
-    from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted
-    from txn.outcome import Outcome
-    from txn.resumed import Resumed, settings_for
+    from fencepost.producer.errors import FencepostError
+    from fencepost.txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted
+    from fencepost.txn.recovery.outcome import Outcome
+    from fencepost.txn.recovery.resume import Resumed, settings_for
 
     token = read_token_argument(given)
     shared = {"client_id": CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}

@@ -18,7 +18,7 @@ from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json,
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
-    from txn.envoy import Envoy
+    from fencepost.txn.cluster_client import ClusterClient
 
 MINUTE_MS: Final = 60_000
 LONG_S: Final = 60.0
@@ -43,11 +43,11 @@ def find_hanging(
         if partition is not None and topic is None:
             raise Complaint("--partition needs --topic")
 
-        async def look(envoy: Envoy) -> tuple[list[tuple[OpenTransaction, Owner | None]], dict[str, str]]:
-            found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=broker_id)
+        async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], dict[str, str]]:
+            found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=broker_id)
             newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
             old = [each for each in found if each.last_timestamp_ms <= newest_ms]
-            theirs = await owners(envoy, old)
+            theirs = await owners(client, old)
             known = [(each, theirs.get(each)) for each in old]
             return [(each, owner) for each, owner in known if owner is None or not owner.has_it], left_out
 
@@ -101,13 +101,13 @@ def abort_hanging(
         if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
             raise Complaint("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
 
-        async def end(envoy: Envoy) -> OpenTransaction:
-            hanging = await _chosen(envoy, topic, partition, start_offset=start_offset, producer_id=producer_id)
+        async def end(client: ClusterClient) -> OpenTransaction:
+            hanging = await _chosen(client, topic, partition, start_offset=start_offset, producer_id=producer_id)
             if producer_epoch is not None and coordinator_epoch is not None:
                 hanging = replace(hanging, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch)
             if not force:
-                await _refuse_what_is_committed(envoy, hanging)
-            await write_marker(envoy, hanging, commit=False)
+                await _refuse_what_is_committed(client, hanging)
+            await write_marker(client, hanging, commit=False)
             return hanging
 
         _said(ask_within(end, settings_from(bootstrap, config), timeout), "aborted")
@@ -125,24 +125,26 @@ def commit_hanging(
     committed everywhere else. Exit code 2 where it was not written."""
     with complaining("txn commit-hanging"):
         from fencepost.cli.txn_asking import write_marker
-        from txn.outcome import Outcome
+        from fencepost.txn.recovery.outcome import Outcome
 
-        async def end(envoy: Envoy) -> OpenTransaction:
-            hanging = await _chosen(envoy, topic, partition, start_offset=start_offset)
-            owner = await _owner(envoy, hanging)
+        async def end(client: ClusterClient) -> OpenTransaction:
+            hanging = await _chosen(client, topic, partition, start_offset=start_offset)
+            owner = await _owner(client, hanging)
             if owner is None or owner.outcome is not Outcome.COMMITTED:
                 raise Complaint(f"nobody says that the transaction at {topic}-{partition}:{start_offset} was committed")
-            await write_marker(envoy, hanging, commit=True)
+            await write_marker(client, hanging, commit=True)
             return hanging
 
         _said(ask_within(end, settings_from(bootstrap, config), timeout), "committed")
 
 
-async def _chosen(envoy: Envoy, topic: str, partition: int, *, start_offset: int | None, producer_id: int | None = None) -> OpenTransaction:
+async def _chosen(
+    client: ClusterClient, topic: str, partition: int, *, start_offset: int | None, producer_id: int | None = None
+) -> OpenTransaction:
     """The transaction that is meant."""
     from fencepost.cli.txn_asking import open_transactions
 
-    found, left_out = await open_transactions(envoy, topic=topic, partition=partition, broker=None)
+    found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=None)
     if topic in left_out:
         raise Complaint(left_out[topic])
     for each in found:
@@ -152,17 +154,17 @@ async def _chosen(envoy: Envoy, topic: str, partition: int, *, start_offset: int
     raise Complaint(f"no transaction {which} is open in {topic}-{partition}")
 
 
-async def _owner(envoy: Envoy, hanging: OpenTransaction) -> Owner | None:
+async def _owner(client: ClusterClient, hanging: OpenTransaction) -> Owner | None:
     from fencepost.cli.txn_asking import owners
 
-    return (await owners(envoy, [hanging])).get(hanging)
+    return (await owners(client, [hanging])).get(hanging)
 
 
-async def _refuse_what_is_committed(envoy: Envoy, hanging: OpenTransaction) -> None:
+async def _refuse_what_is_committed(client: ClusterClient, hanging: OpenTransaction) -> None:
     """And what may be, as its coordinator still has it."""
-    from txn.outcome import Outcome
+    from fencepost.txn.recovery.outcome import Outcome
 
-    owner = await _owner(envoy, hanging)
+    owner = await _owner(client, hanging)
     place = f"{hanging.topic}-{hanging.partition}:{hanging.start_offset}"
     if owner is not None and owner.has_it:
         raise Complaint(

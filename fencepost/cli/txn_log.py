@@ -8,43 +8,43 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.coordinators.txn_records import read_txn, txn_key
-from broker_stub.coordinators.txn_states import Txn
-from broker_stub.topics import STATE_TOPIC
-from producer.wire.batch_header import iter_batches
-from producer.wire.codes import Api
-from producer.wire.compression import CorruptBatch
-from producer.wire.errors import Malformed
-from producer.wire.records import read_records
-from txn.envoy import Envoy, Unanswered, refuse
-from txn.errors import NotPermitted
-from txn.loan import TP, name
-from txn.raw_log import EARLIEST, fetch, offset_of
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
+from fencepost.broker_stub.transactions.records import read_txn, txn_key
+from fencepost.broker_stub.transactions.states import Txn
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.errors import Malformed
+from fencepost.producer.wire.records import read_records
+from fencepost.producer.wire.records.batch_header import iter_batches
+from fencepost.producer.wire.records.compression import CorruptBatch
+from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of
+from fencepost.txn.shared.loan import TP, name
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 BUMPED_SINCE: Final = 2
 """The version of a transaction whose end brings the next epoch (KIP-890)."""
 
 
-async def ended_with_a_bump(envoy: Envoy, transactional_id: str, identity: tuple[int, int]) -> bool:
+async def ended_with_a_bump(client: ClusterClient, transactional_id: str, identity: tuple[int, int]) -> bool:
     """Whether the last that its coordinator wrote is the end of a transaction, which brought this identity. One of an older client, or from
     before the cluster's upgrade, ends under the identity that it had. False, too, where the log may not be read (READ on
     `__transaction_state`)."""
     try:
-        txn = await _last(envoy, transactional_id)
+        txn = await _last(client, transactional_id)
     except NotPermitted:
         return False
     return txn is not None and txn.client_version >= BUMPED_SINCE and (txn.producer_id, txn.epoch) == identity
 
 
-async def _last(envoy: Envoy, transactional_id: str) -> Txn | None:
-    (topic,) = (await envoy.metadata([STATE_TOPIC])).topics
+async def _last(client: ClusterClient, transactional_id: str) -> Txn | None:
+    (topic,) = (await client.metadata([STATE_TOPIC])).topics
     refuse(Api.METADATA, topic.error_code, STATE_TOPIC)
     index = partition_for(transactional_id, len(topic.partitions))
     leader = next((each.leader_id for each in topic.partitions if each.partition_index == index), -1)
     key = txn_key(transactional_id)
-    newest = await _newest(envoy, leader, (STATE_TOPIC, index), key)
+    newest = await _newest(client, leader, (STATE_TOPIC, index), key)
     if newest is None:
         return None
     try:
@@ -53,13 +53,13 @@ async def _last(envoy: Envoy, transactional_id: str) -> Txn | None:
         raise Unanswered(f"what the coordinator wrote of {transactional_id!r} cannot be read: {error}") from None
 
 
-async def _newest(envoy: Envoy, leader: int, tp: TP, key: bytes) -> bytes | None:
+async def _newest(client: ClusterClient, leader: int, tp: TP, key: bytes) -> bytes | None:
     """The last value that the partition has for the key."""
-    said = await offset_of(envoy, leader, tp, EARLIEST)
+    said = await offset_of(client, leader, tp, EARLIEST)
     refuse(Api.LIST_OFFSETS, said.error_code, name(tp))
     offset, newest = said.offset, None
     while True:
-        data = await fetch(envoy, leader, tp, offset, bytes_max=CHUNK_BYTES)
+        data = await fetch(client, leader, tp, offset, bytes_max=CHUNK_BYTES)
         refuse(Api.FETCH, data.error_code, name(tp))
         before = offset
         try:

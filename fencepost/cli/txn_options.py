@@ -12,8 +12,8 @@ from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
-    from producer.core.settings import Settings
-    from txn.envoy import Envoy
+    from fencepost.producer.config.settings import Settings
+    from fencepost.txn.cluster_client import ClusterClient
 
 CLIENT_ID: Final = "fencepost-txn"
 ASK_S: Final = 15.0
@@ -36,16 +36,16 @@ def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
     return settings_for(bootstrap_from(bootstrap), {"client_id": CLIENT_ID, **client_settings("--config", config)})
 
 
-def ask_within(ask: Callable[[Envoy], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
+def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
     """Its answer, asked for again where that may help, within so many seconds."""
     import asyncio
 
-    from producer.core.errors import FencepostError
-    from txn.envoy import Deadline, Envoy, Unanswered
+    from fencepost.producer.errors import FencepostError
+    from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
 
     async def run() -> T:
-        async with Envoy(settings) as envoy:
-            return await envoy.again(lambda: ask(envoy), Deadline(timeout_s))
+        async with ClusterClient(settings) as client:
+            return await client.again(lambda: ask(client), Deadline(timeout_s))
 
     try:
         with waiting(f"an answer from the brokers at {','.join(settings.bootstrap_servers)}", timeout_s):

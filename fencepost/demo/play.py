@@ -11,7 +11,7 @@ from fencepost.demo.readback import Audit, read_back
 from fencepost.demo.report import Outcome, Report
 from fencepost.demo.schedule import plan
 from fencepost.demo.stages import PARTITIONS, KafkaStage, Stage, StubStage
-from producer import Producer, RecordFuture
+from fencepost.producer import Producer, RecordFuture
 
 BATCH_BYTES_MAX: Final = 16_384
 BATCH_BYTES_MIN: Final = 1_024

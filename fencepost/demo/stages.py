@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from msgspec import Struct
 
-from broker_stub import BrokerStub, Fault
-from broker_stub.proxy import FaultProxy
+from fencepost.broker_stub import BrokerStub, Fault
+from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.demo.schedule import Trouble
 from fencepost.demo.traffic import Traffic
-from producer.wire import Api
+from fencepost.producer.wire import Api
 
 PARTITIONS: Final = 6
 _BROKERS: Final = 3

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from broker_stub import Exchange
-from producer.wire import (
+from fencepost.broker_stub import Exchange
+from fencepost.producer.wire import (
     ErrorCode,
     Message,
     PartitionProduceResponse,
@@ -20,7 +20,7 @@ from producer.wire import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from producer.wire.records import BatchHeader, read_header
+from fencepost.producer.wire.records import BatchHeader, read_header
 
 _REMEMBERED: Final = 16
 """Answers per producer and partition. A broker knows the newest five batches of each again, and no more than five are unresolved."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.spark_demo.plan import Plan
-from txn.spark import ExactlyOnceKafkaWriter
+from fencepost.txn.spark import ExactlyOnceKafkaWriter
 
 EXECUTORS = 2
 EXECUTORS_WITHIN_S = 30.0

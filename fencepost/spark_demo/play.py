@@ -192,7 +192,7 @@ class Run:
 
 def _java() -> dict[str, str]:
     """Where Java is, if that has to be said: the test requirements bring one for who has none. Raises JavaMissing."""
-    from txn.spark.session import JavaMissing, find_java
+    from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 
     try:
         find_java()

@@ -9,43 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from producer.core.accumulator import Accumulator
-from producer.core.answers import Answers
-from producer.core.cluster import Address, Change, ClusterView
-from producer.core.delivery import Delivery
-from producer.core.errors import FencepostError
-from producer.core.events import (
+from fencepost.producer.accumulator.accumulator import Accumulator
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import Nodes
+from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
+from fencepost.producer.core.cluster.view import ClusterView
+from fencepost.producer.core.events import (
     NEVER,
     Announce,
     Appended,
     Called,
+    Change,
     Command,
     Connected,
     Die,
     Event,
-    GateOpened,
     LinkLost,
     Packed,
     Replied,
     Return,
+    SendingAllowed,
     Settle,
     Ticked,
     TopicWanted,
     Written,
 )
-from producer.core.gate import Gate, Office, OpenGate, Transactions
-from producer.core.meter import Meter
-from producer.core.nodes import Nodes
-from producer.core.registrar import Registrar
-from producer.core.scout import Scout
-from producer.core.settings import Settings
-from producer.wire.codes import Api
-from producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
+from fencepost.producer.core.idempotence.producer_id import ProducerIdManager
+from fencepost.producer.core.idempotence.transaction_hooks import NoTransactionHooks, ProducerIdSource, TransactionHooks, Transactions
+from fencepost.producer.core.metrics import Metrics
+from fencepost.producer.core.produce_requests import ProduceRequests
+from fencepost.producer.core.produce_responses import ProduceResponses
+from fencepost.producer.errors import FencepostError
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 
 
 class Core:
     """See the module. `draw`: uniform in [0, 1), the only randomness there is. `pack_aside_bytes`: from which size on somebody else packs
-    batches (`Pack`); None for never. `transactions`: instead of a gate, for a producer whose every record is part of one."""
+    batches (`Pack`); None for never. `transactions`: instead of the hooks, for a producer whose every record is part of one."""
 
     def __init__(
         self,
@@ -54,46 +56,51 @@ class Core:
         *,
         bootstrap: list[Address],
         draw: Callable[[], float],
-        gate: Gate | None = None,
+        hooks: TransactionHooks | None = None,
         transactions: Transactions | None = None,
         pack_aside_bytes: int | None = None,
     ) -> None:
-        self.meter = Meter()
+        self.metrics = Metrics()
         self.view = ClusterView()
         self.nodes = Nodes(settings, draw, bootstrap)
-        self.scout = Scout(settings, self.nodes, self.view, draw)
+        self.metadata_updater = MetadataUpdater(settings, self.nodes, self.view, draw)
         self.transactions = transactions
         if transactions is not None:
             transactions.attach(settings, nodes=self.nodes, view=self.view, draw=draw)
-        self.registrar: Office = transactions or Registrar(settings, self.nodes, draw)
-        gate = transactions or gate or OpenGate()
-        self.delivery = Delivery(
+        self.producer_id_manager: ProducerIdSource = transactions or ProducerIdManager(settings, self.nodes, draw)
+        hooks = transactions or hooks or NoTransactionHooks()
+        self.produce_requests = ProduceRequests(
             settings,
             accumulator,
             nodes=self.nodes,
             view=self.view,
-            scout=self.scout,
-            registrar=self.registrar,
-            gate=gate,
-            meter=self.meter,
+            metadata_updater=self.metadata_updater,
+            producer_id_manager=self.producer_id_manager,
+            hooks=hooks,
+            metrics=self.metrics,
             pack_aside_bytes=pack_aside_bytes,
         )
-        self.scout.busy = self.delivery.busy
-        self.scout.may_create = gate.may_create
-        self.answers = Answers(
+        self.metadata_updater.busy = self.produce_requests.busy
+        self.metadata_updater.may_create = hooks.may_create
+        self.produce_responses = ProduceResponses(
             settings,
-            self.delivery.lanes,
-            self.delivery.agenda,
+            self.produce_requests.senders,
+            self.produce_requests.ready_partitions,
             nodes=self.nodes,
             view=self.view,
-            scout=self.scout,
-            gate=gate,
+            metadata_updater=self.metadata_updater,
+            hooks=hooks,
             draw=draw,
-            meter=self.meter,
+            metrics=self.metrics,
         )
         self.dead: FencepostError | None = None
-        self._advances = (self.delivery.advance, self.registrar.advance, self.scout.advance, self.nodes.upkeep)
-        self._deadlines = (self.delivery.next_deadline, self.registrar.next_deadline, self.scout.next_deadline, self.nodes.next_deadline)
+        self._advances = (self.produce_requests.advance, self.producer_id_manager.advance, self.metadata_updater.advance, self.nodes.upkeep)
+        self._deadlines = (
+            self.produce_requests.next_deadline,
+            self.producer_id_manager.next_deadline,
+            self.metadata_updater.next_deadline,
+            self.nodes.next_deadline,
+        )
         self._max_block_ms = settings.max_block_ms
 
     def handle(self, event: Event, now_ms: float) -> list[Command]:
@@ -117,53 +124,53 @@ class Core:
     def abandon(self, error: FencepostError) -> list[Command]:
         """End here: fail every record that has no outcome yet."""
         self.dead = error
-        commands = self.delivery.fail_all(error)
+        commands = self.produce_requests.fail_all(error)
         return [*commands, *self.transactions.abandon(error)] if self.transactions is not None else commands
 
     def _on_appended(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
         return None
 
-    def _on_gate_opened(self, event: GateOpened, now_ms: float, commands: list[Command]) -> None:
-        self.delivery.agenda.stir()
+    def _on_gate_opened(self, event: SendingAllowed, now_ms: float, commands: list[Command]) -> None:
+        self.produce_requests.ready_partitions.stir()
 
     def _on_called(self, event: Called, now_ms: float, commands: list[Command]) -> None:
         assert self.transactions is not None
         commands += self.transactions.called(event.call, now_ms)
 
     def _on_packed(self, event: Packed, now_ms: float, commands: list[Command]) -> None:
-        self.delivery.packed(event.batch, event.payload)
+        self.produce_requests.packed(event.batch, event.payload)
 
     def _on_ticked(self, event: Ticked, now_ms: float, commands: list[Command]) -> None:
         return None
 
     def _on_topic_wanted(self, event: TopicWanted, now_ms: float, commands: list[Command]) -> None:
         wait_ms = event.wait_ms if event.wait_ms is not None else self._max_block_ms
-        self.scout.want(event.topic, until_ms=now_ms + wait_ms, partitions=event.partitions)
+        self.metadata_updater.want(event.topic, until_ms=now_ms + wait_ms, partitions=event.partitions)
 
     def _on_connected(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
-            self.meter.links_made += 1
+            self.metrics.links_made += 1
             commands += self.nodes.connected(node, event.versions, now_ms, features=event.features)
-            self.delivery.agenda.stir()
+            self.produce_requests.ready_partitions.stir()
 
     def _on_link_lost(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is None:
             return
-        self.delivery.agenda.stir()
+        self.produce_requests.ready_partitions.stir()
         for request in self.nodes.lost(node, event.reason, now_ms, refused=event.refused):
             if request.api is Api.METADATA:
-                self.scout.lost(now_ms)
+                self.metadata_updater.lost(now_ms)
             elif request.api in (Api.PRODUCE, Api.DESCRIBE_PRODUCERS, Api.FETCH):
-                self.answers.lost(request, now_ms)
+                self.produce_responses.lost(request, now_ms)
             else:
-                self.registrar.lost(request, now_ms)
+                self.producer_id_manager.lost(request, now_ms)
         if node.node_id >= 0:
-            self.scout.refresh()
+            self.metadata_updater.refresh()
         hopeless = self.nodes.hopeless()
         if hopeless is not None:
-            commands += self.scout.despair(hopeless)
+            commands += self.metadata_updater.despair(hopeless)
             if self.transactions is not None:
                 commands += self.transactions.despair(hopeless)
 
@@ -171,7 +178,7 @@ class Core:
         node = self.nodes.get(event.node)
         request = self.nodes.finish(node, event.request_id, now_ms) if node is not None else None
         if request is not None:
-            self.answers.written(request)
+            self.produce_responses.written(request)
 
     def _on_replied(self, event: Replied, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
@@ -182,32 +189,32 @@ class Core:
         if throttle_ms > 0:
             self.nodes.mute(node, now_ms + throttle_ms)
         produce = request.api is Api.PRODUCE
-        self.meter.answered(node.node_id, now_ms - request.begun_ms, now_ms, produce=produce, throttle_ms=throttle_ms)
+        self.metrics.answered(node.node_id, now_ms - request.begun_ms, now_ms, produce=produce, throttle_ms=throttle_ms)
         match event.response:
             case ProduceResponse() as answer:
-                commands += self.answers.produced(request, answer, now_ms)
+                commands += self.produce_responses.produced(request, answer, now_ms)
             case MetadataResponse() as answer:
-                self.delivery.agenda.stir()
-                instead = self.scout.believes(node, answer, now_ms)
+                self.produce_requests.ready_partitions.stir()
+                instead = self.metadata_updater.believes(node, answer, now_ms)
                 if instead is not None:
                     commands += instead
                     return
-                if self.scout.emigrated(answer):
-                    self.delivery.emigrated()
-                    self.registrar.forget()
-                self.meter.metadata_at_ms = now_ms
-                news = self.scout.answered(request, answer, now_ms)
+                if self.metadata_updater.emigrated(answer):
+                    self.produce_requests.emigrated()
+                    self.producer_id_manager.forget()
+                self.metrics.metadata_at_ms = now_ms
+                news = self.metadata_updater.answered(request, answer, now_ms)
                 for command in news:
                     if isinstance(command, Announce) and command.heard.change in (Change.RECREATED, Change.SEEN):
-                        self.delivery.recreated(command.heard.topic)
+                        self.produce_requests.recreated(command.heard.topic)
                 commands += news
             case DescribeProducersResponse() as answer:
-                self.answers.described(request, answer, now_ms)
+                self.produce_responses.described(request, answer, now_ms)
             case FetchResponse() as answer:
-                self.answers.looked_up(request, answer, now_ms)
+                self.produce_responses.looked_up(request, answer, now_ms)
             case answer:
-                self.delivery.agenda.stir()
-                commands += self.registrar.answered(request, answer, now_ms)
+                self.produce_requests.ready_partitions.stir()
+                commands += self.producer_id_manager.answered(request, answer, now_ms)
 
     def _until_death(self, commands: list[Command]) -> list[Command]:
         """A fatal error ends the machine: nothing is sent after it, and every record gets its outcome."""
@@ -228,7 +235,7 @@ def death_in(commands: list[Command]) -> Die | None:
 # Not singledispatchmethod: it makes a new function for every call.
 _ON: Final[dict[type[Any], Callable[..., None]]] = {
     Appended: Core._on_appended,
-    GateOpened: Core._on_gate_opened,
+    SendingAllowed: Core._on_gate_opened,
     Called: Core._on_called,
     Packed: Core._on_packed,
     Ticked: Core._on_ticked,

@@ -6,16 +6,16 @@ driver has.
 
 from __future__ import annotations
 
+import enum
 from typing import Any, Final
 
 from msgspec import Struct
 
-from producer.core.batch import Batch
-from producer.core.cluster import Heard
-from producer.core.errors import DeliveryError, FencepostError, NoUsableBroker
-from producer.wire.codes import Api
-from producer.wire.compression import Codec
-from producer.wire.message import Message
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.errors import DeliveryError, FencepostError, NoUsableBroker
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.records.compression import Codec
 
 
 class Features(Struct, frozen=True):
@@ -31,6 +31,27 @@ NEVER: Final = float("inf")
 """The time of what nothing is due for."""
 
 
+class Change(enum.Enum):
+    """What an answer changed about a topic."""
+
+    SEEN = "seen for the first time"
+    GROWN = "more partitions"
+    RECREATED = "deleted and created again"
+    MISSING = "does not exist, or not any more"
+    REFUSED = "an error that will not go away by itself"
+    SAME = "nothing but leaders"
+    UNHEARD = "there is nobody who could be asked"
+
+
+class Heard(Struct, frozen=True):
+    """One topic's news. `code`: the topic's error code, 0 when it is fine."""
+
+    topic: str
+    change: Change
+    partitions: int
+    code: int = 0
+
+
 class Appended(Struct, frozen=True):
     """Callers began new batches, asked for a flush or are waiting for room."""
 
@@ -44,8 +65,8 @@ class TopicWanted(Struct, frozen=True):
     partitions: int = 1
 
 
-class GateOpened(Struct, frozen=True):
-    """The gate lets something through that it held back before."""
+class SendingAllowed(Struct, frozen=True):
+    """The transaction lets something through that it held back before."""
 
 
 class Called(Struct, frozen=True):
@@ -99,7 +120,7 @@ class Packed(Struct, frozen=True):
     payload: bytes
 
 
-Event = Appended | TopicWanted | GateOpened | Called | Ticked | Connected | LinkLost | Replied | Written | Packed
+Event = Appended | TopicWanted | SendingAllowed | Called | Ticked | Connected | LinkLost | Replied | Written | Packed
 
 
 class Connect(Struct, frozen=True):

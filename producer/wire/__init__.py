@@ -6,10 +6,9 @@ to send and whom to ask are other layers' questions.
 
 from __future__ import annotations
 
-from producer.wire.codes import Api, ErrorCode, api_name, error_name
-from producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue, UnsupportedVersion, WireError
-from producer.wire.fields import NEVER, ZERO_UUID, Buffer, Records, WireStruct
-from producer.wire.frame import (
+from fencepost.producer.wire.codes import Api, ErrorCode, api_name, error_name
+from fencepost.producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue, UnsupportedVersion, WireError
+from fencepost.producer.wire.frame import (
     FRAME_BYTES_MAX,
     FrameSplitter,
     RequestHeader,
@@ -19,8 +18,8 @@ from producer.wire.frame import (
     encode_request,
     encode_response,
 )
-from producer.wire.message import Message, decode, encode, encode_parts
-from producer.wire.messages import (
+from fencepost.producer.wire.message import Message, decode, encode, encode_parts
+from fencepost.producer.wire.messages import (
     OPERATIONS_NOT_ASKED_FOR,
     REQUESTS,
     RESPONSES,
@@ -80,6 +79,7 @@ from producer.wire.messages import (
     TopicRequest,
     TopicResponse,
 )
+from fencepost.producer.wire.schema.fields import NEVER, ZERO_UUID, Buffer, Records, WireStruct
 
 __all__ = [
     "FRAME_BYTES_MAX",

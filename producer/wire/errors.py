@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from producer.wire.codes import Api, api_name
+from fencepost.producer.wire.codes import Api, api_name
 
 NO_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises at a text that is no JSON: not its grammar, not UTF-8, or nested too deeply."""

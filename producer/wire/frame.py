@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from producer.wire.codes import Api, ErrorCode
-from producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue
-from producer.wire.fields import NEVER, Buffer
-from producer.wire.message import Message, decode, encode_into
-from producer.wire.messages import REQUESTS, RESPONSES
-from producer.wire.runtime import REFUSALS, Refused, malformed, skip_tags
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue
+from fencepost.producer.wire.message import Message, decode, encode_into
+from fencepost.producer.wire.messages import REQUESTS, RESPONSES
+from fencepost.producer.wire.schema.fields import NEVER, Buffer
+from fencepost.producer.wire.schema.runtime import REFUSALS, Refused, malformed, skip_tags
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's socket.request.max.bytes."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from struct import error as StructError
 from typing import ClassVar, TypeVar
 
-from producer.wire.codes import Api
-from producer.wire.compiler import decoder_of, encoder_of
-from producer.wire.errors import UnsupportedFieldValue, UnsupportedVersion
-from producer.wire.fields import Buffer, WireStruct
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.errors import UnsupportedFieldValue, UnsupportedVersion
+from fencepost.producer.wire.schema.compiler import decoder_of, encoder_of
+from fencepost.producer.wire.schema.fields import Buffer, WireStruct
 
 
 class Message(WireStruct):

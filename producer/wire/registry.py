@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 
-from producer.wire.message import Message
+from fencepost.producer.wire.message import Message
 
 
 class Registry(Mapping[int, type[Message]]):

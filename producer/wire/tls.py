@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from producer.wire.fields import Buffer
+from fencepost.producer.wire.schema.fields import Buffer
 
 READ_BYTES: Final = 256 * 1024
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from producer.core.partition import partition_for_key
-from producer.wire import ErrorCode, encode_request, error_name
-from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from producer.wire.messages.produce import PartitionProduceData, TopicProduceData
-from producer.wire.records import BatchBuilder, Codec, build_batch
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.producer.wire import ErrorCode, encode_request, error_name
+from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
+from fencepost.producer.wire.records import BatchBuilder, Codec, build_batch
 from tests.bench.load import Figures, Load
 from tests.conformance.raw import Link
 

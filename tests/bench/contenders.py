@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 from confluent_kafka import Producer as ConfluentProducer
 
-from producer import BulkFuture, Producer, RecordFuture
+from fencepost.producer import BulkFuture, Producer, RecordFuture
 from tests.bench.load import Contender, Load
 
 POLL_EVERY = 1_000

@@ -39,7 +39,7 @@ class Host(Protocol):
 
 
 class StubHost:
-    """`python -m broker_stub`, new for every topic; of the build that `python` has."""
+    """`fencepost broker`, new for every topic; of the build that `python` has."""
 
     name = "broker_stub"
 
@@ -61,8 +61,8 @@ class StubHost:
 
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()
-        # -P: the installed package, as everywhere in the bench.
-        command = [self._python, "-P", "-m", "broker_stub", "--port", "0"]
+        # -P: the installed package, as everywhere in the bench. The command, because an older build has its modules elsewhere.
+        command = [self._python, "-P", "-m", "fencepost", "broker", "--port", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         too_late = threading.Timer(START_TIMEOUT_S, self._process.kill)

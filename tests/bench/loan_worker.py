@@ -79,8 +79,8 @@ def launches(borrower: Borrower, tp: tuple[str, int]) -> int:
     """How often a batch of the partition was sent so far."""
     core = borrower._core()
     assert core is not None
-    lane = core.delivery.lanes.get(tp)
-    return lane.window.launches if lane is not None else 0
+    sender = core.produce_requests.senders.get(tp)
+    return sender.window.launches if sender is not None else 0
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def writer_of(errand: Errand) -> Any:
     guard = errand.contender.name.lower()
     if errand.contender in SINKS:
         return None
-    from txn.spark.writer import ExactlyOnceKafkaWriter
+    from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter
 
     options: dict[str, Any] = {f"kafka.{name}": value for name, value in errand.settings.items()}
     if guard == "driver":
@@ -181,7 +181,7 @@ def nothing(errand: Errand) -> Sink:
 
 def handed_over(errand: Errand) -> Sink:
     """To as many tasks and in Arrow batches as large as a writer of ours would have."""
-    from txn.spark.executing import large_batches
+    from fencepost.txn.spark.sink.write_job import large_batches
 
     def write(df: DataFrame, batch_id: int) -> None:
         tasks = df.sparkSession.sparkContext.defaultParallelism

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from producer.wire import REQUESTS, Api, Message, WireStruct
-from producer.wire.fields import RecordsType, Scalar
-from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire import REQUESTS, Api, Message, WireStruct
+from fencepost.producer.wire.schema.declarations import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.fields import RecordsType, Scalar
 
 APIS = sorted(map(Api, REQUESTS))
 

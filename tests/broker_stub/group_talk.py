@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker_stub.call import Fate, Reply
-from broker_stub.coordinators.group import Group
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.topics import OFFSETS_TOPIC
-from producer import wire
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.groups.group import Group
+from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.producer import wire
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -18,7 +18,7 @@ from producer.wire.messages.group_offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from producer.wire.messages.groups import (
+from fencepost.producer.wire.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -52,7 +52,7 @@ class Groups(Inside):
 
     def group(self, name: str = "g") -> Group:
         """The group as its coordinator knows it."""
-        return self.cluster.groups.shard_for(name, self.coordinator(name)).groups.groups[name]
+        return self.services.groups.shard_for(name, self.coordinator(name)).groups.groups[name]
 
     def start(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "c") -> Pending:
         """Sends a request to the coordinator; its answer may come later."""
@@ -63,7 +63,7 @@ class Groups(Inside):
             self.answered.append(pending)
 
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id=client_id)
-        self.cluster.handle(self.coordinator() if node is None else node, 1, header, request, answered)
+        self.dispatcher.handle(self.coordinator() if node is None else node, 1, header, request, answered)
         return pending
 
     def now(self) -> None:

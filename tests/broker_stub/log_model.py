@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker_stub.log.producers import Candidate, Origin
-from producer.wire.codes import ErrorCode
+from fencepost.broker_stub.log.producers import Candidate, Origin
+from fencepost.producer.wire.codes import ErrorCode
 from tests.broker_stub.log_tools import Again, Answer
 
 

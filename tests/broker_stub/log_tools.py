@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker_stub.log import AppendRefused, LogConfig, MemoryStorage, Origin, PartitionLog
-from producer.wire.codes import ErrorCode
-from producer.wire.records import ControlType, encode_batch, encode_marker
+from fencepost.broker_stub.log import AppendRefused, LogConfig, MemoryStorage, Origin, PartitionLog
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
 
 NOW = 1_700_000_000_000
 

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from msgspec.structs import fields
 
-from broker_stub.router import route_to, served
-from producer.wire import ZERO_UUID, Message, WireStruct
-from producer.wire.fields import RecordsType, Scalar
-from producer.wire.records import encode_batch
-from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.broker_stub.requests.router import route_to, served
+from fencepost.producer.wire import ZERO_UUID, Message, WireStruct
+from fencepost.producer.wire.records import encode_batch
+from fencepost.producer.wire.schema.declarations import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.fields import RecordsType, Scalar
 
 TOPICS, GROUPS, IDS = ("t", "u"), ("g", "h"), ("x", "y")
 NAMES: dict[str, tuple[str, ...]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from broker_stub.coordinators.group_records import GroupRecord, OffsetRecord, read_record
-from broker_stub.coordinators.groups import Shard
-from broker_stub.coordinators.pending_offsets import Committed, Key
-from broker_stub.coordinators.store import Store
-from broker_stub.partitions import Partition
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.groups.coordinators import Shard
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.groups.records import GroupRecord, OffsetRecord, read_record
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -15,7 +15,7 @@ from producer.wire.messages.group_offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from producer.wire.records import iter_batches, read_records
+from fencepost.producer.wire.records import iter_batches, read_records
 from tests.broker_stub.group_talk import Groups, Pending
 from tests.broker_stub.txn_talk import Transactions
 
@@ -23,11 +23,11 @@ from tests.broker_stub.txn_talk import Transactions
 def partition_of(world: Groups | Transactions, group: str = "g") -> Partition:
     if isinstance(world, Transactions):
         return world.offsets_partition(group)
-    return world.cluster.groups.shard_for(group, world.coordinator(group)).partition
+    return world.services.groups.shard_for(group, world.coordinator(group)).partition
 
 
 def shard_of(world: Groups | Transactions, group: str = "g") -> Shard:
-    return world.cluster.groups.shard_for(group, partition_of(world, group).leader)
+    return world.services.groups.shard_for(group, partition_of(world, group).leader)
 
 
 def records_in(partition: Partition) -> list[OffsetRecord | GroupRecord | None]:

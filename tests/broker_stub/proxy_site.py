@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker_stub import BrokerStub
-from broker_stub.proxy import FaultProxy
-from producer import wire
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import wire
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.kafka import KafkaCluster

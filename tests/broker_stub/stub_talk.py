@@ -8,12 +8,17 @@ from contextlib import closing
 from typing import Any
 from uuid import UUID
 
-from broker_stub import BrokerStub
-from broker_stub.call import Fate, Reply
-from broker_stub.clock import VirtualClock
-from broker_stub.cluster import Cluster
-from producer import wire
-from producer.wire.records import encode_batch
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.clock import VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.socket_server.acceptor import Acceptor
+from fencepost.producer import wire
+from fencepost.producer.wire.records import encode_batch
 from tests.conformance.raw import Link
 
 DEADLINE_S = 10.0
@@ -87,7 +92,11 @@ class Inside:
 
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock(TIMESTAMP_MS)
+        journal, sasl = options.pop("journal", 1000), options.pop("sasl", None)
         self.cluster = Cluster(self.clock, **options)
+        self.services = Services(self.cluster, Journal(journal))
+        self.dispatcher = Dispatcher(self.services)
+        self.acceptor = Acceptor(self.dispatcher, sasl=sasl)
         for broker in self.cluster.brokers.values():
             broker.host, broker.port = "broker", 9000 + broker.node_id
         self.replies: list[Reply] = []
@@ -96,6 +105,11 @@ class Inside:
         configs = {key.replace("_", "."): value for key, value in overrides.items()}
         return self.cluster.create_topic(name, partitions=partitions, replication_factor=replicas, overrides=configs).id
 
+    def topic_named(self, name: str = "t") -> Topic:
+        found = self.cluster.topics.named(name)
+        assert found is not None
+        return found
+
     def leader(self, topic: str = "t", partition: int = 0) -> int:
         found = self.cluster.find(topic, partition)
         assert found is not None
@@ -103,7 +117,7 @@ class Inside:
 
     def send(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "inside") -> None:
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id=client_id)
-        self.cluster.handle(self.leader() if node is None else node, 1, header, request, self.replies.append)
+        self.dispatcher.handle(self.leader() if node is None else node, 1, header, request, self.replies.append)
 
     def ask(self, request: wire.Message, version: int, *, node: int | None = None) -> Any:
         """The answer, which must come at once."""

@@ -17,13 +17,13 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from broker_stub import Acl, BrokerStub, Tls
-from broker_stub.acls import Filter
-from broker_stub.authorizer import Authorizer
-from broker_stub.operations import Operation, Pattern, Resource
-from broker_stub.topic_configs import STANDARD_AUTHORIZER
-from producer import DeliveryFatal, Fatal, Persisted, Producer, RecordRefused
-from producer.wire import ErrorCode
+from fencepost.broker_stub import Acl, BrokerStub, Tls
+from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER
+from fencepost.broker_stub.security.acls import Filter
+from fencepost.broker_stub.security.authorizer import Authorizer
+from fencepost.broker_stub.security.operations import Operation, Pattern, Resource
+from fencepost.producer import DeliveryFatal, Fatal, Persisted, Producer, RecordRefused
+from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.stub_talk import Talker, batch
 from tests.certificates import Authority
 from tests.credentials import ours

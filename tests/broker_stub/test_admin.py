@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from producer import wire
-from producer.wire import Api, ErrorCode
-from producer.wire.messages import configs, end_txn
-from producer.wire.messages.incremental_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from producer.wire.messages.topic_admin import (
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages import configs, end_txn
+from fencepost.producer.wire.messages.incremental_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from fencepost.producer.wire.messages.topic_admin import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     DeleteRecordsPartition,
@@ -57,7 +53,7 @@ def test_a_log_obeys_new_configs_and_keeps_to_them() -> None:
     assert partition is not None
     world.cluster.move_leader(partition)
     assert world.produce(batch(bytes(500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
-    world.cluster.add_partitions(partition.topic, 2)
+    world.cluster.add_partitions(world.topic_named(), 2)
     assert world.produce(batch(bytes(500)), partition=1).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert alter(world, DELETE, "max.message.bytes", None) == 0
     assert world.produce(batch(bytes(500)), partition=1).error_code == 0
@@ -77,7 +73,7 @@ def test_more_replicas_needed_from_now_on() -> None:
     before = only(world.ask(fetch_request("t"), 12)).high_watermark
     partition = world.cluster.find("t", 0)
     assert partition is not None
-    world.cluster.configure(partition.topic, {})
+    world.cluster.configure(world.topic_named(), {})
     assert only(world.ask(fetch_request("t"), 12)).high_watermark == before + 1
 
 

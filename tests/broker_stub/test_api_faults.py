@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub.acls import Acl
-from broker_stub.coordinators.pending_offsets import Committed
-from broker_stub.faults import Fault, Rule
-from broker_stub.owners import groups_of
-from broker_stub.router import served
-from broker_stub.subjects import ASKED, asks_for_all
-from producer import wire
-from producer.wire import Api, ErrorCode
-from producer.wire.fields import NEVER
-from producer.wire.messages import (
+from fencepost.broker_stub.faults.owners import groups_of
+from fencepost.broker_stub.faults.rules import Fault, Rule
+from fencepost.broker_stub.faults.subjects import ASKED, asks_for_all
+from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.requests.router import served
+from fencepost.broker_stub.security.acls import Acl
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages import (
     acls,
     add_to_txn,
     alter_quotas,
@@ -36,7 +35,8 @@ from producer.wire.messages import (
     topic_admin,
     txn_offsets,
 )
-from producer.wire.schema import describe
+from fencepost.producer.wire.schema.declarations import describe
+from fencepost.producer.wire.schema.fields import NEVER
 from tests.broker_stub.group_talk import Groups
 
 CODE = ErrorCode.REQUEST_TIMED_OUT
@@ -211,7 +211,7 @@ def codes(answer: Any) -> Iterator[int]:
 def state(world: Groups) -> Any:
     """What these requests could change."""
     topics = {topic.name: (len(topic.partitions), dict(topic.overrides)) for topic in world.cluster.topics}
-    known = {group for shard in world.cluster.groups.shards_of(1) for group in shard.groups.groups}
+    known = {group for shard in world.services.groups.shards_of(1) for group in shard.groups.groups}
     authorizer = world.cluster.authorizer
     assert authorizer is not None
     return topics, known, world.committed("t"), world.committed("t", group="empty"), authorizer.acls, dict(world.cluster.quotas.entries)
@@ -324,7 +324,7 @@ def test_one_partition_of_many_offsets_fails(world: Groups, point: str, version:
     topic = world.cluster.topics.named("two")
     assert topic is not None
     for partition in (0, 1):
-        world.cluster.groups.shard_for("g", world.coordinator()).offsets.commit(
+        world.services.groups.shard_for("g", world.coordinator()).offsets.commit(
             {("g", "two", partition): Committed(5, -1, "", topic.id)}, lambda code: None
         )
     getattr(world.cluster.faults.on(Api.OFFSET_FETCH).where(topic="two", partition=1), point)().error(CODE)

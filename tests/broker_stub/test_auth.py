@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-import broker_stub.connection
-from broker_stub import BrokerStub, Sasl, Tls, VirtualClock
-from broker_stub.auth import sasl_from
-from broker_stub.link import UNPROVEN_BYTES_MAX
-from broker_stub.principal import ANONYMOUS, of_certificate
-from producer import wire
-from producer.wire.messages.sasl import (
+from fencepost.broker_stub import BrokerStub, Sasl, Tls, VirtualClock
+from fencepost.broker_stub.security.principal import ANONYMOUS, of_certificate
+from fencepost.broker_stub.security.sasl import sasl_from
+from fencepost.broker_stub.socket_server import connection
+from fencepost.broker_stub.socket_server.client_connection import UNPROVEN_BYTES_MAX
+from fencepost.producer import wire
+from fencepost.producer.wire.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
@@ -82,22 +82,22 @@ def test_a_call_knows_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request of an authenticated connection carries its user, those before it nobody's name; without SASL it is ANONYMOUS."""
     seen: list[tuple[int, str]] = []
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
-        honest = stub.cluster.call
+        honest = stub.dispatcher.call
 
         def call(*args: Any, **options: Any) -> Any:
             made = honest(*args, **options)
             seen.append((made.exchange.api, made.principal))
             return made
 
-        monkeypatch.setattr(stub.cluster, "call", call)
+        monkeypatch.setattr(stub.dispatcher, "call", call)
         client.log_in()
         client.metadata("t")
         assert principals(stub) == {"User:alice"}
     assert seen == [(17, ANONYMOUS), (36, ANONYMOUS), (3, "User:alice")]
     inside = Inside()
     header = wire.RequestHeader(api_key=3, api_version=12, correlation_id=1)
-    assert inside.cluster.handle(1, 1, header, metadata_request(), inside.replies.append).principal == ANONYMOUS
-    named = inside.cluster.handle(1, 1, header, metadata_request(), inside.replies.append, principal="User:bob")
+    assert inside.dispatcher.handle(1, 1, header, metadata_request(), inside.replies.append).principal == ANONYMOUS
+    named = inside.dispatcher.handle(1, 1, header, metadata_request(), inside.replies.append, principal="User:bob")
     assert named.principal == "User:bob"
 
 
@@ -341,7 +341,7 @@ def test_passwords_are_not_shown() -> None:
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
         client.log_in()
         shown = repr([(exchange, exchange.request, exchange.response) for exchange in stub.journal.requests()])
-        shown += repr(stub.cluster.sasl)
+        shown += repr(stub.acceptor.sasl)
     assert "alice" in shown
     assert USERS["alice"] not in shown
 
@@ -466,7 +466,7 @@ def test_what_is_no_tls_ends_its_connection_and_no_other(secure: BrokerStub, aut
 
 def test_a_handshake_has_its_time(secure: BrokerStub, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that never say a word are ended, and hundreds of them do not keep others from being served meanwhile."""
-    monkeypatch.setattr(broker_stub.connection, "HANDSHAKE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connection, "HANDSHAKE_TIMEOUT_S", 0.5)
     mute = [socket.create_connection(secure.addresses[1], timeout=10) for _ in range(300)]
     try:
         with Client(secure, trusting(authority)) as client:

@@ -1,4 +1,4 @@
-"""`python -m broker_stub`: quick to start, quick to end, and plain about what is wrong."""
+"""`python -m fencepost.broker_stub`: quick to start, quick to end, and plain about what is wrong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-import broker_stub
-from broker_stub import BrokerStub
+from fencepost import broker_stub
+from fencepost.broker_stub import BrokerStub
 from tests.broker_stub.stub_talk import Talker, refused
 
 COLD_START_S = 0.3
@@ -28,7 +28,7 @@ def environment() -> dict[str, str]:
 
 def command(*arguments: str, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "broker_stub", *arguments],
+        [sys.executable, "-m", "fencepost.broker_stub", *arguments],
         env=environment() | environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import Producer as OurProducer
-from producer.wire import Api
-from producer.wire.records import read_header
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Producer as OurProducer
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.records import read_header
 from tests.broker_stub.stub_talk import DEADLINE_S, Talker
 
 COUNT = 500

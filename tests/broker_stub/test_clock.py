@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_stub.clock import RealClock, VirtualClock
+from fencepost.broker_stub.cluster.clock import RealClock, VirtualClock
 
 
 def test_a_virtual_clock_moves_only_by_advance() -> None:

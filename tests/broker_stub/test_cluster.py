@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.call import Fate
-from broker_stub.log import MemoryStorage
-from producer import wire
-from producer.wire import ErrorCode
-from producer.wire.records import Codec, encode_batch, iter_batches
+from fencepost.broker_stub.log import MemoryStorage
+from fencepost.broker_stub.requests.call import Fate
+from fencepost.producer import wire
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.records import Codec, encode_batch, iter_batches
 from tests.broker_stub.stub_talk import TIMESTAMP_MS, Inside, batch, fetch_request, metadata_request, numbered, only, produce_request
 
 
@@ -58,7 +58,7 @@ class CountedStorage(MemoryStorage):
 def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a stop, a kill, a return, a move, a severed link or an unclean election takes does not grow with the logs: nobody reads their
     bytes, and every broker goes on answering."""
-    monkeypatch.setattr("broker_stub.partitions.MemoryStorage", CountedStorage)
+    monkeypatch.setattr("fencepost.broker_stub.cluster.partition.MemoryStorage", CountedStorage)
     world = Inside(brokers=3, config={"unclean.leader.election.enable": "true"})
     world.topic(partitions=2, replicas=3)
     for partition in range(2):
@@ -74,8 +74,8 @@ def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
             world.cluster.start_broker(node)
     leader = world.cluster.move_leader(one)
     second, third = (node for node in one.replicas if node != leader)
-    world.cluster.between.sever(leader, second)
-    world.cluster.between.sever(leader, third)
+    world.cluster.broker_links.sever(leader, second)
+    world.cluster.broker_links.sever(leader, third)
     world.produce(numbered(7, 50), acks=1)
     world.cluster.stop_broker(leader, clean=False)
     assert one.leader in (second, third)
@@ -362,7 +362,7 @@ def test_a_stopped_broker_does_nothing_more() -> None:
     world.pass_time(1000)
     assert world.replies == []
     with pytest.raises(ConnectionRefusedError):
-        world.cluster.connect(leader, wire=None)  # type: ignore[arg-type]  # it must not get that far
+        world.acceptor.connect(leader, wire=None)  # type: ignore[arg-type]  # it must not get that far
 
 
 def test_impossible_clusters_are_refused() -> None:

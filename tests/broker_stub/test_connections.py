@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.connections import Connections
-from broker_stub.server import COMPLAIN_AGAIN_S
-from broker_stub.topic_configs import BrokerConfig, InvalidConfig
-from producer import Producer
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.configs.topic_configs import BrokerConfig, InvalidConfig
+from fencepost.broker_stub.socket_server.connection_limits import Connections
+from fencepost.broker_stub.socket_server.server import COMPLAIN_AGAIN_S
+from fencepost.producer import Producer
+from fencepost.producer.wire import Api
 from tests.broker_stub import slow_clients as slow_clients_module
 from tests.broker_stub.slow_clients import raise_limit
 from tests.broker_stub.stub_talk import Talker, fetch_request
@@ -135,7 +135,7 @@ def test_the_idle_are_closed() -> None:
 
 
 def init() -> Any:
-    from producer.wire import InitProducerIdRequest
+    from fencepost.producer.wire import InitProducerIdRequest
 
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 

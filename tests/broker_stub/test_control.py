@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from broker_stub import BrokerStub, FaultProxy, VirtualClock
-from broker_stub.control import Control, address
-from broker_stub.control_http import BODY_BYTES_MAX, CONNECTIONS_MAX, HEAD_BYTES_MAX
-from broker_stub.control_routes import ROUTES
-from producer import Producer
-from producer.wire import InitProducerIdRequest
+from fencepost.broker_stub import BrokerStub, FaultProxy, VirtualClock
+from fencepost.broker_stub.control.control import Control, address
+from fencepost.broker_stub.control.http import BODY_BYTES_MAX, CONNECTIONS_MAX, HEAD_BYTES_MAX
+from fencepost.broker_stub.control.routes import ROUTES
+from fencepost.producer import Producer
+from fencepost.producer.wire import InitProducerIdRequest
 from tests.broker_stub.stub_talk import Talker
 from tests.waiting import until
 

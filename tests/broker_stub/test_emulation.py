@@ -16,11 +16,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaConsumer, KafkaProducer
 
-from broker_stub import BrokerStub
-from broker_stub.emulation import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, RELEASES, UNSTABLE_4_3, Differences
-from broker_stub.router import served
-from producer import Producer
-from producer.wire import REQUESTS, Api, ApiVersionsRequest, ApiVersionsResponse
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.release import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, RELEASES, UNSTABLE_4_3, Differences
+from fencepost.broker_stub.requests.router import served
+from fencepost.producer import Producer
+from fencepost.producer.wire import REQUESTS, Api, ApiVersionsRequest, ApiVersionsResponse
 from tests.broker_stub.stub_talk import Talker, fetch_request, produce_request
 from tests.conformance.raw import Closed
 
@@ -42,11 +42,11 @@ def test_the_newest_release_is_what_the_handlers_say() -> None:
     version that they do not know."""
     assert BrokerStub().cluster.release is KAFKA_4_3
     unstable = BrokerStub(config={"unstable.api.versions.enable": True}).cluster.release
-    assert list(unstable.offers()) == list(served())
-    kept = set(unstable.offers()) - set(KAFKA_4_3.offers())
+    assert list(unstable.offers(served())) == list(served())
+    kept = set(unstable.offers(served())) - set(KAFKA_4_3.offers(served()))
     assert {each.api: each.highest for each in kept} == UNSTABLE_4_3 == {Api.INIT_PRODUCER_ID: 6}
     newest = {each.api: each.highest for each in served()}
-    for each in KAFKA_3_9.offers():
+    for each in KAFKA_3_9.offers(served()):
         assert each.lowest == 0
         assert each.highest <= newest[each.api]
         assert each.highest in REQUESTS[each.api].versions

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker_stub.fault_specs import ACTIONS, FIELDS, add_fault, told
-from broker_stub.faults import Faults
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.faults.specs import ACTIONS, FIELDS, add_fault, told
+from fencepost.producer.wire import Api, ErrorCode
 
 DROP = {"action": "drop"}
 

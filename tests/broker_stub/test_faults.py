@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.faults import Fault, Rule
-from producer import wire
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.faults.rules import Fault, Rule
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.stub_talk import (
     DEADLINE_S,
     TIMESTAMP_MS,

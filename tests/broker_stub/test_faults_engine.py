@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_stub.faults import Faults, Kind, Point
+from fencepost.broker_stub.faults.rules import Faults, Kind, Point
 
 PRODUCE, FETCH = 0, 1
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.stub_talk import DEADLINE_S
 
 COUNT = 60

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.coordinators.group import subscription
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.coordinators.states import State
-from producer.wire import ErrorCode
-from producer.wire.messages.group_admin import DeleteGroupsRequest
-from producer.wire.messages.group_offsets import (
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.groups.group import subscription
+from fencepost.broker_stub.groups.states import State
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest
+from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
 from tests.broker_stub.offsets_talk import code_of, offset_delete
 
@@ -75,11 +75,11 @@ def test_a_group_that_was_deleted_is_gone() -> None:
     world = Groups(brokers=3)
     (first,) = world.stable("a")
     assert first.leave() == ErrorCode.NONE
-    shard = world.cluster.groups.shard_for("g", world.coordinator())
+    shard = world.services.groups.shard_for("g", world.coordinator())
     shard.groups.delete("g")
     world.move_coordinator()
     world.pass_time(10 * REBALANCE_MS)
-    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+    assert world.services.groups.shard_for("g", world.coordinator()).groups.groups == {}
 
 
 @pytest.mark.parametrize("emulate", ["4.3", "3.9"])
@@ -95,7 +95,7 @@ def test_a_group_that_was_never_assigned_anything_is_gone_when_it_was_deleted(em
     assert world.group().generation == 1
     assert [each.error_code for each in world.start(DeleteGroupsRequest(groups_names=["g"]), 2).answer.results] == [ErrorCode.NONE]
     world.move_coordinator()
-    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+    assert world.services.groups.shard_for("g", world.coordinator()).groups.groups == {}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_commit_of_a_generation_makes_no_group(generation: int, version: int, 
     member.id, member.generation = "a" if generation >= 0 else "", generation
     assert world.commit("t", 7, member=member, version=version) == code
     assert world.committed("t") == (-1 if code else 7)
-    assert list(world.cluster.groups.shard_for("g", world.coordinator()).groups.groups) == ([] if code else ["g"])
+    assert list(world.services.groups.shard_for("g", world.coordinator()).groups.groups) == ([] if code else ["g"])
 
 
 @pytest.mark.parametrize(("emulate", "code"), [("3.9", ErrorCode.NONE), ("4.3", ErrorCode.GROUP_ID_NOT_FOUND)])
@@ -181,7 +181,7 @@ def test_groups_of_different_partitions_are_apart() -> None:
         world.now()
         member.heard(pending.answer)
     found = {
-        node: sorted(group for shard in world.cluster.groups.shards_of(node) for group in shard.groups.groups)
+        node: sorted(group for shard in world.services.groups.shards_of(node) for group in shard.groups.groups)
         for node in world.cluster.brokers
     }
     assert found == {node: sorted(name for name in names if world.coordinator(name) == node) for node in world.cluster.brokers}

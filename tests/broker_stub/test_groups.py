@@ -9,9 +9,9 @@ import logging
 
 import pytest
 
-from broker_stub.coordinators.states import TABLE, Event, State, diagram
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
+from fencepost.broker_stub.groups.states import TABLE, Event, State, diagram
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
 
 NEW_MEMBER_MS = 300_000
@@ -135,7 +135,7 @@ def test_nobody_joins_a_group_that_is_not_there_under_an_id() -> None:
         stranger = world.member("a")
         stranger.id = "stranger"
         assert stranger.join(protocol_type=protocol_type).answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+    assert world.services.groups.shard_for("g", world.coordinator()).groups.groups == {}
 
 
 @pytest.mark.parametrize(
@@ -426,4 +426,4 @@ def test_an_error_at_the_door_changes_nothing() -> None:
     world = Groups()
     world.cluster.faults.on(Api.JOIN_GROUP).error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert world.member("a").join().answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.cluster.groups.shard_for("g", world.coordinator()).groups.groups == {}
+    assert world.services.groups.shard_for("g", world.coordinator()).groups.groups == {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from broker_stub.coordinators.states import State
-from broker_stub.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.groups.states import State
 from tests.broker_stub.group_talk import Groups, Member, Pending
 
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
@@ -76,7 +76,7 @@ class Walk:
 
     def check(self) -> None:
         """What is true of every group at any time."""
-        groups = self.world.cluster.groups.shard_for("g", self.world.coordinator()).groups.groups
+        groups = self.world.services.groups.shard_for("g", self.world.coordinator()).groups.groups
         group = groups.get("g")
         if group is None:
             return
@@ -108,7 +108,7 @@ def test_nobody_waits_forever(path: list[tuple[str, str | int]], version: int, d
     for pending in walk.sent:
         assert pending.answer is not None  # one answer each
     for node in walk.world.cluster.brokers:
-        for shard in walk.world.cluster.groups.shards_of(node):
+        for shard in walk.world.services.groups.shards_of(node):
             assert [group.state for group in shard.groups.groups.values()] in ([], [State.EMPTY])
     assert walk.world.cluster.next_deadline() is None
     topic = walk.world.cluster.topics.named(OFFSETS_TOPIC)

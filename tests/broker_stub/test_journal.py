@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.journal import EXCHANGE_BYTES, HEADER_BYTES, RECORDS_BYTES_MAX, Exchange, Journal, footprint
-from producer import wire
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from producer.wire.messages.metadata import MetadataRequestTopic
-from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from producer.wire.messages.topic_admin import DeleteTopicsRequest
-from producer.wire.records import read_header, read_records
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.journal import EXCHANGE_BYTES, HEADER_BYTES, RECORDS_BYTES_MAX, Exchange, Journal, footprint
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
+from fencepost.producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
+from fencepost.producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_talk import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
 
 
@@ -50,11 +50,11 @@ def test_the_oldest_go_first() -> None:
     world = Inside(journal=3)
     for number in range(5):
         world.ask(metadata_request(f"t{number}"), 12, node=1)
-    kept: list[Any] = [each.request for each in world.cluster.journal.requests()]
+    kept: list[Any] = [each.request for each in world.services.journal.requests()]
     assert [request.topics[0].name for request in kept] == ["t2", "t3", "t4"]
     silent = Inside(journal=0)
     silent.ask(metadata_request("t"), 12, node=1)
-    assert len(silent.cluster.journal) == 0
+    assert len(silent.services.journal) == 0
 
 
 def test_large_requests_push_out_the_oldest() -> None:
@@ -85,7 +85,7 @@ def test_an_answer_that_was_lost_is_not_in_the_journal() -> None:
     world.send(produce_request("t", numbered(7, 0)), 12)
     world.cluster.faults.on(Api.PRODUCE).after_append().error(ErrorCode.REQUEST_TIMED_OUT)
     world.produce(numbered(7, 1))
-    dropped, failed = world.cluster.journal.requests(Api.PRODUCE)
+    dropped, failed = world.services.journal.requests(Api.PRODUCE)
     assert dropped.response is None
     assert failed.response is not None
     assert only(failed.response).error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -98,13 +98,13 @@ def test_large_records_leave_only_their_header() -> None:
     world.produce(memoryview(batch(b"x" * 100_000, pid=7, epoch=3, sequence=5)))  # type: ignore[arg-type]  # as a frame's view comes
     world.produce(memoryview(batch(b"small")))  # type: ignore[arg-type]
     world.ask(fetch_request("t"), 12)
-    large, small = [exchange.request.topic_data[0].partition_data[0].records for exchange in world.cluster.journal.requests(Api.PRODUCE)]  # type: ignore[attr-defined]
+    large, small = [exchange.request.topic_data[0].partition_data[0].records for exchange in world.services.journal.requests(Api.PRODUCE)]  # type: ignore[attr-defined]
     assert (type(large), len(large)) == (bytes, HEADER_BYTES)
     header = read_header(large)
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.records_count) == (7, 3, 5, 1)
     assert type(small) is bytes
     assert read_records(small)[0].value == b"small"
-    (fetched,) = world.cluster.journal.requests(Api.FETCH)
+    (fetched,) = world.services.journal.requests(Api.FETCH)
     assert fetched.response is not None
     assert len(only(fetched.response).records) <= RECORDS_BYTES_MAX
 
@@ -123,7 +123,7 @@ def test_a_thousand_large_requests_are_not_kept_in_memory() -> None:
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(world.cluster.journal) == 40
+    assert len(world.services.journal) == 40
     assert kept < 1_000_000
 
 

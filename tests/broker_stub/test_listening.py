@@ -6,7 +6,7 @@ import asyncio
 import socket
 from contextlib import closing
 
-from broker_stub.listening import bound
+from fencepost.broker_stub.network.listeners import bound
 
 DEADLINE_S = 20.0
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from broker_stub.log import LogConfig, PartitionLog, TimestampType
-from producer.wire.codes import ErrorCode
-from producer.wire.records import BatchHeader, Codec, check_crc, encode_batch, read_header, read_records
+from fencepost.broker_stub.log import LogConfig, PartitionLog, TimestampType
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import BatchHeader, Codec, check_crc, encode_batch, read_header, read_records
 from tests.broker_stub.log_tools import NOW, Again, open_log, produce, refusal
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.log import LogConfig
-from broker_stub.log.producers import (
+from fencepost.broker_stub.log import LogConfig
+from fencepost.broker_stub.log.producers import (
     UNSEEN,
     Accepted,
     Candidate,
@@ -18,7 +18,7 @@ from broker_stub.log.producers import (
     Verified,
     admit,
 )
-from producer.wire.codes import ErrorCode
+from fencepost.producer.wire.codes import ErrorCode
 from tests.broker_stub.log_tools import NOW, Again, Answer, SetClock, coordinate, data, marker, open_log, produce
 
 CLIENT, COORDINATOR, REPLICATION = Origin

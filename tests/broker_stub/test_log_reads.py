@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.log import (
+from fencepost.broker_stub.log import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
@@ -19,11 +19,11 @@ from broker_stub.log import (
     PartitionLog,
     TimestampType,
 )
-from broker_stub.log.producers import CompletedTxn
-from broker_stub.log.stable import Transactions
-from producer.wire.batch_header import pack_batch
-from producer.wire.codes import ErrorCode
-from producer.wire.records import Codec, encode_batch, iter_batches
+from fencepost.broker_stub.log.producers import CompletedTxn
+from fencepost.broker_stub.log.txn_index import Transactions
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import Codec, encode_batch, iter_batches
+from fencepost.producer.wire.records.batch_header import pack_batch
 from tests.broker_stub.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce
 
 ALL = 1 << 30

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
-from broker_stub.log.snapshot import read_snapshot
-from producer.wire.codes import ErrorCode
-from producer.wire.records import encode_batch, iter_batches, read_records
+from fencepost.broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
+from fencepost.broker_stub.log.snapshot import read_snapshot
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import encode_batch, iter_batches, read_records
 from tests.broker_stub.log_tools import NOW, Again, SetClock, coordinate, data, marker, open_log, plain, produce
 
 ALL = 1 << 30

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.log import CorruptSnapshot
-from broker_stub.log.producers import ProducerEntry, RememberedBatch
-from broker_stub.log.snapshot import read_snapshot, write_snapshot
+from fencepost.broker_stub.log import CorruptSnapshot
+from fencepost.broker_stub.log.producers import ProducerEntry, RememberedBatch
+from fencepost.broker_stub.log.snapshot import read_snapshot, write_snapshot
 
 EMPTY = bytes.fromhex("000148674bc700000000")
 ONE = bytes.fromhex("0001e3e8ae60000000010000000000000fa0000200000000000000000000000800000001" + "00000000000003ed" + "00000005" + "f" * 16)

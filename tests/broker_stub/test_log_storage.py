@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_stub.log import MemoryStorage
-from broker_stub.log.storage import TAIL_BYTES_MAX, WHOLE_BYTES_MIN
+from fencepost.broker_stub.log import MemoryStorage
+from fencepost.broker_stub.log.storage import TAIL_BYTES_MAX, WHOLE_BYTES_MIN
 
 sizes = st.sampled_from([1, 70, 5000, WHOLE_BYTES_MIN - 1, WHOLE_BYTES_MIN, 3 * WHOLE_BYTES_MIN, TAIL_BYTES_MAX + 1])
 reads = st.tuples(st.integers(0, 300_000), st.integers(0, 200_000))

@@ -7,10 +7,10 @@ from struct import pack_into
 
 import pytest
 
-from broker_stub.log import AppendRefused, LogConfig, Origin, PartitionLog, TimestampType
-from producer.wire.batch_header import BatchHeader, compute_crc, pack_batch
-from producer.wire.codes import ErrorCode
-from producer.wire.records import Codec, check_crc, compress, encode_batch, read_header, read_records
+from fencepost.broker_stub.log import AppendRefused, LogConfig, Origin, PartitionLog, TimestampType
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import Codec, check_crc, compress, encode_batch, read_header, read_records
+from fencepost.producer.wire.records.batch_header import BatchHeader, compute_crc, pack_batch
 from tests.broker_stub.log_tools import NOW, Again, data, marker, open_log, plain, produce, refusal
 
 HOUR = 3_600_000

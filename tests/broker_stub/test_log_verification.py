@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.log import MemoryStorage, PartitionLog
-from broker_stub.log.errors import AppendRefused
-from broker_stub.log.producers import Origin
-from producer.wire.markers import ControlType, encode_marker
+from fencepost.broker_stub.log import MemoryStorage, PartitionLog
+from fencepost.broker_stub.log.errors import AppendRefused
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 from tests.broker_stub.stub_talk import TIMESTAMP_MS, batch
 
 PID = 7

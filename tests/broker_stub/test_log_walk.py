@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_stub.log.walk import EndlessLength, InvalidRecords, Walk
-from producer.wire.batch_header import pack_batch
-from producer.wire.records import CorruptBatch, Record, encode_batch, read_records
-from producer.wire.varint import encode_signed
+from fencepost.broker_stub.log.record_scan import EndlessLength, InvalidRecords, RecordScan
+from fencepost.producer.wire.records import CorruptBatch, Record, encode_batch, read_records
+from fencepost.producer.wire.records.batch_header import pack_batch
+from fencepost.producer.wire.schema.varint import encode_signed
 
 HEADER = 61
 FIVE_BYTE_NULL = bytes.fromhex("ffffffff0f")  # -2147483648
@@ -29,8 +29,8 @@ def record(
     return encode_signed(len(body) if length is None else length) + body
 
 
-def walked(payload: bytes, count: int) -> Walk:
-    walk = Walk(payload, 0)
+def walked(payload: bytes, count: int) -> RecordScan:
+    walk = RecordScan(payload, 0)
     walk.advance(count)
     return walk
 
@@ -75,7 +75,7 @@ def test_numbers_of_any_length_pass(size: int) -> None:
     for padding in range(64):
         bodies.append(record(value=encode_signed(size + padding) + b"v" * (size + padding)))
     for skipping in (False, True):
-        walk = Walk(b"".join(bodies), 0, skipping=skipping)
+        walk = RecordScan(b"".join(bodies), 0, skipping=skipping)
         walk.advance(len(bodies))
         assert (walk.index, walk.position) == (len(bodies), len(b"".join(bodies)))
         assert (walk.delta_min, walk.delta_max, walk.null_keys) == (0, size, 0)
@@ -131,13 +131,13 @@ def test_a_length_without_end_is_told_apart() -> None:
 def test_skipping_does_not_compare_lengths() -> None:
     """What a record says of its own length is not looked at then; everything else is, and the data must still hold its fields."""
     for wrong in (record(length=3), record(length=200), record(length=-9)):
-        walk = Walk(wrong + record(offset=b"\x02"), 0, skipping=True)
+        walk = RecordScan(wrong + record(offset=b"\x02"), 0, skipping=True)
         walk.advance(2)
         assert (walk.position, walk.consecutive) == (len(walk.data), True)
     for payload in (record()[:-1], record(headers=b"\x01"), record(headers=b"\x02\x01\x00"), record(delta=b"\x80" * 11)):
         with pytest.raises(InvalidRecords):
-            Walk(payload, 0, skipping=True).advance(1)
-    beyond = Walk(record(headers=b"\x02\x02h\x7e"), 0, skipping=True)
+            RecordScan(payload, 0, skipping=True).advance(1)
+    beyond = RecordScan(record(headers=b"\x02\x02h\x7e"), 0, skipping=True)
     beyond.advance(1)
     assert beyond.position > len(beyond.data)
 
@@ -169,7 +169,7 @@ def test_a_timestamp_delta_has_64_bits(delta: bytes, expected: int) -> None:
 def test_it_can_be_done_in_parts() -> None:
     """A long batch is walked a part at a time, with the same result, so that it never keeps other threads out for long."""
     payload = b"".join(record(delta=encode_signed(n % 7), offset=encode_signed(n)) for n in range(1000))
-    whole, parts = walked(payload, 1000), Walk(payload, 0)
+    whole, parts = walked(payload, 1000), RecordScan(payload, 0)
     for _ in range(10):
         parts.advance(100)
     for name in ("position", "index", "delta", "delta_min", "delta_max", "null_keys", "consecutive"):
@@ -212,7 +212,7 @@ def test_it_agrees_with_the_reader_of_records(
         records_count=len(content),
     )
     read = _read(batch)
-    walk = Walk(batch, HEADER)
+    walk = RecordScan(batch, HEADER)
     try:
         walk.advance(len(content))
         passes = walk.position == len(batch)

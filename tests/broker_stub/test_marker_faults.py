@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.coordinators.appends import RETRY_MS
-from broker_stub.coordinators.txn_states import State
-from broker_stub.errands import TIMEOUT_MS
-from broker_stub.faults import Fault, Rule
-from producer.wire import Api, ErrorCode
-from producer.wire.records import ControlType, iter_batches, read_marker
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.broker_requests import TIMEOUT_MS
+from fencepost.broker_stub.cluster.internal_append import RETRY_MS
+from fencepost.broker_stub.faults.rules import Fault, Rule
+from fencepost.broker_stub.transactions.states import State
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.records import ControlType, iter_batches, read_marker
 from tests.broker_stub.stub_talk import DEADLINE_S, fetch_request, only
 from tests.broker_stub.txn_maker import Sender
 from tests.broker_stub.txn_makers_python import Confluent
@@ -151,7 +151,7 @@ def test_offsets_count_when_their_marker_is_there() -> None:
     assert world.commit_offset(7).answer == OK
     world.cluster.faults.on(Api.WRITE_TXN_MARKERS).where(topic="__consumer_offsets").delay(1_000)
     assert world.end().answer[0] == OK
-    offsets = world.cluster.groups.shard_for("g", world.offsets_partition().leader).offsets
+    offsets = world.services.groups.shard_for("g", world.offsets_partition().leader).offsets
     assert (offsets.find("g", "t", 0), offsets.is_pending("g", "t", 0)) == (None, True)
     world.pass_time(1_000)
     found = offsets.find("g", "t", 0)

@@ -20,13 +20,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub, Sasl, VirtualClock
-from broker_stub import link as server_link
-from broker_stub.cluster import Cluster
-from broker_stub.router import route_to, served
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer.link import CORRELATION_ID_FIRST, Link
-from producer.wire import (
+from fencepost.broker_stub import BrokerStub, Sasl, VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.router import route_to, served
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.socket_server import client_connection as server_link
+from fencepost.broker_stub.socket_server.acceptor import Acceptor
+from fencepost.producer.network.connection import CORRELATION_ID_FIRST, Connection
+from fencepost.producer.wire import (
     REQUESTS,
     RESPONSES,
     Api,
@@ -38,9 +42,9 @@ from producer.wire import (
     encode_request,
     encode_response,
 )
-from producer.wire.messages.group_admin import DescribeGroupsRequest
-from producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
-from producer.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest
+from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from fencepost.producer.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.broker_stub.filled import filled, request_of
 from tests.broker_stub.odd_requests import GROUPS, TOPICS, OddRequests
 from tests.broker_stub.stub_talk import Talker, numbered
@@ -160,7 +164,9 @@ class OddWorld:
         self.rng = rng
         self.clock = VirtualClock()
         users = {"a": "secret"}
-        self.cluster = Cluster(self.clock, brokers=3, journal=10, sasl=Sasl(users) if sasl else None, config={"max.connections": 1000})
+        self.cluster = Cluster(self.clock, brokers=3, config={"max.connections": 1000})
+        dispatcher = Dispatcher(Services(self.cluster, Journal(10)))
+        self.acceptor = Acceptor(dispatcher, sasl=Sasl(users) if sasl else None)
         for broker in self.cluster.brokers.values():
             broker.host, broker.port = "broker", 9000 + broker.node_id
         for name in (OFFSETS_TOPIC, STATE_TOPIC):
@@ -169,7 +175,7 @@ class OddWorld:
             self.cluster.create_topic(name, partitions=2, replication_factor=2)
         self.odd = OddRequests(rng)
         self.sasl = sasl
-        self._links: dict[int, list[tuple[server_link.Link, Ear]]] = {node: [] for node in self.cluster.brokers}
+        self._links: dict[int, list[tuple[server_link.ClientConnection, Ear]]] = {node: [] for node in self.cluster.brokers}
 
     def step(self) -> None:
         chance = self.rng.random()
@@ -191,7 +197,7 @@ class OddWorld:
             self.cluster.start_broker(node)
             for other in self.cluster.brokers:
                 if other != node:
-                    self.cluster.between.mend(node, other)
+                    self.cluster.broker_links.mend(node, other)
         self.cluster.cut_links()
         for _ in range(12):
             self.pass_time(600_000)
@@ -199,7 +205,7 @@ class OddWorld:
     def ask(self, node: int, request: Message, version: int) -> Any:
         """The answer to somebody who has not spoken before, which must come at once or as soon as what is due is done."""
         ear = Ear()
-        link = self.cluster.connect(node, ear)
+        link = self.acceptor.connect(node, ear)
         link.receive(b"".join(encode_request(request, version, correlation_id=1, client_id="after"))[4:])
         self.cluster.tick()
         (frame,) = ear.frames
@@ -213,7 +219,7 @@ class OddWorld:
             if len(links) > 5:
                 links[0][0].lost()
             ear = Ear()
-            links.append((self.cluster.connect(node, ear), ear))
+            links.append((self.acceptor.connect(node, ear), ear))
             free = [links[-1]]
         link, ear = self.rng.choice(free)
         request, version = self._greeting() if self.sasl and not link.proven else self.odd.one()
@@ -242,7 +248,7 @@ class OddWorld:
         else:
             cluster.start_broker(node)
         one, other = self.rng.sample(list(cluster.brokers), 2)
-        self.rng.choice([cluster.between.sever, cluster.between.mend, cluster.between.mend])(one, other)
+        self.rng.choice([cluster.broker_links.sever, cluster.broker_links.mend, cluster.broker_links.mend])(one, other)
 
 
 @pytest.mark.parametrize("sasl", [False, True])
@@ -337,7 +343,7 @@ def answered(question: tuple[Message, int, bytes], rng: random.Random) -> int:
     """How many answers a link of its own reads of a damaged one, in two pieces."""
     request, version, frame = question
     replies, ends = list[Message](), list[str]()
-    link = Link("mutant", on_reply=lambda _, answer: replies.append(answer), on_lost=ends.append)
+    link = Connection("mutant", on_reply=lambda _, answer: replies.append(answer), on_lost=ends.append)
     link.connection_made(Nowhere())
     link.send(1, request.api, version, request)
     data = sized(damage(frame, rng), rng)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker_stub.coordinators.group_records import GroupRecord, OffsetRecord
-from broker_stub.coordinators.states import State
-from broker_stub.coordinators.store import Store
-from producer.wire import ErrorCode, RequestHeader
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.records import GroupRecord, OffsetRecord
+from fencepost.broker_stub.groups.states import State
+from fencepost.producer.wire import ErrorCode, RequestHeader
 from tests.broker_stub.group_talk import Groups
 from tests.broker_stub.offsets_talk import code_of, known, offset_commit, partition_of, records_in, shard_of
 from tests.broker_stub.txn_talk import Transactions
@@ -89,7 +89,7 @@ def test_offsets_that_a_transaction_will_decide_about_stay() -> None:
     world = Transactions(config={"transaction.max.timeout.ms": 2**31 - 1})
     world.given(timeout_ms=2**31 - 1)
     header = RequestHeader(api_key=offset_commit(1).api, api_version=9, correlation_id=1, client_id="inside")
-    world.cluster.handle(world.offsets_partition().leader, 1, header, offset_commit(1), lambda reply: None)
+    world.dispatcher.handle(world.offsets_partition().leader, 1, header, offset_commit(1), lambda reply: None)
     assert world.commit_offset(2).answer == ErrorCode.NONE
     world.pass_time(2 * WEEK_MS)
     assert [each.offset for each in known(shard_of(world).store)[0].values()] == [1]

@@ -6,15 +6,20 @@ import random
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.call import Reply
-from broker_stub.coordinators.appends import append
-from broker_stub.coordinators.states import State
-from broker_stub.coordinators.store import Store
-from producer.wire import ErrorCode, RequestHeader
-from producer.wire.messages.group_admin import DeleteGroupsRequest, DeleteGroupsResponse
-from producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse
-from producer.wire.records import encode_batch
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.internal_append import append
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.requests.call import Reply
+from fencepost.producer.wire import ErrorCode, RequestHeader
+from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest, DeleteGroupsResponse
+from fencepost.producer.wire.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
+from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.group_talk import Groups
 from tests.broker_stub.offsets_talk import code_of, known, offset_commit, offset_delete, partition_of, records_in, shard_of
 from tests.broker_stub.stub_talk import Talker
@@ -37,7 +42,7 @@ def test_the_log_is_what_the_coordinator_knows(seed: int) -> None:
 
     def ask(request: OffsetCommitRequest | OffsetDeleteRequest | DeleteGroupsRequest, version: int) -> None:
         header = RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="inside")
-        world.cluster.handle(partition_of(world).leader, 1, header, request, replies.append)
+        world.dispatcher.handle(partition_of(world).leader, 1, header, request, replies.append)
 
     def do_commit() -> None:
         ask(offset_commit(rng.randrange(100), group=rng.choice("gh"), topic=rng.choice(("t", "other"))), 9)
@@ -81,7 +86,7 @@ def test_offsets_survive_the_brokers_restart() -> None:
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
         for clean in (True, False):
             stub.restart_broker(1, clean=clean)
-            found = stub._call(lambda: stub.cluster.groups.shard_for("g", 1).offsets.find("g", "t", 0))
+            found = stub._call(lambda: stub.services.groups.shard_for("g", 1).offsets.find("g", "t", 0))
             assert found is not None
             assert found.offset == 7
 
@@ -148,12 +153,12 @@ def severed(world: Groups) -> int:
     """The group's partition has a follower that falls behind: which."""
     partition = partition_of(world)
     follower = next(node for node in partition.replicas if node != partition.leader)
-    world.cluster.between.sever(partition.leader, follower)
+    world.cluster.broker_links.sever(partition.leader, follower)
     return follower
 
 
 def mend(world: Groups, follower: int) -> None:
-    world.cluster.between.mend(partition_of(world).leader, follower)
+    world.cluster.broker_links.mend(partition_of(world).leader, follower)
     world.cluster.tick()
 
 

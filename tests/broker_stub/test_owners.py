@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub.owners import groups_of, transactional_ids_of
-from producer import wire
-from producer.wire import REQUESTS, Api, Message
-from producer.wire.messages import group_admin, group_offsets
-from producer.wire.schema import Array, Text
+from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.producer import wire
+from fencepost.producer.wire import REQUESTS, Api, Message
+from fencepost.producer.wire.messages import group_admin, group_offsets
+from fencepost.producer.wire.schema.declarations import Array, Text
 from tests.broker_stub.filled import APIS, fields_of, request_of
 
 NO_GROUP = ("group_instance_id", "group_metadata", "transactional_id_pattern")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, FaultProxy
-from broker_stub.described_configs import broker_entries
-from broker_stub.listening import is_local, reachable
-from broker_stub.properties import read_properties
-from broker_stub.topic_configs import InvalidConfig
-from producer import Producer, wire
-from producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from fencepost.broker_stub import BrokerStub, FaultProxy
+from fencepost.broker_stub.configs.server_properties import read_properties
+from fencepost.broker_stub.configs.topic_configs import InvalidConfig
+from fencepost.broker_stub.handlers.config_entries import broker_entries
+from fencepost.broker_stub.network.listeners import is_local, reachable
+from fencepost.producer import Producer, wire
+from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from tests.conformance.raw import Link
 
 DEADLINE_S = 20.0
@@ -101,7 +101,7 @@ def test_a_host_is_advertised() -> None:
         for running in (stub, proxy):
             assert {host for host, _ in running.addresses.values()} == {"localhost"}
             assert told(running.addresses[2][1]) == {"localhost"}
-        described = {each.name: each.value for each in broker_entries(stub.cluster.brokers[1])}
+        described = {each.name: each.value for each in broker_entries(stub.cluster, stub.cluster.brokers[1])}
         port = stub.addresses[1][1]
         assert described["listeners"] == f"PLAINTEXT://127.0.0.1:{port}"
         assert described["advertised.listeners"] == f"PLAINTEXT://localhost:{port}"

@@ -13,10 +13,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker_stub import BrokerStub, proxy_hub
-from broker_stub.proxy import FaultProxy
-from producer import wire
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.proxy import hub as proxy_hub
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.proxy_site import TIMEOUT_S, Site, codes, site, until
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request
@@ -201,7 +202,7 @@ def test_a_killed_kafka_comes_back_behind_the_same_address(kafka_cluster: Cluste
 
 def test_an_upstream_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting in front of nothing raises ConnectionError with the address, and leaves no thread."""
-    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("fencepost.broker_stub.proxy.discovery.DISCOVER_TIMEOUT_S", 0.3)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
@@ -213,7 +214,7 @@ def test_an_upstream_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.
 def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer is not read as one of two gigabytes: the error shows what it began with, also where the time was up before it
     had answered once more."""
-    monkeypatch.setattr("broker_stub.proxy_discovery.DISCOVER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("fencepost.broker_stub.proxy.discovery.DISCOVER_TIMEOUT_S", 1.0)
     silent = []
 
     def answer(listener: socket.socket) -> None:
@@ -262,7 +263,7 @@ def test_a_cluster_has_so_many_nodes(monkeypatch: pytest.MonkeyPatch, caplog: py
             with pytest.raises(Closed):
                 link.ask(wire.MetadataRequest(topics=[]), 12)
             assert list(proxy.addresses) == [1]
-    assert [record.name for record in caplog.records if record.levelname == "WARNING"] == ["broker_stub.proxy_link"]
+    assert [record.name for record in caplog.records if record.levelname == "WARNING"] == ["fencepost.broker_stub.proxy.connection"]
 
 
 def test_closing_leaves_nothing_behind() -> None:

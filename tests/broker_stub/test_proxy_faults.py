@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from producer import wire
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.topic_admin import DeleteTopicsRequest
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from tests.broker_stub.proxy_site import Site, codes, create, site, until
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request

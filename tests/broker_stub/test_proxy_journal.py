@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, Exchange, proxy_messages
-from broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX, Heard, Journal
-from broker_stub.proxy import FaultProxy
-from broker_stub.proxy_journal import note_answer
-from producer import wire
-from producer.wire import Api, ErrorCode
-from producer.wire.records import read_header, read_records
+from fencepost.broker_stub import BrokerStub, Exchange
+from fencepost.broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX, Heard, Journal
+from fencepost.broker_stub.proxy import messages as proxy_messages
+from fencepost.broker_stub.proxy.journal import note_answer
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.records import read_header, read_records
 from tests.broker_stub.proxy_site import Site, create, site, until
 from tests.broker_stub.stub_talk import batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.conformance import batches

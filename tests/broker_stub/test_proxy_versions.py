@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from broker_stub.proxy import FaultProxy
-from producer import wire
-from producer.wire import Api, ErrorCode, Message, RequestHeader
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode, Message, RequestHeader
 from tests.broker_stub.proxy_site import codes
 from tests.conformance.raw import Link
 from tests.producer.fake_broker import FakeBroker, framed

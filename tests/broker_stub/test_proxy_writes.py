@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub.proxy_writes import QUESTIONS, WRITES, is_write, refusal, together, without
-from broker_stub.subjects import ASKED, partitions_of
-from producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
-from producer.wire.messages.topic_admin import DeleteTopicsRequest
+from fencepost.broker_stub.faults.subjects import ASKED, partitions_of
+from fencepost.broker_stub.proxy.writes import QUESTIONS, WRITES, is_write, refusal, together, without
+from fencepost.producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
+from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from tests.broker_stub.filled import APIS, newest, request_of
 from tests.broker_stub.proxy_site import codes
 

@@ -14,13 +14,16 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaProducer
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.cluster import Cluster
-from broker_stub.link import Link
-from broker_stub.quotas import Entity, Limit, Quotas, why_not
-from broker_stub.rates import Rate
-from producer import Producer
-from producer.wire import Api, Buffer, decode_response, encode_request
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.quotas.quotas import Entity, Limit, Quotas, why_not
+from fencepost.broker_stub.quotas.rates import Rate
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.socket_server.acceptor import Acceptor
+from fencepost.producer import Producer
+from fencepost.producer.wire import Api, Buffer, decode_response, encode_request
 from tests.broker_stub.stub_talk import TIMESTAMP_MS, Talker, batch, fetch_request, metadata_request, produce_request
 
 WINDOWS, WINDOW_MS = 11, 1000
@@ -96,8 +99,7 @@ class Muted:
         self.cluster = Cluster(self.clock)
         self.cluster.create_topic("t", partitions=1, replication_factor=1)
         self.cluster.quotas.change(frozenset({("client-id", "me")}), quotas)
-        self.link = Link(self.cluster.brokers[1], 1, self)
-        self.cluster.brokers[1].links.add(self.link)
+        self.link = Acceptor(Dispatcher(Services(self.cluster, Journal(1000)))).connect(1, self)
         self._answers: list[bytes] = []
         self._sent: list[tuple[Api, int]] = []
 

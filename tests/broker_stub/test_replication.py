@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.emulation import NEWEST
-from broker_stub.partitions import Partition
-from producer import Producer, wire
-from producer.wire import ErrorCode, RequestHeader, error_name
-from producer.wire.messages import replicas
-from producer.wire.records import iter_batches
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.release import NEWEST
+from fencepost.producer import Producer, wire
+from fencepost.producer.wire import ErrorCode, RequestHeader, error_name
+from fencepost.producer.wire.messages import replicas
+from fencepost.producer.wire.records import iter_batches
 from tests.broker_stub.stub_talk import Inside, batch, fetch_request, numbered, only, produce_request
 from tests.producer.stage import QUICK, values
 
@@ -35,7 +35,7 @@ def followers(partition: Partition) -> list[int]:
 def cut_off(world: Inside, partition: Partition, *nodes: int) -> None:
     """These followers no longer reach their leader."""
     for node in nodes:
-        world.cluster.between.sever(partition.leader, node)
+        world.cluster.broker_links.sever(partition.leader, node)
 
 
 def written(world: Inside) -> list[str]:
@@ -53,7 +53,7 @@ def test_acks_all_waits_for_every_in_sync_replica() -> None:
     world.send(produce_request("t", batch(b"x")), 9)
     assert written(world) == []
     assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 0)
-    world.cluster.between.mend(partition.leader, follower)
+    world.cluster.broker_links.mend(partition.leader, follower)
     assert written(world) == ["NONE @0"]
     assert partition.log.high_watermark == 1
 
@@ -66,7 +66,7 @@ def test_a_repeated_batch_waits_as_the_first_one_does() -> None:
     for _ in range(2):
         world.send(produce_request("t", numbered(7, 0)), 9)
     assert written(world) == []
-    world.cluster.between.mend(partition.leader, follower)
+    world.cluster.broker_links.mend(partition.leader, follower)
     assert written(world) == ["NONE @0", "NONE @0"]
 
 
@@ -85,7 +85,7 @@ def test_a_follower_is_given_up_after_a_while() -> None:
     world.pass_time(LAG_MS // 2)
     assert follower not in partition.isr
     assert partition.log.high_watermark == 2
-    world.cluster.between.mend(partition.leader, follower)
+    world.cluster.broker_links.mend(partition.leader, follower)
     assert follower in partition.isr
 
 
@@ -153,7 +153,7 @@ def test_an_unclean_leader_costs_what_was_acknowledged(unclean: str) -> None:
         assert (partition.leader, partition.log.log_end_offset) == (behind, 0)
         world.cluster.start_broker(old)
         assert partition.log.log_end_offset == 0
-        world.cluster.between.mend(old, behind)
+        world.cluster.broker_links.mend(old, behind)
         assert old in partition.isr
 
 
@@ -247,14 +247,14 @@ def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_tha
 def test_a_leaderless_topic_that_allows_unclean_elections_later_gets_one() -> None:
     """Kafka's controller looks at intervals, here a second after the change; until then nothing happens."""
     world, partition, back = leaderless()
-    world.cluster.configure(partition.topic, {"unclean.leader.election.enable": "true"})
+    world.cluster.configure(world.topic_named(), {"unclean.leader.election.enable": "true"})
     world.pass_time(999)
     assert partition.leader == -1
     world.pass_time(1)
     assert (partition.leader, partition.log.log_end_offset) == (back, 1)
     world, partition, back = leaderless()
-    world.cluster.configure(partition.topic, {"unclean.leader.election.enable": "true"})
-    world.cluster.configure(partition.topic, {})
+    world.cluster.configure(world.topic_named(), {"unclean.leader.election.enable": "true"})
+    world.cluster.configure(world.topic_named(), {})
     world.pass_time(1_000)
     assert partition.leader == -1
 
@@ -269,7 +269,7 @@ def test_a_broker_that_comes_back_behind_a_severed_link_stays_behind() -> None:
     world.cluster.start_broker(follower)
     assert follower not in partition.isr
     assert world.produce(batch(b"y")).error_code == 0
-    world.cluster.between.mend(partition.leader, follower)
+    world.cluster.broker_links.mend(partition.leader, follower)
     assert follower in partition.isr
 
 
@@ -296,7 +296,7 @@ def test_a_follower_gives_what_it_has() -> None:
     assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 2, 2), ("NONE", 2, 2), ("NONE", 1, 1)]
     assert [read(node, 2)[0] for node in (reached, lost)] == ["NONE", "OFFSET_OUT_OF_RANGE"]
     assert [producers(node) for node in (partition.leader, reached, lost)] == [[7, 8], [7, 8], [7]]
-    world.cluster.between.mend(partition.leader, lost)
+    world.cluster.broker_links.mend(partition.leader, lost)
     assert read(lost) == ("NONE", 2, 2)
     assert producers(lost) == [7, 8]
 
@@ -307,7 +307,7 @@ def test_a_client_that_leaves_is_not_waited_for() -> None:
     cut_off(world, partition, followers(partition)[0])
     request = produce_request("t", batch(b"x"))
     header = RequestHeader(api_key=request.api, api_version=9, correlation_id=1, client_id="leaves")
-    call = world.cluster.handle(partition.leader, 1, header, request, world.replies.append)
+    call = world.dispatcher.handle(partition.leader, 1, header, request, world.replies.append)
     assert partition.waiting
     call.abandon()
     assert not partition.waiting

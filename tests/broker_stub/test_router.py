@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from broker_stub import handlers, router
-from broker_stub.router import ROUTES, announce, handles, route_to, served
-from producer.wire import REQUESTS, Api, Message
-from producer.wire.messages.groups import HeartbeatRequest
+from fencepost.broker_stub import handlers
+from fencepost.broker_stub.requests import router
+from fencepost.broker_stub.requests.router import ROUTES, announce, handles, route_to, served
+from fencepost.producer.wire import REQUESTS, Api, Message
+from fencepost.producer.wire.messages.groups import HeartbeatRequest
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +47,17 @@ def test_nothing_serves_what_is_not_served() -> None:
 def test_a_stub_starts_without_its_rarer_handlers() -> None:
     """What only some clients ask for, and the messages they ask with, are not imported before they do."""
     code = (
-        "import sys; from broker_stub import BrokerStub; stub = BrokerStub(); stub.start(); stub.close();"
-        "print(*(name for name in sys.modules if name.startswith(('broker_stub.', 'producer.wire.messages.'))))"
+        "import sys; from fencepost.broker_stub import BrokerStub; stub = BrokerStub(); stub.start(); stub.close();"
+        "print(*(name for name in sys.modules if name.startswith(('fencepost.broker_stub.', 'fencepost.producer.wire.messages.'))))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    assert "broker_stub.handlers.produce" in loaded
-    rare = {f"broker_stub.handlers.{name}" for name, _ in handlers._WHEN_ASKED.values()}
-    rare |= {f"producer.wire.messages.{name}" for name in ("groups", "group_offsets", "group_admin", "topic_admin", "configs", "cluster")}
-    assert [name for name in loaded if name in rare or name.startswith("broker_stub.coordinators.group")] == []
+    assert "fencepost.broker_stub.handlers.produce" in loaded
+    rare = {f"fencepost.broker_stub.handlers.{name}" for name, _ in handlers._WHEN_ASKED.values()}
+    rare |= {
+        f"fencepost.producer.wire.messages.{name}"
+        for name in ("groups", "group_offsets", "group_admin", "topic_admin", "configs", "cluster")
+    }
+    assert [name for name in loaded if name in rare or name.startswith("fencepost.broker_stub.groups.group")] == []
 
 
 def test_a_handler_that_breaks_its_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker_stub import BrokerStub, Sasl, Tls
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, Sasl, Tls
+from fencepost.producer.wire import Api
 from tests.broker_stub.stub_talk import DEADLINE_S
 from tests.certificates import Authority, Certificate
 from tests.credentials import MECHANISMS, USERS, jwt

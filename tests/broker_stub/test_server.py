@@ -15,16 +15,17 @@ from typing import NoReturn
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.call import Call
-from broker_stub.router import ROUTES
-from producer import Producer, wire
-from producer.wire import Api, ListOffsetsResponse
-from producer.wire.records import Record
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.router import ROUTES
+from fencepost.broker_stub.socket_server.client_connection import ClientConnection
+from fencepost.producer import Producer, wire
+from fencepost.producer.wire import Api, ListOffsetsResponse
+from fencepost.producer.wire.records import Record
+from fencepost.txn import TransactionalProducer
 from tests.broker_stub.stub_talk import Talker, batch, fetch_request, metadata_request, numbered, only, produce_request, refused
 from tests.conformance.raw import Silent
 from tests.waiting import until
-from txn import TransactionalProducer
 
 START_S = 0.005
 
@@ -295,6 +296,7 @@ def test_a_client_that_only_sends_is_stopped(stub: BrokerStub) -> None:
         with pytest.raises(TimeoutError):
             client.sendall(behind * 64 * 64)  # 64 MiB
         (link,) = [link for broker in stub.cluster.brokers.values() for link in broker.links]
+        assert isinstance(link, ClientConnection)
         assert link._queued_bytes < 8 * 1024 * 1024
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, FaultProxy, VirtualClock
-from producer import AsyncProducer, Producer
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, FaultProxy, VirtualClock
+from fencepost.producer import AsyncProducer, Producer
+from fencepost.producer.wire import Api
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

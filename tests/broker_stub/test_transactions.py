@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub.coordinators.pending_offsets import Committed
-from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
-from broker_stub.coordinators.txn_states import Identity, State, Txn
-from broker_stub.coordinators.txn_table import Decision
-from producer.wire import ErrorCode
-from producer.wire.messages import txn_offsets
-from producer.wire.messages.end_txn import EndTxnRequest
-from producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
+from fencepost.broker_stub.transactions.states import State, Txn
+from fencepost.broker_stub.transactions.table import Decision
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages import txn_offsets
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest
+from fencepost.producer.wire.records import ControlType, iter_batches, read_marker, read_records
 from tests.broker_stub.txn_talk import ID, Transactions
 
 OK, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -69,19 +70,19 @@ REPLICAS = "transaction.state.log.replication.factor"
 def alone(world: Transactions) -> tuple[int, int]:
     """A partition of one replica on a broker that has nothing of the id's state, and that broker."""
     keepers = world.state_partition.replicas
-    index = next(each for each in range(len(world.partition().topic.partitions)) if world.leader("t", each) not in keepers)
+    index = next(each for each in range(len(world.topic_named().partitions)) if world.leader("t", each) not in keepers)
     return index, world.leader("t", index)
 
 
 def cut_off(world: Transactions, leader: int) -> None:
     """No coordinator reaches that broker any more."""
     for node in world.state_partition.replicas:
-        world.cluster.between.sever(node, leader)
+        world.cluster.broker_links.sever(node, leader)
 
 
 def mended(world: Transactions, leader: int) -> None:
     for node in world.state_partition.replicas:
-        world.cluster.between.mend(node, leader)
+        world.cluster.broker_links.mend(node, leader)
 
 
 def test_what_was_about_to_end_is_ended_by_the_next_coordinator() -> None:
@@ -247,7 +248,7 @@ def test_what_a_coordinator_was_about_to_try_again_is_over_when_it_moved() -> No
     assert markers(world, late) == [(True, 1)]
     assert world.is_pending(State.COMPLETE_COMMIT)
     world.pass_time(1_000)
-    world.cluster.between.mend(first, second)
+    world.cluster.broker_links.mend(first, second)
     world.cluster.move_leader(world.state_partition, to=second)
     world.cluster.tick()
     assert world.is_in(State.COMPLETE_COMMIT)
@@ -344,9 +345,9 @@ def test_a_partition_that_does_not_reach_the_coordinator_takes_no_record() -> No
     world.given()
     coordinator = world.state_partition.leader
     away = next(each for each in range(4) if world.leader("t", each) != coordinator)
-    world.cluster.between.sever(coordinator, world.leader("t", away))
+    world.cluster.broker_links.sever(coordinator, world.leader("t", away))
     assert world.write(0, partition=away, acks=1).answer == TOO_FEW
-    world.cluster.between.mend(coordinator, world.leader("t", away))
+    world.cluster.broker_links.mend(coordinator, world.leader("t", away))
     assert world.write(0, partition=away).answer == OK
 
 
@@ -377,7 +378,7 @@ def test_a_member_of_a_group_that_is_not_there_commits_no_offset(generation: int
     code = world.begin(request, 5, lambda answer: answer.topics[0].partitions[0].error_code, node=world.offsets_partition().leader)
     assert code.answer == ErrorCode.ILLEGAL_GENERATION
     assert world.end().answer[0] == OK
-    shard = world.cluster.groups.shard_for("g", world.offsets_partition().leader)
+    shard = world.services.groups.shard_for("g", world.offsets_partition().leader)
     assert (shard.offsets.find("g", "t", 0), shard.groups.groups) == (None, {})
 
 
@@ -387,7 +388,7 @@ def test_offsets_of_a_transaction_outlive_their_coordinator() -> None:
     world.given()
     assert world.commit_offset(7).answer == OK
     world.cluster.move_leader(world.offsets_partition())
-    offsets = world.cluster.groups.shard_for("g", world.offsets_partition().leader).offsets
+    offsets = world.services.groups.shard_for("g", world.offsets_partition().leader).offsets
     assert offsets.is_pending("g", "t", 0)
     assert offsets.find("g", "t", 0) is None
     assert world.end().answer[0] == OK
@@ -432,7 +433,7 @@ def test_rows_can_be_counted() -> None:
     """Whoever counts hears of every decision, with its row."""
     world = Transactions()
     heard: list[Decision] = []
-    world.cluster.transactions.decided = heard.append
+    world.services.transactions.decided = heard.append
     world.given()
     world.write(0)
     world.end()

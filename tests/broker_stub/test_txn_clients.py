@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker_stub import BrokerStub, VirtualClock
-from producer import wire
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.producer import wire
+from fencepost.producer.wire import Api
 from tests.broker_stub.stub_talk import Talker
 from tests.broker_stub.txn_maker import DEADLINE_S, Maker, Refused, Sender, closing_all
 from tests.broker_stub.txn_maker_java import Java, require_compiler

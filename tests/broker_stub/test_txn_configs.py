@@ -3,10 +3,10 @@ tests/conformance/test_configured.py."""
 
 from __future__ import annotations
 
-from broker_stub import Acl
-from broker_stub.call import Reply
-from broker_stub.coordinators.txn_states import State
-from producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse, RequestHeader
+from fencepost.broker_stub import Acl
+from fencepost.broker_stub.requests.call import Reply
+from fencepost.broker_stub.transactions.states import State
+from fencepost.producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse, RequestHeader
 from tests.broker_stub.txn_talk import ID, TIMEOUT_MS, Transactions
 
 TWO_PHASE_COMMIT = {"unstable.api.versions.enable": True, "transaction.two.phase.commit.enable": True}
@@ -19,7 +19,7 @@ def init(world: Transactions, *, principal: str = "User:ANONYMOUS") -> InitProdu
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1000, enable2_pc=True)
     header = RequestHeader(api_key=request.api, api_version=6, correlation_id=1, client_id="inside")
     replies: list[Reply] = []
-    world.cluster.handle(world.state_partition.leader, 1, header, request, replies.append, principal=principal)
+    world.dispatcher.handle(world.state_partition.leader, 1, header, request, replies.append, principal=principal)
     (reply,) = replies
     assert isinstance(reply.response, InitProducerIdResponse)
     return reply.response

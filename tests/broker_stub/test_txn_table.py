@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub.coordinators.txn_end_table import END_ROWS, END_ROWS_WITH_BUMP, End, decide_end
-from broker_stub.coordinators.txn_states import (
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.transactions.end_table import END_ROWS, END_ROWS_WITH_BUMP, End, decide_end
+from fencepost.broker_stub.transactions.states import (
     BEFORE,
     IDLE,
     NEVER_TIMES_OUT_MS,
-    Identity,
     State,
     TransactionMetadata,
     Txn,
@@ -23,8 +23,18 @@ from broker_stub.coordinators.txn_states import (
     is_timed_out,
     new_txn,
 )
-from broker_stub.coordinators.txn_table import ADD_ROWS, INIT_ROWS, VERIFY_ROWS, Add, Decision, Init, decide_add, decide_init, decide_verify
-from producer.wire import ErrorCode
+from fencepost.broker_stub.transactions.table import (
+    ADD_ROWS,
+    INIT_ROWS,
+    VERIFY_ROWS,
+    Add,
+    Decision,
+    Init,
+    decide_add,
+    decide_init,
+    decide_verify,
+)
+from fencepost.producer.wire import ErrorCode
 
 NOW_MS = 5_000
 PID, PREVIOUS, FRESH = 7, 6, 100

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker_stub.call import Fate, Reply
-from broker_stub.coordinators.txn_states import Identity, State, TransactionMetadata, Txn
-from broker_stub.partitions import Partition
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer import wire
-from producer.wire.messages import add_to_txn, end_txn, txn_offsets
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.broker_stub.transactions.states import State, TransactionMetadata, Txn
+from fencepost.producer import wire
+from fencepost.producer.wire.messages import add_to_txn, end_txn, txn_offsets
 from tests.broker_stub.stub_talk import Inside, batch, fetch_request, only
 
 ID = "x"
@@ -51,7 +52,7 @@ class Transactions(Inside):
     @property
     def state_partition(self) -> Partition:
         """Where the id's state is kept."""
-        from broker_stub.coordinators.placement import partition_for
+        from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 
         topic = self.cluster.topics.named(STATE_TOPIC)
         assert topic is not None
@@ -60,7 +61,7 @@ class Transactions(Inside):
     @property
     def known(self) -> TransactionMetadata:
         """What the coordinator knows of the id."""
-        shard = self.cluster.transactions.shard_for(ID, self.state_partition.leader)
+        shard = self.services.transactions.shard_for(ID, self.state_partition.leader)
         assert shard is not None
         return shard.ids[ID]
 
@@ -81,7 +82,7 @@ class Transactions(Inside):
     def begin(self, request: wire.Message, version: int, show: Callable[[Any], Any], *, node: int | None = None) -> Later:
         later = Later(show)
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="inside")
-        self.cluster.handle(self.state_partition.leader if node is None else node, 1, header, request, later.replies.append)
+        self.dispatcher.handle(self.state_partition.leader if node is None else node, 1, header, request, later.replies.append)
         return later
 
     def init(self, expected: Identity | None = None, *, timeout_ms: int = TIMEOUT_MS) -> Later:
@@ -133,7 +134,7 @@ class Transactions(Inside):
         )
 
     def offsets_partition(self, group: str = "g") -> Partition:
-        from broker_stub.coordinators.placement import partition_for
+        from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 
         topic = self.cluster.topics.named(OFFSETS_TOPIC)
         assert topic is not None
@@ -168,9 +169,9 @@ class Transactions(Inside):
         """A follower of the coordinator's partition falls behind; returns which."""
         partition = self.state_partition
         follower = next(node for node in partition.replicas if node != partition.leader)
-        self.cluster.between.sever(partition.leader, follower)
+        self.cluster.broker_links.sever(partition.leader, follower)
         return follower
 
     def mend_state(self, follower: int) -> None:
-        self.cluster.between.mend(self.state_partition.leader, follower)
+        self.cluster.broker_links.mend(self.state_partition.leader, follower)
         self.cluster.tick()

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TypeVar
 from uuid import UUID
 
-from broker_stub.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
-from producer import wire
-from producer.wire import WireStruct, error_name
-from producer.wire.messages import configs, group_admin
-from producer.wire.messages.acls import (
+from fencepost.broker_stub.security.operations import CLUSTER_NAME, Operation, Pattern, Permission, Resource
+from fencepost.producer import wire
+from fencepost.producer.wire import WireStruct, error_name
+from fencepost.producer.wire.messages import configs, group_admin
+from fencepost.producer.wire.messages.acls import (
     AclCreation,
     CreateAclsRequest,
     CreateAclsResponse,

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from producer import wire
-from producer.wire import error_name
-from producer.wire.messages import cluster, epochs, replicas, topic_admin
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
+from fencepost.producer.wire.messages import cluster, epochs, replicas, topic_admin
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
 from tests.waiting import until
 

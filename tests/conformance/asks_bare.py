@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from producer import wire
+from fencepost.producer import wire
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
 from tests.conformance.raw import Closed, Link, Silent
 from tests.conformance.stage import Stage, Topic

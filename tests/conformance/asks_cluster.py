@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from producer import wire
-from producer.wire import Api, error_name
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, error_name
 from tests.conformance.stage import READY_TIMEOUT_S, SPOKEN, Stage, Topic
 from tests.waiting import until
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from producer import wire
-from producer.wire import error_name
-from producer.wire.messages import configs, incremental_configs
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
+from fencepost.producer.wire.messages import configs, incremental_configs
 from tests.conformance.asks_admin import AdminAsks
 from tests.conformance.asks_log import PRODUCE_VERSION, produce_request
 from tests.conformance.batches import Batch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from producer import wire
-from producer.wire import error_name
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
 from tests.conformance.asks_log import PRODUCE_VERSION, produce_request
 from tests.conformance.batches import HEADER, HEADER_BYTES, Batch
 from tests.conformance.stage import Stage, Topic

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from producer import wire
-from producer.wire import ErrorCode, error_name
-from producer.wire.messages import group_admin, group_offsets
+from fencepost.producer import wire
+from fencepost.producer.wire import ErrorCode, error_name
+from fencepost.producer.wire.messages import group_admin, group_offsets
 from tests.conformance.asks_admin import AdminAsks
 from tests.conformance.group_member import Member
 from tests.conformance.stage import READY_TIMEOUT_S, Topic

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import lz4.frame
 
-from producer import wire
-from producer.wire import error_name
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
 from tests.conformance.batches import LZ4, Batch, plain
 from tests.conformance.raw import Closed, Silent
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic

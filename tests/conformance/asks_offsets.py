@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from broker_stub.coordinators.group_records import (
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.groups.records import (
     WITH_EXPIRY,
     GroupRecord,
     OffsetRecord,
@@ -12,10 +14,8 @@ from broker_stub.coordinators.group_records import (
     offset_value,
     read_record,
 )
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.topics import OFFSETS_TOPIC
-from producer import wire
-from producer.wire.records import BatchHeader, ControlType, iter_batches, read_marker, read_records
+from fencepost.producer import wire
+from fencepost.producer.wire.records import BatchHeader, ControlType, iter_batches, read_marker, read_records
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
 from tests.conformance.asks_groups import GroupAsks
 from tests.conformance.asks_txn import TxnAsks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from producer import wire
-from producer.wire import error_name
-from producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData, OpData
-from producer.wire.messages.describe_quotas import ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
+from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData, OpData
+from fencepost.producer.wire.messages.describe_quotas import ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from tests.conformance.raw import Link
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
 from tests.waiting import until

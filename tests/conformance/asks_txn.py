@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from broker_stub.coordinators.placement import partition_for
-from broker_stub.coordinators.txn_records import read_txn, txn_key, txn_value
-from broker_stub.topics import STATE_TOPIC
-from producer import wire
-from producer.wire import ErrorCode, error_name
-from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
-from producer.wire.records import iter_batches, read_records
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
+from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
+from fencepost.producer import wire
+from fencepost.producer.wire import ErrorCode, error_name
+from fencepost.producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
+from fencepost.producer.wire.records import iter_batches, read_records
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
 from tests.conformance.asks_log import LogAsks, list_offsets_request
 from tests.conformance.batches import TRANSACTIONAL, of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from producer import wire
-from producer.wire import error_name
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
 from tests.conformance.asks_txn import TIMEOUT_MS, Txn, TxnAsks
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
 from tests.waiting import until

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import crc32c
+import google_crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
@@ -101,7 +101,7 @@ class Batch:
             count,
         )
         covered = struct.pack(">hiqqqhii", *fields) + payload
-        crc = crc32c.crc32c(covered) if self.crc is None else self.crc
+        crc = google_crc32c.value(bytes(covered)) if self.crc is None else self.crc
         length = HEADER_BYTES - 12 + len(payload) if self.length is None else self.length
         return struct.pack(">qiibI", self.base_offset, length, self.leader_epoch, self.magic, crc) + covered
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from typing import Protocol as Interface
 
-from producer import wire
-from producer.wire import ErrorCode, error_name
-from producer.wire.messages import groups
+from fencepost.producer import wire
+from fencepost.producer.wire import ErrorCode, error_name
+from fencepost.producer.wire.messages import groups
 from tests.conformance.raw import Closed, Link
 
 SESSION_MS, REBALANCE_MS = 10_000, 5_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker_stub.operations import Operation, Resource
-from producer.wire import Message
-from producer.wire.messages.acls import AclCreation
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import Message
+from fencepost.producer.wire.messages.acls import AclCreation
 from tests.conformance.asks_acls import creation
 from tests.conformance.stage import Topic
 from tests.conformance.world import World

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
-from producer import wire
+from fencepost.producer import wire
 
 TIMEOUT_S = 30.0
 CLIENT_ID = "conformance"

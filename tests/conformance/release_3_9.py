@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from producer.wire import Api
+from fencepost.producer.wire import Api
 from tests.conformance.answers import Notes, load_cases, recorded
 from tests.conformance.gaps import GAPS, Gap
 from tests.conformance.kafka_home import OLDER_VERSION

@@ -11,8 +11,8 @@ import hmac
 from collections.abc import Callable
 from contextlib import suppress
 
-from producer.wire import ApiVersionsRequest, ApiVersionsResponse, Message, MetadataRequest, MetadataRequestTopic, error_name
-from producer.wire.messages.sasl import (
+from fencepost.producer.wire import ApiVersionsRequest, ApiVersionsResponse, Message, MetadataRequest, MetadataRequestTopic, error_name
+from fencepost.producer.wire.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,

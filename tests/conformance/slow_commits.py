@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker_stub.coordinators.placement import partition_for
-from producer import wire
-from producer.wire import error_name
-from producer.wire.messages import group_offsets
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
+from fencepost.producer.wire.messages import group_offsets
 from tests.conformance.asks_groups import offset_fetch_group
 from tests.conformance.raw import Link
 from tests.waiting import until

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
 
-from producer import wire
-from producer.wire.messages.sasl import (
+from fencepost.producer import wire
+from fencepost.producer.wire.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,

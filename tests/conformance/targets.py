@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from broker_stub import BrokerStub, Sasl
-from broker_stub.emulation import NEWEST
+from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.broker_stub.cluster.release import NEWEST
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import KAFKA_VERSION
 from tests.conformance.stage import PASSWORD, SUPER_USER, Case, Target

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.errors import AttemptConflict
+from fencepost.txn.spark.guards.claims_topic import PARTITIONS
+from fencepost.txn.spark.guards.kafka_claims import KafkaClaims
 from tests.conformance.kafka import KafkaCluster
-from txn.spark.claims_topic import PARTITIONS
-from txn.spark.errors import Tainted
-from txn.spark.kafka_claims import KafkaClaims
-from txn.spark.secrets import KafkaSettings
 
 WAIT_S = 60.0
 RACERS = 6
@@ -39,24 +39,24 @@ def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> N
     desk = claims.begin(PARTITIONS + 2)
     desk.claim(0, 11)
     desk.claim(PARTITIONS, 12)
-    with pytest.raises(Tainted, match="attempt 13 may not write: task 0 belongs to attempt 11"):
+    with pytest.raises(AttemptConflict, match="attempt 13 may not write: task 0 belongs to attempt 11"):
         desk.claim(0, 13)
     desk.claim(0, 11)
     desk.claim(1, 13)
-    assert claims.winners() == {0: 11, PARTITIONS: 12, 1: 13}
+    assert claims.registry() == {0: 11, PARTITIONS: 12, 1: 13}
     again = claims.begin(2)
-    assert claims.winners() == {}
+    assert claims.registry() == {}
     again.claim(0, 13)
-    with pytest.raises(Tainted, match="belongs to attempt 11"):
+    with pytest.raises(AttemptConflict, match="belongs to attempt 11"):
         desk.claim(0, 14)
-    assert claims.winners() == {0: 13}
+    assert claims.registry() == {0: 13}
 
 
 def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
     """Attempts that ask at the same moment are told apart, too: one may write, and it is the one that the driver finds."""
     desk = claims.begin(1)
     won: list[int] = []
-    lost: list[Tainted] = []
+    lost: list[AttemptConflict] = []
     ready = threading.Barrier(RACERS)
 
     def race(attempt: int) -> None:
@@ -64,7 +64,7 @@ def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
         try:
             desk.claim(0, attempt)
             won.append(attempt)
-        except Tainted as error:
+        except AttemptConflict as error:
             lost.append(error)
 
     racers = [threading.Thread(target=race, args=(attempt,)) for attempt in range(RACERS)]
@@ -74,4 +74,4 @@ def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
         racer.join(WAIT_S)
     assert len(won) == 1
     assert len(lost) == RACERS - 1
-    assert claims.winners() == {0: won[0]}
+    assert claims.registry() == {0: won[0]}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from producer.wire.codes import error_name
+from fencepost.producer.wire.codes import error_name
+from fencepost.txn.protocol.error_classes import KINDS
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka_home import find_java, kafka_home
-from txn.kip_1050 import KINDS
 
 
 def test_every_code_is_of_the_class_that_kafka_gives_it() -> None:

@@ -8,15 +8,15 @@ import pytest
 
 from fencepost.cli.txn_asking import describe_transaction
 from fencepost.cli.txn_options import ask_within
-from producer.config import read_settings
-from producer.core.errors import Fenced
-from producer.wire.codes import ErrorCode
+from fencepost.producer.errors import Fenced
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.errors import MustAbort
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.txn_site import WAIT_S, Site, new_site
 from tests.once import once_is_enough
 from tests.waiting import until
-from txn.errors import MustAbort
 
 pytestmark = [pytest.mark.timeout(300), once_is_enough("asks Kafka itself")]
 
@@ -33,7 +33,7 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 def forget(site: Site) -> None:
     settings = read_settings({"bootstrap_servers": site.bootstrap})
     until(
-        lambda: ask_within(lambda envoy: describe_transaction(envoy, site.name), settings, WAIT_S) is None,
+        lambda: ask_within(lambda client: describe_transaction(client, site.name), settings, WAIT_S) is None,
         "the coordinator has forgotten the id",
         timeout_s=WAIT_S,
         pause_max_s=0.5,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from producer import Producer
+from fencepost.producer import Producer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import HOST, KafkaCluster
 from tests.conformance.survival.reader import read_topic

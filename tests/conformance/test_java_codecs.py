@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import Producer
-from producer.wire import Api
-from producer.wire.records import Codec, read_header
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Producer
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.records import Codec, read_header
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
 

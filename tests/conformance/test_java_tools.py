@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import Producer, wire
-from producer.wire.records import encode_batch
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Producer, wire
+from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_talk import Talker, fetch_request, only
 from tests.conformance.kafka import KafkaCluster
 from tests.once import once_is_enough

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer.wire.codes import Api, api_name
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.producer.wire.codes import Api, api_name
 from tests.conformance.fixtures import require_older_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import OLDER_VERSION

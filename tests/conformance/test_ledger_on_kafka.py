@@ -12,17 +12,17 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer as Stranger
 
-from producer.config import read_settings
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
+from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.ledger.rules import Decision, decide
+from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.reading import read_values
 from tests.waiting import until
-from txn.ledger import Ledger
-from txn.ledger_entry import LedgerEntry, LedgerPartition
-from txn.ledger_errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
-from txn.ledger_rules import Decision, decide
-from txn.producer import TransactionalProducer
 
 pytestmark = pytest.mark.timeout(300)
 

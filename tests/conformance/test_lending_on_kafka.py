@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from producer import Fenced, FencepostError
-from producer.wire.codes import ErrorCode
+from fencepost.producer import Fenced, FencepostError
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.shared.participant import ENDED, Borrower, LoanOver
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
 from tests.reading import read_values
 from tests.waiting import despite, until
-from txn.borrower import ENDED, Borrower, LoanOver
-from txn.errors import MustAbort
-from txn.loan import TP, Loan, Written
-from txn.producer import TransactionalProducer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -36,7 +36,7 @@ IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 
 BORROWER = """
     import json, sys
-    from txn import Borrower, Loan
+    from fencepost.txn import Borrower, Loan
     borrower = Borrower(bootstrap_servers=sys.argv[1], linger_ms=0, batch_size=256)
     for line in sys.stdin:
         loan, records, frozen = json.loads(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.group_member import subscription
 from tests.conformance.targets import KafkaTarget, StubTarget

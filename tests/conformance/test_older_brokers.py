@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import FaultProxy
-from producer.wire.codes import Api
+from fencepost.broker_stub import FaultProxy
+from fencepost.producer.wire.codes import Api
+from fencepost.txn.errors import LoanOver
+from fencepost.txn.shared.participant import Borrower
 from tests.conformance.fixtures import require_older_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import OLDER_VERSION
 from tests.conformance.txn_site import WAIT_S, new_site
 from tests.once import once_is_enough
 from tests.waiting import until
-from txn.borrower import Borrower
-from txn.errors import LoanOver
 
 pytestmark = [pytest.mark.timeout(300), once_is_enough("asks Kafka itself")]
 

@@ -13,8 +13,8 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 
-from producer import DeliveryTimeout, Persisted, Producer, RecordFuture, RecordRefused
-from producer.wire.codes import ErrorCode
+from fencepost.producer import DeliveryTimeout, Persisted, Producer, RecordFuture, RecordRefused
+from fencepost.producer.wire.codes import ErrorCode
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic

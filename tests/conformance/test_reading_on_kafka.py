@@ -11,14 +11,14 @@ from confluent_kafka import Producer as Librdkafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from producer.config import read_settings
-from producer.producer import Producer
+from fencepost.producer.producer import Producer
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.reading import Isolation, Limits, LogReader, OffsetsGone
+from fencepost.txn.reading.limits import EARLIEST, LATEST
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.waiting import until
-from txn.producer import TransactionalProducer
-from txn.reading import Isolation, Limits, LogReader, OffsetsGone
-from txn.reading.limits import EARLIEST, LATEST
 
 WAIT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -6,9 +6,9 @@ import secrets
 
 import pytest
 
-from broker_stub import FaultProxy
-from producer import DeliveryUnknown, Persisted, Producer
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub import FaultProxy
+from fencepost.producer import DeliveryUnknown, Persisted, Producer
+from fencepost.producer.wire.codes import Api, ErrorCode
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import wire
-from producer.wire import error_name
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import wire
+from fencepost.producer.wire import error_name
+from fencepost.producer.wire.records import iter_batches
 from tests.broker_stub.stub_talk import batch, fetch_request, only
 from tests.conformance import slow_commits
 from tests.conformance.fixtures import require_kafka
@@ -80,7 +81,7 @@ class Story:
     def read(self, what: str) -> None:
         """Fetch from the start."""
         answer = only(self._ask(fetch_request(self._name), 12))
-        visible = sum(1 for _ in wire.records.iter_batches(bytes(answer.records or b""))) if answer.records else 0
+        visible = sum(1 for _ in iter_batches(bytes(answer.records or b""))) if answer.records else 0
         self.told.append(f"{what}: {error_name(answer.error_code)} hw={answer.high_watermark} batches={visible}")
 
     def keep_away(self, follower: int) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.auth import Sasl
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.security.sasl import Sasl
 from tests.certificates import Authority
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.secure import FEW, SESSION_MS, secure_kafka

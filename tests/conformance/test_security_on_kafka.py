@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-import producer.auth
-from broker_stub import BrokerStub, Sasl, Tls
-from producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
-from producer.wire.records import Codec
+from fencepost.broker_stub import BrokerStub, Sasl, Tls
+from fencepost.producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
+from fencepost.producer.network import sasl
+from fencepost.producer.wire.records import Codec
 from tests.certificates import Authority, Certificate
 from tests.conformance.fixtures import require_kafka, require_older_kafka
 from tests.conformance.kafka import KafkaCluster
@@ -163,7 +163,7 @@ def test_sessions_that_end(
     """A send across several lifetimes of connections.max.reauth.ms: a connection is authenticated again and again, and every record is
     there, once and in order. On a machine that is busy with other things a renewal may be late; then it is the next connection's."""
     sessions: Counter[object] = Counter()
-    perform = producer.auth.Login.perform
+    perform = sasl.Login.perform
 
     async def performing(self: Any, ask: Any) -> float | None:
         lifetime = await perform(self, ask)
@@ -172,7 +172,7 @@ def test_sessions_that_end(
         sessions[self] += 1  # there is one Login for each connection
         return lifetime
 
-    monkeypatch.setattr(producer.auth.Login, "perform", performing)
+    monkeypatch.setattr(sasl.Login, "perform", performing)
     settings = {**settings_for(listener, authority), **ours(mechanism)}
     futures: list[RecordFuture] = []
     with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=1, **settings) as ours_:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from producer.config import read_settings
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.shared.participant import LoanOver
+from fencepost.txn.spark.errors import AttemptConflict
 from tests.conformance.txn_site import PARTITIONS, Site, older, site
 from tests.txn.spark.sink_play import Play
 from tests.waiting import until
-from txn.borrower import LoanOver
-from txn.ledger import Ledger
-from txn.spark.errors import Tainted
 
 __all__ = ["older", "site"]
 
@@ -38,7 +38,7 @@ def test_what_was_given_up_is_never_seen(site: Site) -> None:
     play = Play(site.bootstrap, site.topic, sinkId=site.name)
     begun = play.begin()
     told = play.task(begun, 0, attempt_id=1, value=["lost"])
-    with pytest.raises(Tainted, match="attempt 1 of this task may have written already"):
+    with pytest.raises(AttemptConflict, match="attempt 1 of this task may have written already"):
         play.task(begun, 0, attempt_id=2, value=["lost"])
     play.abort(told, begun=begun)
     with pytest.raises(LoanOver):

@@ -12,12 +12,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from producer.producer import Producer
+from fencepost.producer.producer import Producer
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.spark.datasource.reader import DataLoss, RangePartition, StreamReader
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.waiting import until
-from txn.producer import TransactionalProducer
-from txn.spark.source import DataLoss, RangePartition, StreamReader
 
 ALL = ReadAllAvailable()
 WAIT_S = 60.0

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub.faults import Fault, Faults
-from broker_stub.proxy import FaultProxy
-from producer import Producer
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub.faults.rules import Fault, Faults
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import Producer
+from fencepost.producer.wire.codes import Api, ErrorCode
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic

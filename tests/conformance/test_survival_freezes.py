@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from producer import Producer
+from fencepost.producer import Producer
 from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import PartitionFile

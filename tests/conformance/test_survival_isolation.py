@@ -25,8 +25,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Place
 
-from producer import DeliveryError, Persisted, Producer
-from producer.wire.compression import CorruptBatch
+from fencepost.producer import DeliveryError, Persisted, Producer
+from fencepost.producer.wire.records.compression import CorruptBatch
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import PartitionFile

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from broker_stub.proxy import FaultProxy
-from producer import DeliveryError, DeliveryTimeout, Persisted, Producer, RecordFuture
-from producer.wire.codes import Api
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import DeliveryError, DeliveryTimeout, Persisted, Producer, RecordFuture
+from fencepost.producer.wire.codes import Api
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Ledger

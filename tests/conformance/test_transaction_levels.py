@@ -40,7 +40,7 @@ def test_stub_answers_as_kafka_at_that_level(level: int, case: Case) -> None:
 
 def test_a_level_that_the_release_has_not_is_refused() -> None:
     """The error names the levels that there are."""
-    from broker_stub import BrokerStub
+    from fencepost.broker_stub import BrokerStub
 
     with pytest.raises(ValueError, match=r"transaction_version=3: Kafka 4\.3 has 0 to 2"):
         BrokerStub(transaction_version=3)

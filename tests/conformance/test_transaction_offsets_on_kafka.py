@@ -11,13 +11,13 @@ import confluent_kafka
 import kafka as kafka_python
 import pytest
 
-from broker_stub import FaultProxy
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub import FaultProxy
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.group_metadata import GroupMetadata, read_group
 from tests.conformance.txn_site import PARTITIONS, WAIT_S, Site, older, site
 from tests.waiting import until
-from txn.errors import MustAbort
-from txn.group_metadata import GroupMetadata, read_group
-from txn.machine import State
 
 __all__ = ["older", "site"]
 

@@ -34,7 +34,7 @@ def rows_of(case: Case, *, level: int | None) -> set[str]:
     """Plays the case on the stub: the rows that decide anything in it."""
     hit: Counter[str] = Counter()
     with markers_counted(hit), stub_for(case, transaction_version=level) as target:
-        target.stub.cluster.transactions.decided = lambda decision: hit.update((decision.row,))
+        target.stub.services.transactions.decided = lambda decision: hit.update((decision.row,))
         play(case, target)
     return set(hit).intersection(ROWS)
 

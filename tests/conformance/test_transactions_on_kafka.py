@@ -12,21 +12,21 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from broker_stub import FaultProxy
-from producer import Fenced, Persisted, RecordRefused
-from producer.wire import InitProducerIdRequest, InitProducerIdResponse
-from producer.wire.codes import Api, ErrorCode
-from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fencepost.broker_stub import FaultProxy
+from fencepost.producer import Fenced, Persisted, RecordRefused
+from fencepost.producer.wire import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.inner_producer import NoTransaction
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import Link
 from tests.conformance.txn_site import IMPATIENT, PARTITIONS, WAIT_S, Site, new_site, older, site
 from tests.waiting import until
-from txn.aio import AsyncTransactionalProducer
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.inner import NoTransaction
-from txn.machine import State
 
 __all__ = ["older", "site"]
 

@@ -20,9 +20,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ConfigResource,
 )
 
-from broker_stub import BrokerStub, FaultProxy
-from producer import Fenced
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub, FaultProxy
+from fencepost.producer import Fenced
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
+from fencepost.txn.recovery.resume import Resumed, resume
+from fencepost.txn.recovery.token import PreparedTransaction
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
@@ -30,13 +37,6 @@ from tests.conformance.survival.reader import Admin
 from tests.fencepost.shell import run
 from tests.reading import read_values
 from tests.waiting import until
-from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionOpen
-from txn.group_metadata import GroupMetadata
-from txn.outcome import Outcome
-from txn.outstanding import OUTSTANDING
-from txn.producer import TransactionalProducer
-from txn.resumed import Resumed, resume
-from txn.token import PreparedTransaction
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,7 +48,7 @@ KIP_939 = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit
 
 PREPARE_AND_WAIT = """
     import sys
-    from txn import TransactionalProducer
+    from fencepost.txn import TransactionalProducer
     bootstrap, topic, name = sys.argv[1:]
     producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=name, linger_ms=0)
     with producer.transaction(60) as tx:
@@ -59,13 +59,13 @@ PREPARE_AND_WAIT = """
 """
 COMMIT = """
     import sys
-    from txn import resume
+    from fencepost.txn import resume
     status = resume(sys.stdin.readline(), sys.argv[1]).commit(60)
     print(status.outcome.name, status.already, flush=True)
 """
 ZOMBIE = """
     import sys
-    from txn import TransactionalProducer
+    from fencepost.txn import TransactionalProducer
     bootstrap, topic, name = sys.argv[1:]
     producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=name, linger_ms=0)
     tx = producer.begin(60)

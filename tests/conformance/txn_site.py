@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.reading import read_values
-from txn.producer import TransactionalProducer
 
 WAIT_S = 60.0
 PARTITIONS = 3

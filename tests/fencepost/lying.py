@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
-from producer.wire import Message, MetadataResponse, decode_request_header, decode_response, encode_response
-from producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire import Message, MetadataResponse, decode_request_header, decode_response, encode_response
+from fencepost.producer.wire.messages import FindCoordinatorResponse
 
 HOST = "127.0.0.1"
 Lie = Callable[[Message], Message]

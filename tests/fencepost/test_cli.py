@@ -20,15 +20,8 @@ import pytest
 import fencepost
 from fencepost import AuthenticationFailed, BrokerStub, Producer
 from fencepost.cli import app, broker
-from producer.wire import (
-    Message,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    decode_response,
-    encode_request,
-)
-from producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire import Message, MetadataRequest, MetadataRequestTopic, MetadataResponse, decode_response, encode_request
+from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 from tests.certificates import Authority
 from tests.credentials import jwt
 from tests.waiting import despite, until
@@ -163,11 +156,12 @@ def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
 def test_starting_a_broker_loads_nothing_it_does_not_need() -> None:
     """Neither typer nor rich, nor tenacity, nor the consumer of the demo, stands between a script and its broker."""
     code = (
-        "import sys, broker_stub.command; broker_stub.command.serve = lambda **options: print(options['port'])\n"
+        "import sys, fencepost.broker_stub.command; fencepost.broker_stub.command.serve = lambda **options: print(options['port'])\n"
         "sys.argv = ['fencepost', 'broker', '--port', '7']\n"
         "import fencepost.cli\n"
+        "late = {'typer', 'rich', 'click', 'confluent_kafka', 'tenacity', 'fencepost.producer.producer'}\n"
         "try:\n fencepost.cli.main()\n"
-        "finally:\n print(sorted({'typer', 'rich', 'click', 'confluent_kafka', 'tenacity', 'producer.producer'} & set(sys.modules)))"
+        "finally:\n print(sorted(late & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.split() == ["7", "[]"]
@@ -375,8 +369,7 @@ def test_every_public_name_is_behind_the_door() -> None:
 
 def test_the_door_and_the_packages_export_the_same_names() -> None:
     """Nothing public of `producer` and `broker_stub` is missing from `fencepost`, so nobody has to import a generic name."""
-    import broker_stub
-    import producer
+    from fencepost import broker_stub, producer
 
     assert set(producer.__all__) <= set(fencepost.__all__)
     assert set(broker_stub.__all__) <= set(fencepost.__all__)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin

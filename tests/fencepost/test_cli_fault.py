@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import confluent_kafka
 import pytest
 
-from producer import Producer, RecordRefused
+from fencepost.producer import Producer, RecordRefused
 from tests.fencepost.shell import DEADLINE_S, answer_once, complaint, run, running
 from tests.waiting import until
 

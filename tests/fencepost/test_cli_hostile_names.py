@@ -17,14 +17,14 @@ import typer
 from typer.testing import CliRunner
 
 import fencepost.cli
-from broker_stub import BrokerStub
 from fencepost import Producer
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli.app import app
 from fencepost.cli.shown import json_line, printable
+from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.hostile import HARMLESS, HOSTILE, hostile_relay
 from tests.fencepost.shell import run
 from tests.fencepost.test_cli_ledger import write
-from txn.producer import TransactionalProducer
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli import ledger as cli
 from fencepost.cli.app import app
-from producer.config import read_settings
-from producer.wire import Api
-from txn.ledger import TOPIC, Ledger
-from txn.ledger_entry import LedgerEntry, LedgerPartition
-from txn.producer import TransactionalProducer
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
+from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
+from fencepost.txn.ledger.ledger import TOPIC, Ledger
+from fencepost.txn.producer import TransactionalProducer
 
 WAIT_S = 30.0
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub
-from producer.wire import Api, MetadataResponseBroker
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, MetadataResponseBroker
 from tests.fencepost.lying import Lie, lying_relay
 from tests.fencepost.shell import peak_of, run
 from tests.fencepost.test_cli_txn import TOPIC, prepare

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from broker_stub import BrokerStub
 from fencepost import Producer
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli.app import app
 from fencepost.cli.passwords import SASL_VARIABLE, is_secret, value_of
-from producer.security import ALIASES
+from fencepost.producer.config.security import ALIASES
 from tests.fencepost.shell import DEADLINE_S, surroundings
 from tests.fencepost.test_cli import ended, serving
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
 from fencepost.cli.sending import InputBroken

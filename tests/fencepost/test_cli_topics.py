@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli import topics
 from fencepost.cli.app import app
 from fencepost.cli.shown import as_json, shown
-from producer import Producer
-from producer.wire import Api
+from fencepost.producer import Producer
+from fencepost.producer.wire import Api
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.fencepost.shell import answer_once, complaint, run, running

@@ -13,14 +13,14 @@ from confluent_kafka import Producer
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.topics import STATE_TOPIC
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.cli.app import app
-from producer.wire import Api, ErrorCode
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction
 from tests.fencepost.shell import run
 from tests.reading import read_values
-from txn.producer import TransactionalProducer
-from txn.token import CoordinatorHint, PreparedTransaction
 
 TOPIC = "t"
 WAIT_S = 30.0
@@ -64,7 +64,7 @@ def prepare(stub: BrokerStub, name: str = "a", **settings: Any) -> PreparedTrans
 
 def forget(stub: BrokerStub, name: str) -> None:
     """Have the coordinator lose the id, as no coordinator should."""
-    transactions = stub.cluster.transactions
+    transactions = stub.services.transactions
     for node in stub.cluster.brokers:
         for shard in transactions.shards_of(node):
             stub._call(lambda shard=shard: shard.ids.pop(name, None))  # type: ignore[misc]  # it takes what it is bound to
@@ -216,7 +216,7 @@ def test_a_commit_that_did_not_reach_a_partition() -> None:
             tx = producer.begin(WAIT_S)
             for partition in range(3):
                 tx.send(TOPIC, b"row", partition=partition).result(WAIT_S)
-            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.cluster.transactions.leader_of("a"))
+            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
             node = stub.leader(TOPIC, gone)
             stub.stop_broker(node)
             tx.commit(WAIT_S)
@@ -248,7 +248,7 @@ def test_an_abort_that_did_not_reach_a_partition() -> None:
             tx = producer.begin(WAIT_S)
             for partition in range(3):
                 tx.send(TOPIC, b"aborted", partition=partition).result(WAIT_S)
-            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.cluster.transactions.leader_of("a"))
+            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
             node = stub.leader(TOPIC, gone)
             stub.stop_broker(node)
             tx.abort(WAIT_S)
@@ -278,7 +278,7 @@ def test_an_abort_of_an_older_client_that_did_not_reach_a_partition() -> None:
         for partition in range(3):
             older.produce(TOPIC, b"aborted", partition=partition)
         older.flush(WAIT_S)
-        gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.cluster.transactions.leader_of("a"))
+        gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
         node = stub.leader(TOPIC, gone)
         stub.stop_broker(node)
         older.abort_transaction(WAIT_S)

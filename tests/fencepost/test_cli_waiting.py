@@ -12,10 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost.cli import asking, consume, examining, reaching, topics, waiting
 from fencepost.cli.app import app
-from producer.wire import Api
+from fencepost.producer.wire import Api
 from tests.fencepost.shell import DEADLINE_S, running
 from tests.fencepost.test_cli_hostile_names import names_of
 from tests.fencepost.test_cli_txn import prepare

@@ -8,11 +8,11 @@ from itertools import count
 
 import pytest
 
-from broker_stub import BrokerStub, Exchange, FaultProxy, Faults
 from fencepost import Producer
+from fencepost.broker_stub import BrokerStub, Exchange, FaultProxy, Faults
 from fencepost.demo.traffic import Traffic
-from producer import wire
-from producer.wire import Api, ErrorCode
+from fencepost.producer import wire
+from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.proxy_site import Site, site
 from tests.broker_stub.stub_talk import batch, metadata_request, numbered, produce_request
 from tests.conformance.fixtures import kafka

@@ -74,8 +74,8 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 
 def test_what_the_configuration_page_calls_missing_is_refused() -> None:
     """Kafka's settings that are not there are no settings here, and the names of those that are there are accepted."""
-    from producer import ConfigError
-    from producer.config import DOTTED, read_settings
+    from fencepost.producer import ConfigError
+    from fencepost.producer.settings_reader import DOTTED, read_settings
 
     made = generator("make_configuration")
     for names in made.MISSING.values():
@@ -87,14 +87,15 @@ def test_what_the_configuration_page_calls_missing_is_refused() -> None:
 
 def test_the_error_page_has_every_row_and_every_exception() -> None:
     """Every code of the verdict tables, every public exception and every code of Kafka's is on the page."""
-    from producer.core import errors
-    from producer.core.verdict import TABLE
-    from producer.wire.codes import ErrorCode
-    from txn import errors as txn_errors
-    from txn import ledger_errors, verdict
+    from fencepost.producer import errors
+    from fencepost.producer.core.error_table import TABLE
+    from fencepost.producer.wire.codes import ErrorCode
+    from fencepost.txn import errors as txn_errors
+    from fencepost.txn.ledger import errors as ledger_errors
+    from fencepost.txn.protocol import error_table as verdict
 
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    assert all(f"| {int(code)} | {code.name} | {row.verdict.name} |" in page for codes in TABLE.values() for code, row in codes.items())
+    assert all(f"| {int(code)} | {code.name} | {row.action.name} |" in page for codes in TABLE.values() for code, row in codes.items())
     assert all(f"| {int(code)} | {code.name} | {row.step.name} |" in page for rows in verdict.TABLE.values() for code, row in rows.items())
     names = [name for name in [*errors.__all__, *txn_errors.__all__, *ledger_errors.__all__] if name[0].isupper()]
     assert [name for name in names if f"`{name}`" not in page] == []

@@ -20,7 +20,7 @@ import pytest
 
 import fencepost
 from fencepost import Api, AsyncProducer, AsyncTransactionalProducer, BrokerStub, GroupMetadata, Producer, TransactionalProducer
-from producer.core.settings import Settings
+from fencepost.producer.config.settings import Settings
 from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from broker_stub.faults import Fault, Faults, Rule
+from fencepost.broker_stub.faults.rules import Fault, Faults, Rule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
 

@@ -34,7 +34,7 @@ AS_KAFKA: Final = "tests/conformance/test_conformance.py::test_stub_answers_as_k
 
 AREAS: Final[dict[str, Area]] = {
     "producer/core": Area(
-        sources=("producer/core/*.py",),
+        sources=("producer/accumulator/*.py", "producer/bulk/*.py", "producer/core/*.py", "producer/core/*/*.py"),
         tests=("tests/producer/test_*.py", "tests/simulation/test_*.py", "tests/txn/spark/test_routing.py"),
         without=(
             *("tests/producer/test_auth.py", "tests/producer/test_crowds.py", "tests/producer/test_exit.py", "tests/producer/test_ipv6.py"),
@@ -42,7 +42,7 @@ AREAS: Final[dict[str, Area]] = {
         ),
     ),
     "txn": Area(
-        sources=("txn/*.py",),
+        sources=("txn/*.py", "txn/coordinator/*.py", "txn/ledger/*.py", "txn/protocol/*.py", "txn/recovery/*.py", "txn/shared/*.py"),
         tests=("tests/txn/test_*.py", "tests/txn_walk/test_*.py"),
     ),
     "broker_stub/log": Area(
@@ -55,7 +55,7 @@ AREAS: Final[dict[str, Area]] = {
         ),
     ),
     "coordinators": Area(
-        sources=("broker_stub/coordinators/*.py",),
+        sources=("broker_stub/groups/*.py", "broker_stub/transactions/*.py"),
         tests=(
             "tests/broker_stub/test_*group*.py",
             "tests/broker_stub/test_offsets_*.py",
@@ -67,11 +67,11 @@ AREAS: Final[dict[str, Area]] = {
     ),
     "access and quotas": Area(
         sources=(
-            "broker_stub/acls.py",
-            "broker_stub/authorizer.py",
-            "broker_stub/permissions.py",
-            "broker_stub/quotas.py",
-            "broker_stub/rates.py",
+            "broker_stub/security/acls.py",
+            "broker_stub/security/authorizer.py",
+            "broker_stub/requests/permissions.py",
+            "broker_stub/quotas/quotas.py",
+            "broker_stub/quotas/rates.py",
         ),
         tests=("tests/broker_stub/test_acls.py", "tests/broker_stub/test_quotas.py", "tests/broker_stub/test_admin.py", AS_KAFKA),
     ),

@@ -73,7 +73,7 @@ class Workplace:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, self._root / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+                shutil.copytree(source, self._root / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
             else:
                 shutil.copy2(source, self._root / name)
         self._written = 0

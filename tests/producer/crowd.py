@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from producer import AsyncProducer, BufferFull, Producer, TopicUnavailable
+from fencepost.producer import AsyncProducer, BufferFull, Producer, TopicUnavailable
 
 FULL = os.environ.get("FENCEPOST_CROWD") == "full"
 DEADLINE_S = 1_800.0 if FULL else 90.0

@@ -13,14 +13,16 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from producer.core.accumulator import Accumulator, TopicQueues
-from producer.core.batch import RecordFuture, Shared
-from producer.core.cluster import Address, Change
-from producer.core.core import Core
-from producer.core.events import (
+from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
+from fencepost.producer.accumulator.batch import RecordFuture, Shared
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import (
     NO_FEATURES,
     Announce,
     Appended,
+    Change,
     Command,
     Connect,
     Connected,
@@ -36,9 +38,8 @@ from producer.core.events import (
     TopicWanted,
     Written,
 )
-from producer.core.gate import Gate, Transactions
-from producer.core.settings import Settings
-from producer.wire import (
+from fencepost.producer.core.idempotence.transaction_hooks import TransactionHooks, Transactions
+from fencepost.producer.wire import (
     REQUESTS,
     Api,
     DescribeProducersResponse,
@@ -57,7 +58,7 @@ from producer.wire import (
     TopicProduceResponse,
     TopicResponse,
 )
-from producer.wire.records import BatchHeader, read_header, read_records
+from fencepost.producer.wire.records import BatchHeader, read_header, read_records
 
 TOPIC = "t"
 PID = 4000
@@ -113,7 +114,7 @@ class Desk:
         nodes: int = 3,
         first_sequence: int = 0,
         first_epoch: int = 0,
-        gate: Gate | None = None,
+        hooks: TransactionHooks | None = None,
         transactions: Transactions | None = None,
         **settings: Any,
     ) -> None:
@@ -142,7 +143,7 @@ class Desk:
         )
         self.features = NO_FEATURES
         self.core = Core(
-            self.settings, self.accumulator, bootstrap=[Address("b", 1)], draw=lambda: 0.5, gate=gate, transactions=transactions
+            self.settings, self.accumulator, bootstrap=[Address("b", 1)], draw=lambda: 0.5, hooks=hooks, transactions=transactions
         )
         self._first_sequence = first_sequence
 
@@ -152,7 +153,7 @@ class Desk:
         """Have the topic known, as the first send of a producer does."""
         self.happen(TopicWanted(TOPIC))
         for queue in self.accumulator.topics[TOPIC].queues:
-            self.core.delivery.lane(queue).window.first_sequence = self._first_sequence
+            self.core.produce_requests.sender(queue).window.first_sequence = self._first_sequence
         return self
 
     def introduce(self) -> Desk:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from producer.wire import Message, RequestHeader, decode_request_header, encode_response
+from fencepost.producer.wire import Message, RequestHeader, decode_request_header, encode_response
 
 SEND_TIMEOUT_S = 20.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, Tls
+from fencepost.broker_stub import BrokerStub, Tls
 from tests.certificates import Authority, Certificate
 
 

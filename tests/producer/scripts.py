@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 
 PREAMBLE = """
 import gc, logging, os, signal, sys, threading, time, warnings
-from producer import *
+from fencepost.producer import *
 bootstrap = sys.argv[1] if len(sys.argv) > 1 else ""
 quick = dict(linger_ms=0, retry_backoff_ms=5, retry_backoff_max_ms=50, reconnect_backoff_ms=5, reconnect_backoff_max_ms=50)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from broker_stub import BrokerStub
-from broker_stub.faults import Fault
-from producer import Producer
-from producer.wire import Api, ProduceRequest
-from producer.wire.records import BatchHeader, read_header
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.producer import Producer
+from fencepost.producer.wire import Api, ProduceRequest
+from fencepost.producer.wire.records import BatchHeader, read_header
 from tests.waiting import until as until
 
 QUICK: dict[str, Any] = {

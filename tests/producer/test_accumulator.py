@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import fencepost
-from producer import ProducerClosed
-from producer.core.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
-from producer.core.batch import Batch, OnDelivery, RecordFuture, Shared
-from producer.core.bulk import BulkFuture
-from producer.core.bulk_append import Column, Columns, Target
-from producer.core.record import Deliveries
-from producer.core.rows import Row
-from producer.wire.compression import Codec
+from fencepost.producer import ProducerClosed
+from fencepost.producer.accumulator.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
+from fencepost.producer.accumulator.batch import Batch, OnDelivery, RecordFuture, Shared
+from fencepost.producer.accumulator.record_metadata import Deliveries
+from fencepost.producer.bulk.append import Column, Columns, Target
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.rows import Row
+from fencepost.producer.wire.records.compression import Codec
 from tests.strike import Struck, interrupt, struck
 
 OVERHEAD = 61

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import (
     AsyncProducer,
     BufferFull,
     DeliveryFatal,
@@ -25,7 +25,7 @@ from producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
-from producer.wire import Api, ErrorCode
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import QUICK, quick, values
 
 LIMIT_S = 60.0

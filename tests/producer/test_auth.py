@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, mechanisms
-from producer import AuthenticationFailed, Producer, SaslMechanism, Settings
-from producer.auth import ITERATIONS_MAX, Exchange, oauth_bearer, plain, scram
-from producer.config import read_settings
-from producer.refusal import Refusal
-from producer.tokens import Token, TokenSource
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.security import sasl_mechanisms as mechanisms
+from fencepost.producer import AuthenticationFailed, Producer, SaslMechanism, Settings
+from fencepost.producer.network.connect_error import ConnectError
+from fencepost.producer.network.oauth_tokens import Token, TokenSource
+from fencepost.producer.network.sasl import ITERATIONS_MAX, Exchange, oauth_bearer, plain, scram
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
 from tests.credentials import USERS, jwt, ours
 from tests.producer.stage import QUICK, until
 
@@ -46,7 +47,7 @@ def rfc(**options: Any) -> Exchange:
 
 def refused(exchange: Exchange, *answers: bytes) -> str:
     """Why the client ends the exchange."""
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ConnectError) as refusal:
         after(exchange, *answers)
     assert refusal.value.kind is AuthenticationFailed
     return str(refusal.value)
@@ -253,7 +254,7 @@ def test_what_a_password_costs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch)
         assert heard.wait(20)
         return hashed(*given)
 
-    monkeypatch.setattr("producer.auth.hashlib", SimpleNamespace(pbkdf2_hmac=patient, new=hashlib.new))
+    monkeypatch.setattr("fencepost.producer.network.sasl.hashlib", SimpleNamespace(pbkdf2_hmac=patient, new=hashlib.new))
     settings = {"security_protocol": "SASL_PLAINTEXT", **ours("SCRAM-SHA-256"), **QUICK}
     with (
         BrokerStub(sasl=dict(USERS)) as stub,
@@ -299,7 +300,7 @@ def fail(error: Exception) -> object:
 )
 def test_what_is_no_token_is_said_at_once(provider: Callable[..., object], words: str) -> None:
     """With the setting's name, and without what may have been a secret."""
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ConnectError) as refusal:
         tokens(TokenSource(settings(provider)))
     assert str(refusal.value).startswith("sasl_oauth_token_provider ")
     assert words in str(refusal.value)
@@ -310,7 +311,7 @@ def test_an_issuer_that_cannot_be_reached_may_come_back() -> None:
     """An OSError of the provider is one broken connection, and not the end of all of them."""
     with pytest.raises(OSError, match="sasl_oauth_token_provider raised ConnectionRefusedError: no issuer") as error:
         tokens(TokenSource(settings(lambda: fail(ConnectionRefusedError("no issuer")))))
-    assert not isinstance(error.value, Refusal)
+    assert not isinstance(error.value, ConnectError)
 
 
 def test_a_token_is_described_and_not_shown() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub, Sasl
 from fencepost import FencepostError, Producer, TransactionalProducer
-from producer.core.cluster import Address
-from producer.core.printable import SAID_CHARACTERS_MAX, said
-from producer.refusal import Refusal
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.produce import BatchIndexAndErrorMessage
+from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.producer.address import Address
+from fencepost.producer.network.connect_error import ConnectError
+from fencepost.producer.printable import SAID_CHARACTERS_MAX, said
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.produce import BatchIndexAndErrorMessage
 from tests.fencepost.lying import Lie, lying_relay
 from tests.waiting import until
 
@@ -120,6 +120,6 @@ def test_every_error_is_printable() -> None:
     """Whatever goes into one; its arguments stay as they are, so that it travels between processes unchanged."""
     assert str(FencepostError(FORGED)).isprintable()
     assert FencepostError(FORGED).args == (FORGED,)
-    assert str(Refusal(FORGED).verdict()).count("\\") == str(Refusal(FORGED)).count("\\") == 9
+    assert str(ConnectError(FORGED).verdict()).count("\\") == str(ConnectError(FORGED)).count("\\") == 9
     assert str(Address(FORGED, 1)).isprintable()
     assert (said(None), said("x" * 3, 2), said("\n", 2)) == ("", "xx...", r"\n")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import BufferFull, DeliveryError, Misuse, RecordFuture, TopicUnavailable
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import BufferFull, DeliveryError, Misuse, RecordFuture, TopicUnavailable
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import ONE_EACH, quick, values
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-import producer.arrow  # noqa: F401 - an import that is struck fails, in CPython, for the threads that wait for it, too
-from broker_stub import BrokerStub
-from producer import Producer, UndeliveredRecords
+import fencepost.producer.bulk.arrow_columns  # noqa: F401 - an import that is struck fails, in CPython, for the threads that wait for it, too
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Producer, UndeliveredRecords
 from tests.producer.test_poison import EXPECTED, PARTITIONS, SETTINGS, Poison, Story, check, trouble
 from tests.strike import MARKS, Struck, draw_point, fork, interrupt, struck
 

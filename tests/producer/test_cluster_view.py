@@ -6,8 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from producer.core.cluster import OLDER_ANSWERS, Change, ClusterView, Leader
-from producer.wire import ErrorCode, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from fencepost.producer.core.cluster.view import OLDER_ANSWERS, ClusterView, Leader
+from fencepost.producer.core.events import Change
+from fencepost.producer.wire import ErrorCode, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 

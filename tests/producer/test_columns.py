@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from broker_stub import BrokerStub
-from producer import ProducerClosed
-from producer.arrow import arrow_chunks
-from producer.chunks import Chunk
-from producer.columns import PLANNED_ROWS_MIN, STEP_BYTES, ArrowChunk
-from producer.core.accumulator import ROW_BYTES, Accumulator, TopicQueues
-from producer.core.batch import Batch, Shared
-from producer.core.bulk import BulkFuture
-from producer.core.bulk_append import Target
-from producer.core.bulk_plan import commit, make_plan
-from producer.core.rows import Row
-from producer.wire.batch_builder import pack_headers
-from producer.wire.compression import Codec
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import ProducerClosed
+from fencepost.producer.accumulator.accumulator import ROW_BYTES, Accumulator, TopicQueues
+from fencepost.producer.accumulator.batch import Batch, Shared
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.arrow_append import PLANNED_ROWS_MIN, STEP_BYTES, ArrowChunk
+from fencepost.producer.bulk.arrow_columns import arrow_chunks
+from fencepost.producer.bulk.arrow_plan import commit, make_plan
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.bulk.rows import Row
+from fencepost.producer.wire.records.batch_builder import pack_headers
+from fencepost.producer.wire.records.compression import Codec
 from tests.producer.stage import arrivals, quick
 from tests.producer.test_send_many import logged
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import Fatal, Producer
-from producer.config import read_settings
-from producer.core.errors import ConfigError
-from producer.core.events import TopicWanted
-from producer.wire import Api
-from producer.wire.compression import LEVELS, Codec
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Fatal, Producer
+from fencepost.producer.core.events import TopicWanted
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.records.compression import LEVELS, Codec
 from tests.producer.desk import TOPIC, VERSIONS, Desk
 from tests.producer.stage import arrivals, quick, values
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from producer import AsyncProducer, ConfigError, Partitioner, Producer, Settings
-from producer.config import BATCH_SIZE_MAX, DOTTED, read_settings
-from producer.core.cluster import Address
-from producer.wire.compression import Codec
+from fencepost.producer import AsyncProducer, ConfigError, Partitioner, Producer, Settings
+from fencepost.producer.address import Address
+from fencepost.producer.settings_reader import BATCH_SIZE_MAX, DOTTED, read_settings
+from fencepost.producer.wire.records.compression import Codec
 
 BARE: dict[str, Any] = {"bootstrap_servers": "a:9092"}
 
@@ -216,7 +216,7 @@ def test_losing_idempotence_is_said(given: dict[str, Any], named: str, caplog: p
 
 def test_servers_are_read_from_text_and_lists() -> None:
     """One string with commas, a list, spaces, IPv6 in brackets, and a protocol in front as in `PLAINTEXT://host:port`."""
-    from producer.servers import addresses
+    from fencepost.producer.config.bootstrap_servers import addresses
 
     for servers in ("a:1, b:2", ["a:1", "b:2"], ("a:1", " b:2")):
         assert addresses(read(bootstrap_servers=servers)) == [Address("a", 1), Address("b", 2)]

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.topics import Topic
-from producer.wire import Api
-from producer.wire.records import iter_batches, read_records
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.records import iter_batches, read_records
 from tests.conformance.survival.reader import read_topic
 from tests.producer import crowd
 from tests.producer.crowd import FULL, Account, Crowd, Plan

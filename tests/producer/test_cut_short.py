@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-import producer.core.batch
-from broker_stub import BrokerStub
-from producer import AsyncProducer, Fatal, FencepostError, RecordFuture, UndeliveredRecords
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, Fatal, FencepostError, RecordFuture, UndeliveredRecords
+from fencepost.producer.accumulator import batch
 from tests.producer.stage import QUICK, values
 from tests.strike import MARKS, SPARED, Struck, draw_point, struck
 
@@ -28,7 +28,7 @@ RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RU
 LIMIT_S = 20.0
 POINTS_MAX = 3_000
 SETTINGS: dict[str, Any] = {**QUICK, "socket_connection_setup_timeout_ms": 1_000}
-SPARE = (*SPARED, os.path.dirname(asyncio.__file__), socket.__file__, selectors.__file__, producer.core.batch.__file__)
+SPARE = (*SPARED, os.path.dirname(asyncio.__file__), socket.__file__, selectors.__file__, batch.__file__)
 """The loop's own functions lose what they were about to run or had opened, which only they could mend; `batch` is compiled in packages."""
 
 pytestmark = MARKS

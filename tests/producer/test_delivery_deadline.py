@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import PID, Desk
 from tests.producer.stage import ONE_EACH, quick, until, values
 

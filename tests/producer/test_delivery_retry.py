@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub
-from producer import DeliveryTimeout
-from producer.core.verdict import Landed, Verdict, judge
-from producer.wire import Api, ErrorCode, NodeEndpoint, ProduceResponse
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryTimeout
+from fencepost.producer.core.error_table import ErrorAction, Landed, judge
+from fencepost.producer.wire import Api, ErrorCode, NodeEndpoint, ProduceResponse
 from tests.producer.desk import Desk
 from tests.producer.stage import ONE_EACH, QUICK, arrivals, quick, until, values
 
@@ -103,7 +103,7 @@ def test_the_worked_example_of_a_leader_that_moved() -> None:
     assert not desk.questions()
 
 
-RETRIED = [row for row in ErrorCode if judge(Api.PRODUCE, row).verdict in (Verdict.RETRY, Verdict.REFRESH)]
+RETRIED = [row for row in ErrorCode if judge(Api.PRODUCE, row).action in (ErrorAction.RETRY, ErrorAction.REFRESH)]
 
 
 @pytest.mark.parametrize("code", RETRIED, ids=[code.name for code in RETRIED])
@@ -120,7 +120,7 @@ def test_passing_errors_are_retried_as_they_were(code: ErrorCode) -> None:
     desk.advance(100)
     (flight,) = desk.produces()
     assert flight.blob == blob
-    assert (len(desk.announced) > asked) is (judge(Api.PRODUCE, code).verdict is Verdict.REFRESH)
+    assert (len(desk.announced) > asked) is (judge(Api.PRODUCE, code).action is ErrorAction.REFRESH)
     desk.ack(flight, offset=1)
     assert future.result(0).offset == 1
 
@@ -129,9 +129,9 @@ def test_the_table_has_the_digests_retriable_codes() -> None:
     """The codes that Kafka's clients retry for idempotent producers are all retried here, with metadata where they want it."""
     plain = {2, 7, 14, 19, 20, 89}
     refresh = {3, 5, 6, 13, 56, 74, 100, 103}
-    by_verdict = {v: {int(c) for c in RETRIED if judge(Api.PRODUCE, c).verdict is v} for v in (Verdict.RETRY, Verdict.REFRESH)}
-    assert plain <= by_verdict[Verdict.RETRY]
-    assert refresh <= by_verdict[Verdict.REFRESH]
+    by_verdict = {v: {int(c) for c in RETRIED if judge(Api.PRODUCE, c).action is v} for v in (ErrorAction.RETRY, ErrorAction.REFRESH)}
+    assert plain <= by_verdict[ErrorAction.RETRY]
+    assert refresh <= by_verdict[ErrorAction.REFRESH]
 
 
 def test_duplicate_sequence_number_is_success() -> None:
@@ -212,7 +212,7 @@ def test_a_duplicate_answers_with_the_first_offset() -> None:
 
 def test_backoffs_grow_and_have_jitter() -> None:
     """retry_backoff_ms doubles up to retry_backoff_max_ms, within 20 % either way."""
-    from producer.core.nodes import backoff_ms
+    from fencepost.producer.core.cluster.broker_connections import backoff_ms
 
     assert [backoff_ms(n, 100, 1000, 0.5) for n in range(6)] == [100, 200, 400, 800, 1000, 1000]
     assert backoff_ms(0, 100, 1000, 0.0) == pytest.approx(80)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_stub import BrokerStub
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import PID, Desk
 from tests.producer.stage import ONE_EACH, arrivals, quick, until, values
 
@@ -129,7 +129,7 @@ def test_sequences_wrap_end_to_end() -> None:
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
         start = 2**31 - 3
         assert producer.partitions_for("t") == [0]
-        producer._sender.engine.core.delivery.lane(producer._accumulator.topics["t"].queues[0]).window.first_sequence = start
+        producer._sender.engine.core.produce_requests.sender(producer._accumulator.topics["t"].queues[0]).window.first_sequence = start
         producer.send("t", b"hello").result(20)
         lost = stub.faults.on(Api.PRODUCE).after_append().on_call(2).disconnect()
         futures = [producer.send("t", b"%d" % i) for i in range(10)]

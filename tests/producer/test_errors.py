@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import producer
-from producer import (
+from fencepost import producer
+from fencepost.producer import (
     BufferFull,
     ConfigError,
     DeliveryError,
@@ -28,7 +28,7 @@ from producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
-from producer.core.errors import again
+from fencepost.producer.errors import again
 
 ABOUT: dict[str, Any] = {"topic": "t", "partition": 3, "persisted": Persisted.MAYBE, "code": 7, "attempts": 4}
 DELIVERIES = [DeliveryError, DeliveryTimeout, RecordRefused, DeliveryFatal]
@@ -121,9 +121,9 @@ def test_persisted_has_three_answers() -> None:
 
 
 def test_everything_is_exported() -> None:
-    """`from producer import *` gives every public name, and asking for another one is an AttributeError."""
+    """`from fencepost.producer import *` gives every public name, and asking for another one is an AttributeError."""
     names: dict[str, Any] = {}
-    exec("from producer import *", names)
+    exec("from fencepost.producer import *", names)
     assert set(producer.__all__) <= set(names)
     assert set(producer.__all__) <= set(dir(producer))
     with pytest.raises(AttributeError, match="Produzer"):

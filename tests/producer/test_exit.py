@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.scripts import run
 from tests.producer.stage import values
 
@@ -124,7 +124,7 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
                 producer.send("t", b"x")
             import atexit
             began = time.monotonic()
-            from producer import lifecycle
+            from fencepost.producer import exit_and_fork as lifecycle
             lifecycle.leave_all()
             print(time.monotonic() - began < 10)
             """,
@@ -156,7 +156,7 @@ def test_daemon_threads_that_go_on_sending() -> None:
             for thread in threads:
                 thread.start()
             until(lambda: min(counts) > 100)
-            from producer.lifecycle import leave_all
+            from fencepost.producer.exit_and_fork import leave_all
             leave_all()  # as atexit does; the threads would not live to be heard after it
             for thread in threads:
                 thread.join(20)

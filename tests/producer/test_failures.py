@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, Persisted, Producer, RecordFuture, UndeliveredRecords
-from producer.failures import TOLD
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, Persisted, Producer, RecordFuture, UndeliveredRecords
+from fencepost.producer.observe.unobserved_failures import TOLD
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import ONE_EACH, quick, until
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, BufferFull, Producer
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, BufferFull, Producer
+from fencepost.producer.wire import Api
+from fencepost.txn import AsyncTransactionalProducer
 from tests.producer.stage import QUICK, quick, until, values
-from txn import AsyncTransactionalProducer
 
 ROWS = [b"%d" % n for n in range(60_000)]
 
@@ -123,7 +123,7 @@ def test_the_sender_waits_for_no_partitioner(way: str) -> None:
     """A caller whose partitioner does not return, while it waits for room in a full buffer, holds up nobody's delivery."""
     import pyarrow as pa
 
-    from txn import TransactionalProducer
+    from fencepost.txn import TransactionalProducer
 
     entered, leave = threading.Event(), threading.Event()
 

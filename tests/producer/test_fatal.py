@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryFatal, Fatal, Fenced, Persisted, UndeliveredRecords
-from producer.core.verdict import TABLE, Verdict
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryFatal, Fatal, Fenced, Persisted, UndeliveredRecords
+from fencepost.producer.core.error_table import TABLE, ErrorAction
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import VERSIONS, Desk
 from tests.producer.stage import ONE_EACH, quick, until
 
-FATAL = [code for code, row in TABLE[Api.PRODUCE].items() if row.verdict is Verdict.FATAL]
+FATAL = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is ErrorAction.FATAL]
 
 
 @pytest.mark.parametrize("code", FATAL, ids=[code.name for code in FATAL])
@@ -167,7 +167,7 @@ def test_an_error_of_ours_ends_the_producer_and_tells_everybody(monkeypatch: pyt
         producer = quick(stub)
         producer.send("t", b"x").result(20)
 
-        monkeypatch.setattr(producer._sender.engine.core.delivery, "_gate", BrokenGate())
+        monkeypatch.setattr(producer._sender.engine.core.produce_requests, "_hooks", BrokenGate())
         failure = producer.send("t", b"y").exception(20)
         assert isinstance(failure, DeliveryFatal)
         assert "internal error" in str(failure)

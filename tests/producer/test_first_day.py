@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, Misuse, Producer, ProducerClosed, RecordTooLarge, TopicUnavailable
-from producer.core.errors import ConfigError
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, Misuse, Producer, ProducerClosed, RecordTooLarge, TopicUnavailable
+from fencepost.producer.errors import ConfigError
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.shared.participant import Borrower
 from tests.producer.stage import QUICK, quick
-from txn.aio import AsyncTransactionalProducer
-from txn.borrower import Borrower
-from txn.producer import TransactionalProducer
 
 TRANSACTIONAL: dict[str, Any] = {"transactional_id": "first-day"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api, InitProducerIdResponse
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, InitProducerIdResponse
 from tests.producer.scripts import run
 from tests.producer.stage import values
 

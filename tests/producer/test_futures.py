@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, Persisted, RecordMetadata, RecordRefused
-from producer.core.batch import Batch, RecordFuture, Shared
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, Persisted, RecordMetadata, RecordRefused
+from fencepost.producer.accumulator.batch import Batch, RecordFuture, Shared
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import probe, quick, until
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
-from producer.core.events import Settle
-from producer.core.verdict import TABLE, Verdict
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
+from fencepost.producer.core.error_table import TABLE, ErrorAction
+from fencepost.producer.core.events import Settle
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import PID, TOPIC, Desk
 from tests.producer.stage import ONE_EACH, arrivals, quick, until, values
 
@@ -251,7 +251,7 @@ def test_an_unknown_code_is_a_failure_of_unknown_effect() -> None:
         assert arrivals(stub)[-1].stamp[1:] == (1, 0)
 
 
-REFUSALS = [code for code, row in TABLE[Api.PRODUCE].items() if row.verdict is Verdict.FAIL]
+REFUSALS = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is ErrorAction.FAIL]
 
 
 @pytest.mark.parametrize("code", REFUSALS, ids=[code.name for code in REFUSALS])
@@ -378,12 +378,12 @@ def test_what_is_queued_is_dropped_after_its_elders() -> None:
     outcome, and not before."""
     desk = Desk(max_in_flight=1).introduce()
     flying, queued = desk.send(b"0", b"1")
-    lane = desk.core.delivery.lanes[TOPIC, 0]
-    assert lane.drop(DeliveryUnknown, "dropped") == []
-    desk.core.delivery.agenda.mark(lane)
+    sender = desk.core.produce_requests.senders[TOPIC, 0]
+    assert sender.drop(DeliveryUnknown, "dropped") == []
+    desk.core.produce_requests.ready_partitions.mark(sender)
     assert not queued.done()
-    lane.window.acknowledged(lane.window.slots[0], 1, -1)
-    settled = lane.drop(DeliveryUnknown, "dropped")
+    sender.window.acknowledged(sender.window.in_flight_batches[0], 1, -1)
+    settled = sender.drop(DeliveryUnknown, "dropped")
     assert [type(each) for each in settled] == [Settle, Settle]
     assert [getattr(each, "failure", None) is None for each in settled] == [True, False]
     assert not flying.done()

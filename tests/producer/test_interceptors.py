@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import (
     AsyncProducer,
     BufferFull,
     ConfigError,
@@ -23,7 +23,7 @@ from producer import (
     RecordTooLarge,
     UndeliveredRecords,
 )
-from producer.wire import Api, ErrorCode
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import QUICK, quick, values
 
 

@@ -8,7 +8,7 @@ from tests.producer.scripts import run
 
 STAGE = """
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 stub = BrokerStub(auto_create_topics=False).start()
 stub.create_topic("t")
 producer = Producer(bootstrap_servers=stub.bootstrap, **quick, batch_size=0, buffer_memory=4_000, max_request_size=3_000, exit_flush_ms=300)

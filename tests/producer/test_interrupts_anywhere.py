@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import BulkFuture, Producer, ProducerClosed
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import BulkFuture, Producer, ProducerClosed
 from tests.producer.stage import quick, until
 from tests.strike import MARKS, Struck, at_every_point, interrupt, struck
 

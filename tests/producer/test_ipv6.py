@@ -12,12 +12,12 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from broker_stub import BrokerStub, FaultProxy
-from producer import ConfigError, NoUsableBroker, Producer, TopicUnavailable
-from producer.config import read_settings
-from producer.core.cluster import Address
-from producer.servers import addresses
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, FaultProxy
+from fencepost.producer import ConfigError, NoUsableBroker, Producer, TopicUnavailable
+from fencepost.producer.address import Address
+from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
 from tests.certificates import Authority
 from tests.names import names
 from tests.producer.stage import QUICK, quick, until, values

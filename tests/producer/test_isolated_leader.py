@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
-from producer.core.batch import RecordFuture
-from producer.wire import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
+from fencepost.producer.accumulator.batch import RecordFuture
+from fencepost.producer.wire import (
     Api,
     ErrorCode,
     FetchableTopicResponse,
@@ -174,8 +174,8 @@ def test_a_later_acknowledgement_makes_a_decided_failure_persisted() -> None:
     desk.advance(599)
     for question in desk.questions():
         desk.tell(question, None)
-    window = desk.core.delivery.lanes[TOPIC, 0].window
-    window.slots[1].fail(DeliveryTimeout, "its time is over")
+    window = desk.core.produce_requests.senders[TOPIC, 0].window
+    window.in_flight_batches[1].fail(DeliveryTimeout, "its time is over")
     desk.ack(flights[2], offset=3)
     desk.ack(flights[0], offset=1)
     assert elder.result(0).offset == 1

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, DeliveryFatal, Producer, ProducerClosed, UndeliveredRecords
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryFatal, Producer, ProducerClosed, UndeliveredRecords
+from fencepost.producer.wire import Api
 from tests.producer.stage import ONE_EACH, QUICK, quick, until, values
 
 SOON_S = 10.0
@@ -202,7 +202,7 @@ def test_collection_without_close_warns_and_ends_the_thread() -> None:
         held = [quick(stub, linger_ms=60_000)]
         held[0].partitions_for("t")
         future = held[0].send("t", b"x")
-        gone = weakref.ref(held[0]._lease)
+        gone = weakref.ref(held[0]._exit_guard)
         with pytest.warns(ResourceWarning, match="without close"):
             drop(held)
         assert gone() is None
@@ -218,7 +218,7 @@ def test_a_future_does_not_keep_its_producer() -> None:
         producer = quick(stub)
         future = producer.send("t", b"x")
         future.result(20)
-        gone = weakref.ref(producer._lease)
+        gone = weakref.ref(producer._exit_guard)
         producer.close()
         held = [producer]
         del producer

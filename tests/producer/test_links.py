@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import NoUsableBroker, Producer, TopicUnavailable
-from producer.answer_size import answer_bytes_max
-from producer.link import STRANGERS_BYTES_MAX, Link
-from producer.wire import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import NoUsableBroker, Producer, TopicUnavailable
+from fencepost.producer.network.connection import STRANGERS_BYTES_MAX, Connection
+from fencepost.producer.network.response_limits import answer_bytes_max
+from fencepost.producer.wire import (
     Api,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -33,10 +33,10 @@ from producer.wire import (
     RequestHeader,
     encode,
 )
-from producer.wire.messages import FetchRequest, ProduceRequest
-from producer.wire.messages.api_versions import ApiVersion
-from producer.wire.messages.metadata import MetadataRequestTopic
-from producer.wire.messages.sasl import SaslHandshakeRequest
+from fencepost.producer.wire.messages import FetchRequest, ProduceRequest
+from fencepost.producer.wire.messages.api_versions import ApiVersion
+from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
+from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest
 from tests.names import names
 from tests.producer.fake_broker import FakeBroker, framed
 from tests.producer.stage import QUICK, quick, until, values
@@ -240,7 +240,7 @@ def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
     async def talk() -> list[str]:
         ours, theirs = socket.socketpair()
         lost: list[str] = []
-        link = Link("me", on_reply=lambda token, message: None, on_lost=lost.append)
+        link = Connection("me", on_reply=lambda token, message: None, on_lost=lost.append)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         theirs.close()
         async with asyncio.timeout(20):
@@ -270,7 +270,7 @@ def test_a_peer_that_ends_first_and_reads_on() -> None:
             lost.append(reason)
             ended.set()
 
-        link = Link("me", on_reply=lambda token, message: None, on_lost=end)
+        link = Connection("me", on_reply=lambda token, message: None, on_lost=end)
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.setblocking(False)
             transport, _ = await loop.create_connection(lambda: link, *server.getsockname())

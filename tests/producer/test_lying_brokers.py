@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from producer.core.errors import Fatal
-from producer.core.events import Send
-from producer.wire import (
+from fencepost.producer.core.events import Send
+from fencepost.producer.errors import Fatal
+from fencepost.producer.wire import (
     Api,
     ErrorCode,
     Malformed,
@@ -29,8 +29,8 @@ from producer.wire import (
     decode,
     encode,
 )
-from producer.wire.messages import RESPONSES
-from producer.wire.messages.common import NodeEndpoint
+from fencepost.producer.wire.messages import RESPONSES
+from fencepost.producer.wire.messages.common import NodeEndpoint
 from tests.producer.desk import Desk, Flight
 from tests.wire.damage import damage
 
@@ -109,7 +109,7 @@ def test_a_small_answer_costs_little(name: str) -> None:
     bootstrap addresses to nobody, and leaves a producer that sends."""
     desk = Desk().introduce()
     desk.auto.discard(Api.METADATA)
-    desk.core.scout.refresh()
+    desk.core.metadata_updater.refresh()
     desk.advance(100)
     (flight,) = desk.open
     data = encode(hostile_metadata(name), flight.command.version)

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import BufferFull, ProducerClosed
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import BufferFull, ProducerClosed
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import ONE_EACH, quick, until, values
 
 SMALL = {**ONE_EACH, "buffer_memory": 5_000, "max_request_size": 4_000}

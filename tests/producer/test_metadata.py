@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
-from producer.core.cluster import Change
-from producer.core.events import LinkLost, Send, Ticked, TopicWanted
-from producer.wire import Api, ErrorCode, Message
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
+from fencepost.producer.core.events import Change, LinkLost, Send, Ticked, TopicWanted
+from fencepost.producer.wire import Api, ErrorCode, Message
+from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer
 from tests.producer.desk import Desk
 from tests.producer.stage import ONE_EACH, QUICK, probe, quick, until, values
-from txn import AsyncTransactionalProducer, TransactionalProducer
 
 SHORT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_500, "resolve_grace_ms": 100}
 
@@ -340,7 +339,7 @@ def test_a_partition_is_refused_on_a_new_answer_alone() -> None:
     """An answer to what was asked before somebody came for the partition may be older than the partition: it is asked for again."""
     desk = Desk(partitions=1).learn()
     desk.auto.discard(Api.METADATA)
-    desk.core.scout.refresh()
+    desk.core.metadata_updater.refresh()
     desk.advance(100)
     (older,) = desk.open
     desk.happen(TopicWanted("t", partitions=2))
@@ -487,7 +486,7 @@ def test_a_metadata_request_without_topics_may_die_too() -> None:
     desk.happen(TopicWanted("t"))
     assert desk.announced[-1].heard.change is Change.REFUSED
     desk.auto.discard(Api.METADATA)
-    desk.core.scout.refresh()
+    desk.core.metadata_updater.refresh()
     desk.advance(100)
     for node in {flight.node for flight in desk.open}:
         desk.open = [flight for flight in desk.open if flight.node != node]
@@ -508,7 +507,7 @@ def test_lost_requests_are_told_apart() -> None:
     (metadata,) = desk.open
     desk.reply(metadata, desk.metadata())
     desk.send(b"x")
-    desk.core.scout.refresh()
+    desk.core.metadata_updater.refresh()
     desk.advance(20)
     asked = sorted(flight.api.name for flight in desk.open)
     assert asked == ["INIT_PRODUCER_ID", "METADATA"]

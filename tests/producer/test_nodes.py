@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from producer.core.cluster import Address
-from producer.core.errors import AuthenticationFailed, NoUsableBroker
-from producer.core.events import Connect, Disconnect, Features
-from producer.core.nodes import LinkState, Node, Nodes
-from producer.core.settings import Settings
-from producer.wire import Api
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request
+from fencepost.producer.core.events import Connect, Disconnect, Features
+from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker
+from fencepost.producer.wire import Api
 from tests.producer.desk import VERSIONS, Desk
 
 A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
@@ -118,7 +118,7 @@ def test_an_overdue_request_costs_the_link() -> None:
     one = node(of, -1)
     of.connect(one, 0.0)
     of.connected(one, VERSIONS, 0.0)
-    of.begin(one, Api.METADATA, 0.0)
+    of.begin(one, Api.METADATA, 0.0, Request)
     assert of.upkeep(99.0) == []
     assert of.next_deadline(99.0) == 100.0
     (command,) = of.upkeep(100.0)
@@ -145,7 +145,7 @@ def test_an_idle_link_is_given_up() -> None:
     one = node(of, -1)
     of.connect(one, 0.0)
     of.connected(one, VERSIONS, 0.0)
-    request = of.begin(one, Api.METADATA, 50.0)
+    request = of.begin(one, Api.METADATA, 50.0, Request)
     assert of.upkeep(160.0) == []
     of.finish(one, request.request_id, 160.0)
     of.mute(one, 200.0)
@@ -187,7 +187,7 @@ def test_the_least_busy_broker_is_asked() -> None:
     for each in (-1, 1, 2):
         of.connect(node(of, each), 0.0)
         of.connected(node(of, each), VERSIONS, 0.0)
-    of.begin(node(of, 1), Api.PRODUCE, 0.0)
+    of.begin(node(of, 1), Api.PRODUCE, 0.0, Request)
     chosen, commands = of.pick(0.0)
     assert (chosen, commands) == (node(of, 2), [])
 

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
-PACKAGES = ("producer", "txn", "broker_stub", "fencepost")
+PACKAGES = ("fencepost.producer", "fencepost.txn", "fencepost.broker_stub", "fencepost")
 
 
 def imported(package: str, before: str) -> subprocess.CompletedProcess[str]:
     """Import everything public of a package in a process of its own, `before` that run."""
-    program = f"{before}\nimport {package}\nfor name in {package}.__all__: getattr({package}, name)\nprint('imported')"
+    every = f"package = import_module('{package}')\nfor name in package.__all__: getattr(package, name)"
+    program = f"{before}\nfrom importlib import import_module\n{every}\nprint('imported')"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
 
 
@@ -26,6 +27,6 @@ def test_a_system_without_fork(package: str) -> None:
 
 def test_an_import_that_fails_says_why() -> None:
     """What is missing is in the error, where Python says of an AttributeError only that the name cannot be imported."""
-    program = "import asyncio, atexit, logging\ndel atexit.register\nfrom producer import Producer"
+    program = "import asyncio, atexit, logging\ndel atexit.register\nfrom fencepost.producer import Producer"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
-    assert "ImportError: producer.producer: module 'atexit' has no attribute 'register'" in ended.stderr
+    assert "ImportError: fencepost.producer.producer: module 'atexit' has no attribute 'register'" in ended.stderr

@@ -9,34 +9,34 @@ from typing import Any
 
 import pytest
 
-from producer.outlet import Outlet
+from fencepost.producer.network.socket_writer import SocketWriter
 
 
 class Told(asyncio.Protocol):
     """The writing end. `resumed`: how often asyncio said that its buffer is empty."""
 
     def __init__(self) -> None:
-        self.outlet: Outlet | None = None
+        self.socket_writer: SocketWriter | None = None
         self.resumed = 0
         self.error: Exception | None = None
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: Any) -> None:
         transport.set_write_buffer_limits(high=0)
-        self.outlet = Outlet(transport)
+        self.socket_writer = SocketWriter(transport)
 
     def resume_writing(self) -> None:
-        assert self.outlet is not None
+        assert self.socket_writer is not None
         self.resumed += 1
-        self.outlet.go_on()
+        self.socket_writer.go_on()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.error = error
         self.lost.set()
 
 
-def waits(outlet: Outlet) -> bool:
-    return not outlet.empty
+def waits(socket_writer: SocketWriter) -> bool:
+    return not socket_writer.empty
 
 
 async def read(theirs: socket.socket, size: int) -> bytes:
@@ -60,23 +60,23 @@ def test_pieces_arrive_in_order(gathering: bool) -> None:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
             told = Told()
             transport, _ = await asyncio.get_running_loop().create_connection(lambda: told, sock=ours)
-            outlet = told.outlet
-            assert outlet is not None
+            socket_writer = told.socket_writer
+            assert socket_writer is not None
             if not gathering:
-                outlet._fd = -1
+                socket_writer._fd = -1
             draw = random.Random(5)
             frames = [[draw.randbytes(draw.choice([0, 1, 61, 5_000, 300_000])) for _ in range(draw.randrange(1, 9))] for _ in range(20)]
             frames.append([b"%d" % n for n in range(3_000)])
             expected = b"".join(piece for frame in frames for piece in frame)
             for frame in frames:
-                outlet.write([memoryview(piece) if draw.random() < 0.5 else piece for piece in frame])
-            assert waits(outlet)
+                socket_writer.write([memoryview(piece) if draw.random() < 0.5 else piece for piece in frame])
+            assert waits(socket_writer)
             assert await read(theirs, len(expected)) == expected
-            while waits(outlet):
+            while waits(socket_writer):
                 await asyncio.sleep(0)
             assert told.resumed
-            outlet.write([b"small"])
-            assert not waits(outlet)
+            socket_writer.write([b"small"])
+            assert not waits(socket_writer)
             assert await read(theirs, 5) == b"small"
             transport.close()
             await told.lost.wait()
@@ -91,11 +91,11 @@ def test_a_peer_that_has_gone() -> None:
         ours, theirs = socket.socketpair()
         told = Told()
         await asyncio.get_running_loop().create_connection(lambda: told, sock=ours)
-        assert told.outlet is not None
+        assert told.socket_writer is not None
         theirs.close()
         for _ in range(3):
-            told.outlet.write([b"x" * 100_000] * 9)
+            told.socket_writer.write([b"x" * 100_000] * 9)
         await told.lost.wait()
-        told.outlet.write([b"late"])
+        told.socket_writer.write([b"late"])
 
     asyncio.run(asyncio.wait_for(story(), 60))

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, DeliveryFatal, FencepostError, Persisted
-from producer.compression import aside_bytes
-from producer.config import read_settings
-from producer.wire import compression
-from producer.wire.compression import Codec
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, DeliveryFatal, FencepostError, Persisted
+from fencepost.producer.config.compression import aside_bytes
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire.records import compression
+from fencepost.producer.wire.records.compression import Codec
 from tests.producer.stage import QUICK, quick, values
 
 LIMIT_S = 60.0
@@ -49,10 +49,10 @@ class Gate:
 
 @pytest.fixture
 def packer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    gate = Gate()
-    monkeypatch.setitem(compression._WRITERS, Codec.GZIP, gate.compress)
-    yield gate
-    gate.let_go.set()
+    hooks = Gate()
+    monkeypatch.setitem(compression._WRITERS, Codec.GZIP, hooks.compress)
+    yield hooks
+    hooks.let_go.set()
 
 
 async def when(event: threading.Event) -> None:

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from producer.core.accumulator import TopicQueues
-from producer.core.partition import STICKY_BYTES, RoundRobin, Sticky, draw_weighted, murmur2, partition_for_key
+from fencepost.producer.accumulator.accumulator import TopicQueues
+from fencepost.producer.accumulator.partitioner import STICKY_BYTES, RoundRobin, Sticky, draw_weighted, murmur2, partition_for_key
 
 VECTORS = [
     # key, signed hash, partition of 3, of 12, of 50

@@ -10,8 +10,8 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 
-from broker_stub import BrokerStub
-from producer import ConfigError, Partitioner, Producer
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import ConfigError, Partitioner, Producer
 from tests.producer.stage import quick
 from tests.producer.test_send_many import logged
 

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, BufferFull, BulkFuture, Misuse, Producer
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, BufferFull, BulkFuture, Misuse, Producer
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import QUICK
 
 RUNS = max(4, int(os.environ.get("FENCEPOST_RUNS", "0")))

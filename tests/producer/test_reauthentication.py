@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, Sasl
-from producer import Producer, RecordFuture
-from producer.link import Link
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.producer import Producer, RecordFuture
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.wire import Api
 from tests.credentials import MECHANISMS, USERS, jwt, ours
 from tests.producer.pki import Pki, pki, tls
 from tests.producer.stage import QUICK, until, values
@@ -36,7 +36,7 @@ def brief(session_ms: int = SESSION_MS, **more: Any) -> BrokerStub:
     return stub
 
 
-def renew_soon(producer: Producer) -> Link:
+def renew_soon(producer: Producer) -> Connection:
     """The connection to the one broker, whose session is renewed as if it ended in a moment: no sooner than a broker permits."""
     link = producer._sender.engine._links[1]
     link._renew_at = time.monotonic() + 1.1
@@ -129,7 +129,7 @@ def test_a_renewal_that_fails_costs_its_connection_and_no_record(what: str) -> N
     settings = {**SASL, "socket_connection_setup_timeout_ms": 1000, **ours("PLAIN")}
     with brief() as stub, Producer(bootstrap_servers=stub.bootstrap, **settings) as producer:
         futures = send_until(producer, lambda: stub.end_offset("t", 0), [])
-        sasl = stub.cluster.sasl
+        sasl = stub.acceptor.sasl
         assert sasl is not None
         if what == "refused":
             sasl.users["alice"] = "another"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub, FaultProxy
-from broker_stub.emulation import Release
-from broker_stub.handlers import describe_cluster
-from producer import DeliveryUnknown, Persisted, Producer
-from producer.core.events import Connected, Replied, TopicWanted
-from producer.core.nodes import LinkState
-from producer.core.settings import MetadataRecovery
-from producer.wire import Api, ErrorCode, MetadataResponse
-from producer.wire.messages.cluster import DescribeClusterResponse
+from fencepost.broker_stub import BrokerStub, FaultProxy
+from fencepost.broker_stub.cluster.release import Release
+from fencepost.broker_stub.handlers import describe_cluster
+from fencepost.producer import DeliveryUnknown, Persisted, Producer
+from fencepost.producer.config.settings import MetadataRecovery
+from fencepost.producer.core.cluster.broker_connections import LinkState
+from fencepost.producer.core.events import Connected, Replied, TopicWanted
+from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
+from fencepost.producer.wire.messages.cluster import DescribeClusterResponse
 from tests.names import names
 from tests.producer.desk import PID, TOPIC, VERSIONS, Desk
 from tests.producer.stage import ONE_EACH, QUICK, arrivals, quick, until, values
@@ -150,7 +150,7 @@ def test_nobody_goes_back_from_the_beginning(caplog: pytest.LogCaptureFixture) -
 def refresh(desk: Desk) -> Any:
     """Have metadata asked for, and hand the request to the test."""
     desk.auto.discard(Api.METADATA)
-    desk.core.scout.refresh()
+    desk.core.metadata_updater.refresh()
     desk.advance(2_000)
     (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
     return asked
@@ -328,7 +328,7 @@ def test_a_proxy_that_names_the_cluster_otherwise_in_one_place(monkeypatch: pyte
 def without(monkeypatch: pytest.MonkeyPatch, api: Api) -> None:
     """Brokers do not offer it."""
     offered = Release.offers
-    monkeypatch.setattr(Release, "offers", lambda release: (each for each in offered(release) if each.api != api))
+    monkeypatch.setattr(Release, "offers", lambda release, served: (each for each in offered(release, served) if each.api != api))
 
 
 def test_a_single_broker_that_is_back_at_its_address() -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import fencepost
-from broker_stub import BrokerStub
-from producer import BufferFull, BulkFuture, Misuse, Partitioner, Producer, RecordFuture, TopicUnavailable
-from producer.core.batch import INSIDE
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import BufferFull, BulkFuture, Misuse, Partitioner, Producer, RecordFuture, TopicUnavailable
+from fencepost.producer.accumulator.batch import INSIDE
 from tests.producer.stage import quick
 from tests.strike import MARKS, struck
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, Fatal, FencepostError, Persisted, Producer, RecordRefused, TopicUnavailable
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, Fatal, FencepostError, Persisted, Producer, RecordRefused, TopicUnavailable
+from fencepost.producer.wire import Api, ErrorCode
 
 SECONDS = 20.0
 """What "within seconds" is on a machine that is very busy, and far below max_block_ms; on a quiet one it is a fraction of one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from producer.core.events import Appended
-from producer.wire import Api, ErrorCode, InitProducerIdResponse
+from fencepost.producer.core.events import Appended
+from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
 from tests.producer.desk import PID, Desk, Flight
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, Sasl
-from producer import AsyncProducer, AuthenticationFailed, Producer
+from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.producer import AsyncProducer, AuthenticationFailed, Producer
 from tests.credentials import MECHANISMS, USERS, ours
 from tests.producer.pki import Pki, pki, principals, tls
 from tests.producer.stage import QUICK, until, values

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub, Sasl
-from producer import AsyncProducer, AuthenticationFailed, NoUsableBroker, Producer, TopicUnavailable
-from producer.wire import Api, ApiVersionsResponse, RequestHeader
-from producer.wire.messages.api_versions import ApiVersion
+from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.producer import AsyncProducer, AuthenticationFailed, NoUsableBroker, Producer, TopicUnavailable
+from fencepost.producer.wire import Api, ApiVersionsResponse, RequestHeader
+from fencepost.producer.wire.messages.api_versions import ApiVersion
 from tests.credentials import PASSWORD_MECHANISMS, USERS, jwt, ours
 from tests.producer.fake_broker import FakeBroker, framed
 from tests.producer.pki import Pki, pki, tls

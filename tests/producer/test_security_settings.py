@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from producer import ConfigError, Producer, SaslMechanism, SecurityProtocol, Settings
-from producer.config import read_settings
-from producer.core.secret import HIDDEN, Secret
+from fencepost.producer import ConfigError, Producer, SaslMechanism, SecurityProtocol, Settings
+from fencepost.producer.config.secret import HIDDEN, Secret
+from fencepost.producer.settings_reader import read_settings
 from tests.certificates import Authority, Certificate
 
 BARE: dict[str, Any] = {"bootstrap_servers": "a:9092"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import BufferFull, Producer, RecordMetadata, RecordTooLarge, TopicUnavailable
-from producer.wire import Api, ProduceRequest
-from producer.wire.compression import Codec
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import BufferFull, Producer, RecordMetadata, RecordTooLarge, TopicUnavailable
+from fencepost.producer.wire import Api, ProduceRequest
+from fencepost.producer.wire.records.compression import Codec
 from tests.producer.stage import QUICK, arrivals, quick, until, values
 
 

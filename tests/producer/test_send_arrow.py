@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, RecordTooLarge
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, RecordTooLarge
 from tests.producer.stage import QUICK, quick
 from tests.producer.test_send_many import logged, sent
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker_stub import BrokerStub
-from producer import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import (
     AsyncProducer,
     BufferFull,
     BulkFuture,
@@ -25,7 +25,7 @@ from producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
-from producer.wire import Api, ErrorCode
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import QUICK, quick, values
 
 ROWS = [(b"key-%d" % (n % 50), b"value-%d" % n) for n in range(3_000)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from producer.core.sequence import EPOCH_MAX, SEQUENCE_RING, advance, distance
-from producer.wire.records import decrement_sequence, increment_sequence
+from fencepost.producer.core.idempotence.sequence import EPOCH_MAX, SEQUENCE_RING, advance, distance
+from fencepost.producer.wire.records import decrement_sequence, increment_sequence
 
 LAST = SEQUENCE_RING - 1
 

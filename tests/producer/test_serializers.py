@@ -12,8 +12,8 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import IntegerSerializer, MessageField, SerializationContext, StringSerializer
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, ConfigError, Producer
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, ConfigError, Producer
 from tests.producer.stage import QUICK, quick
 from tests.producer.test_send_many import logged
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
-from producer.wire import Api, ErrorCode, MetadataResponse, batch_builder
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
+from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
+from fencepost.producer.wire.records import batch_builder
 from tests.producer.stage import quick, until, values
 
 PROGRAM_TIMEOUT_S = 60

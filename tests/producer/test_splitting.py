@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import Persisted, Producer, RecordFuture, RecordRefused
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Persisted, Producer, RecordFuture, RecordRefused
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import PID, Desk, Flight
 from tests.producer.stage import arrivals, probe, quick, until, values
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker_stub import BrokerStub
-from producer import AsyncProducer, ConfigError, Misuse, Producer, ProducerStats, TopicStats, prometheus_text
-from producer.core.meter import SAMPLE_MS, Samples
-from producer.prometheus import HELP, PASSED_OVER, PREFIX
-from producer.stats import BrokerStats
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, ConfigError, Misuse, Producer, ProducerStats, TopicStats, prometheus_text
+from fencepost.producer.core.metrics import SAMPLE_MS, Samples
+from fencepost.producer.observe.prometheus import HELP, PASSED_OVER, PREFIX
+from fencepost.producer.observe.stats import BrokerStats
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.desk import TOPIC, Desk
 from tests.producer.stage import ONE_EACH, QUICK, quick, until
 
@@ -51,21 +51,21 @@ def test_bulks_are_counted_like_single_records() -> None:
 def test_sizes_times_and_requests() -> None:
     """On the desk's clock: how long a batch waited, how long its answer took, how many records and bytes a request had."""
     desk = Desk(batch_size=10_000, linger_ms=30.0).introduce()
-    meter, begun = desk.core.meter, desk.now
-    meter.queue_time = Samples()
-    meter.latency = Samples()
+    metrics, begun = desk.core.metrics, desk.now
+    metrics.queue_time = Samples()
+    metrics.latency = Samples()
     desk.send(b"x", b"y", b"z")
     desk.advance(30)
     (flight,) = desk.produces()
     desk.advance(70)
     desk.ack(flight, offset=1)
-    assert meter.queue_time.maximum(desk.now) == 30
-    assert meter.latency.maximum(desk.now) == desk.now - begun - 30 == 70
-    assert meter.throttle.maximum(desk.now) == 0
-    assert meter.request_records.maximum(desk.now) == 3
-    assert meter.request_size.maximum(desk.now) == meter.batch_size.maximum(desk.now) == len(flight.blob)
-    assert meter.topics[TOPIC].sent == 4
-    assert meter.brokers[1].answers == 2
+    assert metrics.queue_time.maximum(desk.now) == 30
+    assert metrics.latency.maximum(desk.now) == desk.now - begun - 30 == 70
+    assert metrics.throttle.maximum(desk.now) == 0
+    assert metrics.request_records.maximum(desk.now) == 3
+    assert metrics.request_size.maximum(desk.now) == metrics.batch_size.maximum(desk.now) == len(flight.blob)
+    assert metrics.topics[TOPIC].sent == 4
+    assert metrics.brokers[1].answers == 2
 
 
 def test_averages_are_of_the_last_minute() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker_stub import BrokerStub, FaultProxy
-from producer import AsyncProducer, Producer
+from fencepost.broker_stub import BrokerStub, FaultProxy
+from fencepost.producer import AsyncProducer, Producer
+from fencepost.txn import AsyncTransactionalProducer
 from tests.producer.pki import Pki, pki, tls
 from tests.producer.stage import QUICK, values
-from txn import AsyncTransactionalProducer
 
 __all__ = ["pki"]
 

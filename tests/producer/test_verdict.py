@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from producer.core.verdict import TABLE, Landed, Verdict, judge
-from producer.wire import Api, ErrorCode
+from fencepost.producer.core.error_table import TABLE, ErrorAction, Landed, judge
+from fencepost.producer.wire import Api, ErrorCode
 
 RETRIED = {2, 7, 14, 19, 20, 51, 89}
 REFRESHED = {3, 5, 6, 13, 56, 74, 100, 103}
@@ -15,23 +15,23 @@ FATAL = {31, 35, 53, 90}
 
 
 @pytest.mark.parametrize(
-    ("verdict", "codes"),
+    ("action", "codes"),
     [
-        (Verdict.RETRY, RETRIED),
-        (Verdict.REFRESH, REFRESHED),
-        (Verdict.FAIL, FAILED),
-        (Verdict.HEAL, HEALED),
-        (Verdict.FATAL, FATAL),
-        (Verdict.SPLIT, {10}),
-        (Verdict.DONE, {0, 46}),
+        (ErrorAction.RETRY, RETRIED),
+        (ErrorAction.REFRESH, REFRESHED),
+        (ErrorAction.FAIL, FAILED),
+        (ErrorAction.HEAL, HEALED),
+        (ErrorAction.FATAL, FATAL),
+        (ErrorAction.SPLIT, {10}),
+        (ErrorAction.DONE, {0, 46}),
     ],
-    ids=lambda value: value.name if isinstance(value, Verdict) else "",
+    ids=lambda value: value.name if isinstance(value, ErrorAction) else "",
 )
-def test_every_code_of_the_digest_has_its_verdict(verdict: Verdict, codes: set[int]) -> None:
+def test_every_code_of_the_digest_has_its_verdict(action: ErrorAction, codes: set[int]) -> None:
     """Retried, refreshed, failed, healed, split, fatal: each code as Kafka's clients treat it for an idempotent producer, where the digest
     names it, and no code that it does not name is retried or fatal."""
-    assert {code for code in codes if judge(Api.PRODUCE, code).verdict is verdict} == codes
-    named = {int(code) for code, row in TABLE[Api.PRODUCE].items() if row.verdict is verdict}
+    assert {code for code in codes if judge(Api.PRODUCE, code).action is action} == codes
+    named = {int(code) for code, row in TABLE[Api.PRODUCE].items() if row.action is action}
     assert named == codes
 
 
@@ -58,7 +58,7 @@ def test_codes_that_say_nothing_about_the_batch() -> None:
     }
     for code in (134, 999, -2, 32767):
         row = judge(Api.PRODUCE, code)
-        assert (row.verdict, row.landed) == (Verdict.FAIL, Landed.UNKNOWN)
+        assert (row.action, row.landed) == (ErrorAction.FAIL, Landed.UNKNOWN)
 
 
 @pytest.mark.parametrize("api", TABLE, ids=lambda api: api.name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from producer import DeliveryFatal, Fatal, Persisted, Producer
-from producer.core.events import TopicWanted
-from producer.wire import Api, ApiVersionsResponse, MetadataResponse, RequestHeader
-from producer.wire.messages.api_versions import ApiVersion
+from fencepost.producer import DeliveryFatal, Fatal, Persisted, Producer
+from fencepost.producer.core.events import TopicWanted
+from fencepost.producer.wire import Api, ApiVersionsResponse, MetadataResponse, RequestHeader
+from fencepost.producer.wire.messages.api_versions import ApiVersion
 from tests.producer.desk import TOPIC, VERSIONS, Desk
 from tests.producer.fake_broker import FakeBroker, framed
 from tests.producer.stage import QUICK

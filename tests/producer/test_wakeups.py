@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stage import quick, values
 
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from producer.core.batch import Batch, Shared
-from producer.core.errors import Persisted, RecordRefused
-from producer.core.slot import Slot, State
-from producer.core.verdict import judge
-from producer.core.window import Known, Window
-from producer.wire import Api, ErrorCode
-from producer.wire.compression import Codec
-from producer.wire.records import read_header
+from fencepost.producer.accumulator.batch import Batch, Shared
+from fencepost.producer.core.error_table import judge
+from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, State
+from fencepost.producer.core.idempotence.in_flight_window import InFlightWindow, Known
+from fencepost.producer.errors import Persisted, RecordRefused
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.records import read_header
+from fencepost.producer.wire.records.compression import Codec
 
 PID = 4000
 SHARED = Shared(wake=lambda: None, patience_s=1.0)
 
 
-def slot(count: int = 1, *, deadline_ms: float = 1e9) -> Slot:
+def in_flight(count: int = 1, *, deadline_ms: float = 1e9) -> InFlightBatch:
     """A sealed batch of that many records."""
     batch = Batch("t", 0, 0.0, SHARED)
     for index in range(count):
         batch.append(1_700_000_000_000, None, b"v%d" % index, None, None)
     builder = batch.builder
     assert builder is not None
-    return Slot(
+    return InFlightBatch(
         batch,
         [builder.payload(Codec.NONE, None)],
         codec=Codec.NONE,
@@ -34,8 +34,10 @@ def slot(count: int = 1, *, deadline_ms: float = 1e9) -> Slot:
     )
 
 
-def window(*, introduced: bool = True, limit: int = 5, idempotent: bool = True, retries: int = 100, first_sequence: int = 0) -> Window:
-    made = Window(limit=limit, idempotent=idempotent, retries=retries, grace_ms=100.0)
+def window(
+    *, introduced: bool = True, limit: int = 5, idempotent: bool = True, retries: int = 100, first_sequence: int = 0
+) -> InFlightWindow:
+    made = InFlightWindow(limit=limit, idempotent=idempotent, retries=retries, grace_ms=100.0)
     made.first_sequence = first_sequence
     if idempotent:
         made.adopt((PID, 0))
@@ -43,47 +45,47 @@ def window(*, introduced: bool = True, limit: int = 5, idempotent: bool = True, 
     return made
 
 
-def fly(of: Window, *counts: int) -> list[Slot]:
+def fly(of: InFlightWindow, *counts: int) -> list[InFlightBatch]:
     """Enter and launch batches of so many records each."""
-    slots = [slot(count) for count in counts]
-    for each in slots:
+    in_flight_batches = [in_flight(count) for count in counts]
+    for each in in_flight_batches:
         of.enter(each)
         assert of.sendable(0.0) is each
         of.launched(each)
-    return slots
+    return in_flight_batches
 
 
-def refuse(of: Window, which: Slot, code: ErrorCode) -> None:
+def refuse(of: InFlightWindow, which: InFlightBatch, code: ErrorCode) -> None:
     of.refused(which, judge(Api.PRODUCE, code), code, 0.0, 10.0)
 
 
-def stamps(slots: list[Slot]) -> list[tuple[int, int]]:
+def stamps(in_flight_batches: list[InFlightBatch]) -> list[tuple[int, int]]:
     """(epoch, base sequence) as the bytes say."""
-    headers = [read_header(each.data) for each in slots]
+    headers = [read_header(each.data) for each in in_flight_batches]
     return [(header.producer_epoch, header.base_sequence) for header in headers]
 
 
 def test_batches_are_stamped_in_line_when_they_enter() -> None:
     """Each batch gets the identity and the sequence after its predecessor's last record, in its bytes, when it enters."""
-    slots = fly(window(), 3, 1, 2)
-    assert stamps(slots) == [(0, 0), (0, 3), (0, 4)]
-    assert {read_header(each.data).producer_id for each in slots} == {PID}
+    in_flight_batches = fly(window(), 3, 1, 2)
+    assert stamps(in_flight_batches) == [(0, 0), (0, 3), (0, 4)]
+    assert {read_header(each.data).producer_id for each in in_flight_batches} == {PID}
 
 
 def test_sequences_wrap() -> None:
     """A batch may cross 2^31: the next one starts where the ring says, and all are one window."""
     of = window(first_sequence=2**31 - 2)
-    slots = fly(of, 1, 3, 2)
-    assert stamps(slots) == [(0, 2**31 - 2), (0, 2**31 - 1), (0, 2)]
+    in_flight_batches = fly(of, 1, 3, 2)
+    assert stamps(in_flight_batches) == [(0, 2**31 - 2), (0, 2**31 - 1), (0, 2)]
     assert of.next_sequence == 4
 
 
 def test_five_batches_at_most() -> None:
     """Brokers remember five batches per producer and partition, so a sixth stays out until one of the five is resolved."""
     of = window()
-    slots = fly(of, 1, 1, 1, 1, 1)
+    in_flight_batches = fly(of, 1, 1, 1, 1, 1)
     assert not of.has_room()
-    of.acknowledged(slots[0], 0, -1)
+    of.acknowledged(in_flight_batches[0], 0, -1)
     of.take_finished()
     assert of.has_room()
 
@@ -91,8 +93,8 @@ def test_five_batches_at_most() -> None:
 def test_a_batch_acknowledged_out_of_turn_keeps_its_place() -> None:
     """Counting is by what is unpublished: an acknowledgement behind an open elder makes no room for a batch six after it."""
     of = window()
-    slots = fly(of, 1, 1, 1, 1, 1)
-    of.acknowledged(slots[3], 3, -1)
+    in_flight_batches = fly(of, 1, 1, 1, 1, 1)
+    of.acknowledged(in_flight_batches[3], 3, -1)
     of.take_finished()
     assert not of.has_room()
 
@@ -135,7 +137,7 @@ def test_one_batch_until_an_epoch_is_acknowledged() -> None:
 
 def test_nothing_leaves_without_an_identity() -> None:
     """An idempotent window waits for its producer id; one without idempotence needs none and stamps none."""
-    assert not Window(limit=5, idempotent=True, retries=1, grace_ms=0.0).has_room()
+    assert not InFlightWindow(limit=5, idempotent=True, retries=1, grace_ms=0.0).has_room()
     bare = window(idempotent=False)
     (first,) = fly(bare, 1)
     header = read_header(first.data)
@@ -157,21 +159,21 @@ def test_a_retry_is_the_same_bytes() -> None:
 def test_a_retry_waits_for_its_backoff_and_nothing_passes_it() -> None:
     """While the head backs off, younger batches do not go first: that would be out of order."""
     of = window()
-    slots = fly(of, 1, 1)
-    of.lost(slots[0], 0.0, 10.0)
-    of.lost(slots[1], 0.0, 0.0)
+    in_flight_batches = fly(of, 1, 1)
+    of.lost(in_flight_batches[0], 0.0, 10.0)
+    of.lost(in_flight_batches[1], 0.0, 0.0)
     assert of.sendable(9.0) is None
-    assert of.sendable(10.0) is slots[0]
+    assert of.sendable(10.0) is in_flight_batches[0]
 
 
 def test_after_a_retry_one_at_a_time_until_clean() -> None:
     """Once something is being retried, the window sends its batches singly from the head, takes nothing new, and pipelines again when
     the last retried one is acknowledged."""
     of = window()
-    slots = fly(of, 1, 1, 1)
-    for each in slots:
+    in_flight_batches = fly(of, 1, 1, 1)
+    for each in in_flight_batches:
         of.lost(each, 0.0, 0.0)
-    for place, each in enumerate(slots):
+    for place, each in enumerate(in_flight_batches):
         assert not of.has_room(), f"recovering at {place}"
         assert of.sendable(0.0) is each
         of.launched(each)
@@ -234,7 +236,7 @@ def test_what_would_follow_a_batch_in_doubt_is_not_rewritten() -> None:
     of.bump()
     failures = [each.failure for each in of.take_finished()]
     assert [failure.persisted for failure in failures if failure] == [Persisted.MAYBE, Persisted.NO, Persisted.MAYBE]
-    assert of.slots == [fourth]
+    assert of.in_flight_batches == [fourth]
     assert stamps([fourth]) == [(1, 0)]
 
 
@@ -382,7 +384,7 @@ def test_retries_are_counted() -> None:
 def test_the_deadline_of_what_was_never_sent() -> None:
     """A batch in the window that was refused every time and then expires is NO; the sequence after it is broken on purpose."""
     of = window()
-    late = slot(deadline_ms=50.0)
+    late = in_flight(deadline_ms=50.0)
     of.enter(late)
     of.launched(late)
     refuse(of, late, ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -395,7 +397,7 @@ def test_the_deadline_of_what_was_never_sent() -> None:
 def test_the_deadline_of_what_is_in_doubt_asks_first() -> None:
     """A batch that expires in its very first attempt is asked about, and only after the grace reported as MAYBE."""
     of = window()
-    late = slot(deadline_ms=50.0)
+    late = in_flight(deadline_ms=50.0)
     of.enter(late)
     of.launched(late)
     of.expire(60.0)
@@ -414,7 +416,7 @@ def test_the_deadline_of_what_is_in_doubt_asks_first() -> None:
 def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
     """A reported MAYBE whose successor is acknowledged was in the log after all: the sequence is whole and no epoch is spent."""
     of = window()
-    late, later = slot(deadline_ms=50.0), slot()
+    late, later = in_flight(deadline_ms=50.0), in_flight()
     for each in (late, later):
         of.enter(each)
         of.launched(each)
@@ -424,20 +426,20 @@ def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
     of.take_finished()
     of.acknowledged(later, 1, -1)
     assert of.take_finished() == [later]
-    assert not of.slots
+    assert not of.in_flight_batches
 
 
-def behind_two(*deadlines_ms: float) -> tuple[Window, list[Slot]]:
+def behind_two(*deadlines_ms: float) -> tuple[InFlightWindow, list[InFlightBatch]]:
     """A window that has had two batches acknowledged, sequences 0 and 1, and these in flight behind them."""
     of = window()
     for place, each in enumerate(fly(of, 1, 1)):
         of.acknowledged(each, place, -1)
     of.take_finished()
-    slots = [slot(deadline_ms=each) for each in deadlines_ms]
-    for each in slots:
+    in_flight_batches = [in_flight(deadline_ms=each) for each in deadlines_ms]
+    for each in in_flight_batches:
         of.enter(each)
         of.launched(each)
-    return of, slots
+    return of, in_flight_batches
 
 
 FAR = 1e9
@@ -567,7 +569,7 @@ def test_a_batch_is_confirmed_by_a_later_one_that_was_acknowledged_before() -> N
     assert of.has_room(), "nothing is wrong with the sequence: no new epoch is needed"
 
 
-def a_doubtful_batch_is_not_rewritten(of: Window) -> None:
+def a_doubtful_batch_is_not_rewritten(of: InFlightWindow) -> None:
     """The next one of this line, which the leader's log does not hold: it may have been in what was cut, and fails with MAYBE."""
     (d,) = fly(of, 1)
     of.lost(d, 0.0, 0.0)
@@ -725,7 +727,7 @@ def test_the_parts_of_what_was_sent_before_a_topic_was_made_anew() -> None:
     of, (a,) = behind_two(FAR)
     of.introduce_anew()
     of.lost(a, 0.0, 0.0)
-    parts = [slot(), slot()]
+    parts = [in_flight(), in_flight()]
     of.replace(a, parts)
     for each in parts:
         of.launched(each)

@@ -17,14 +17,15 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from producer import chunks, columns
-from producer.chunks import Chunk
-from producer.core.bulk import BulkFuture
-from producer.core.bulk_append import Target
-from producer.core.errors import BufferFull
-from producer.front import Front
-from producer.lifecycle import Lease
-from producer.producer import Producer
+from fencepost.producer.base_producer import BaseProducer
+from fencepost.producer.bulk import arrow_append as columns
+from fencepost.producer.bulk import chunks
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.errors import BufferFull
+from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.producer import Producer
 from tests.simulation.world import START_MS, World
 from tests.strike import Struck, draw_point, fork, interrupt, spared, struck
 
@@ -69,7 +70,7 @@ class SimProducer(Producer):
     """A producer around the world's core. Its partitioner takes time, and now and then raises."""
 
     def __init__(self, world: World, *, choosing: bool) -> None:
-        Front.__init__(self, None, {"bootstrap_servers": "sim:1", "max_block_ms": 2_000, "max_request_size": REQUEST_MAX})
+        BaseProducer.__init__(self, None, {"bootstrap_servers": "sim:1", "max_block_ms": 2_000, "max_request_size": REQUEST_MAX})
         self.world = world
         self._shared = world.shared
         self._accumulator = world.accumulator
@@ -77,7 +78,7 @@ class SimProducer(Producer):
         self._chooser = self._choose if choosing else None
         sender: Any = SimSender(world)
         self._sender = sender
-        self._lease = Lease(sender, world.accumulator, world.shared, exit_flush_s=0)
+        self._exit_guard = ExitGuard(sender, world.accumulator, world.shared, exit_flush_s=0)
 
     def _choose(self, key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
         self.world.dawdle()

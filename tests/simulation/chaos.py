@@ -8,11 +8,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from broker_stub.faults import Faults
-from broker_stub.log.producers import Origin
-from producer.core.batch import RecordFuture
-from producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
-from producer.wire.records import Record, encode_batch
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.producer.accumulator.batch import RecordFuture
+from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
+from fencepost.producer.wire.records import Record, encode_batch
 from tests.simulation.callers import Callers
 from tests.simulation.world import START_MS, STRANGER, World
 
@@ -104,7 +104,7 @@ class Chaos:
 
             world.tamper = age
         for queue in world.accumulator.topics[TOPIC].queues:
-            window = world.core.delivery.lane(queue).window
+            window = world.core.produce_requests.sender(queue).window
             window.first_sequence = self.first_sequence
 
     def _schedule(self, action: Callable[[], None], every_ms: float) -> None:
@@ -135,8 +135,8 @@ class Chaos:
         world.frozen.clear()
         faults: Faults = world.cluster.faults
         faults.clear()
-        for one, other in world.cluster.between.down:
-            world.cluster.between.mend(one, other)
+        for one, other in world.cluster.broker_links.down:
+            world.cluster.broker_links.mend(one, other)
         for node, broker in world.cluster.brokers.items():
             if not broker.alive:
                 world.cluster.start_broker(node)
@@ -178,13 +178,13 @@ def isolate_leader(chaos: Chaos) -> None:
     while, often, one of them leads without it."""
     world, cluster = chaos.world, chaos.world.cluster
     partition = cluster.find(TOPIC, world.random.randrange(chaos.partitions))
-    if partition is None or partition.leader < 0 or cluster.between.down:
+    if partition is None or partition.leader < 0 or cluster.broker_links.down:
         return
     chaos.count("leaders isolated")
     leader = partition.leader
     others = [node for node in cluster.brokers if node != leader]
     for node in others:
-        cluster.between.sever(leader, node)
+        cluster.broker_links.sever(leader, node)
 
     def elect() -> None:
         for led in (each for topic in cluster.topics for each in topic.partitions if each.leader == leader):
@@ -198,7 +198,7 @@ def isolate_leader(chaos: Chaos) -> None:
 
     def mend() -> None:
         for node in others:
-            cluster.between.mend(leader, node)
+            cluster.broker_links.mend(leader, node)
 
     for_ms = world.random.choice((300, 2_000, 7_000))
     if world.random.random() < 0.8:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from producer.core.accumulator import Accumulator
-from producer.core.errors import Persisted
+from fencepost.producer.accumulator.accumulator import Accumulator
+from fencepost.producer.errors import Persisted
 from tests.simulation.callers import NEVER, Callers
 from tests.simulation.chaos import TOPIC, Chaos, Sent
 

@@ -11,20 +11,22 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from producer import chunks, front
-from producer.core import answers, scout
-from producer.core.accumulator import Accumulator, PartitionQueue
-from producer.core.batch import Batch
-from producer.core.bulk import BulkFuture, Part
-from producer.core.bulk_append import Target
-from producer.core.errors import Persisted, ProducerForked
-from producer.core.sequence import SEQUENCE_RING, distance
-from producer.core.slot import Slot, State
-from producer.core.verdict import Landed, Row, judge
-from producer.core.window import Known, Window
-from producer.lifecycle import Lease
-from producer.producer import Producer
-from producer.wire import Api, ErrorCode
+from fencepost.producer import base_producer as front
+from fencepost.producer.accumulator.accumulator import Accumulator, PartitionQueue
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.bulk import chunks
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.bulk import BulkFuture, Part
+from fencepost.producer.core import produce_responses as answers
+from fencepost.producer.core.cluster import metadata_updater as metadata_updater
+from fencepost.producer.core.error_table import Landed, Row, judge
+from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, State
+from fencepost.producer.core.idempotence.in_flight_window import InFlightWindow, Known
+from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, distance
+from fencepost.producer.errors import Persisted, ProducerForked
+from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.producer import Producer
+from fencepost.producer.wire import Api, ErrorCode
 from tests.simulation.flavours import simulate
 
 RUNS_MAX = 200
@@ -49,44 +51,51 @@ def _after(method: Callable[..., Any], then: Callable[..., None]) -> Callable[..
     return patched
 
 
-def _forget_doubt(window: Window, slot: Slot, *rest: object) -> None:
-    slot.doubt = False
+def _forget_doubt(window: InFlightWindow, in_flight: InFlightBatch, *rest: object) -> None:
+    in_flight.doubt = False
 
 
-def _introduced(window: Window, *rest: object) -> None:
+def _introduced(window: InFlightWindow, *rest: object) -> None:
     window.introduced = True
 
 
-def _bump_without_asking(window: Window) -> bool:
-    for slot in window.slots:
-        slot.doubt = slot.doubt and slot.decided
+def _bump_without_asking(window: InFlightWindow) -> bool:
+    for in_flight in window.in_flight_batches:
+        in_flight.doubt = in_flight.doubt and in_flight.decided
     return False
 
 
-def _wide_open(window: Window) -> bool:
-    return window.identity is not None and not window.healing and len(window.slots) < 9
+def _wide_open(window: InFlightWindow) -> bool:
+    return window.identity is not None and not window.healing and len(window.in_flight_batches) < 9
 
 
-def _any_waiting(window: Window, now_ms: float) -> Slot | None:
-    return next((s for s in reversed(window.slots) if s.state is State.WAITING and s.not_before_ms <= now_ms and not window.healing), None)
+def _any_waiting(window: InFlightWindow, now_ms: float) -> InFlightBatch | None:
+    return next(
+        (s for s in reversed(window.in_flight_batches) if s.state is State.WAITING and s.not_before_ms <= now_ms and not window.healing),
+        None,
+    )
 
 
 def _raw_distance(start: int, end: int) -> int:
     return end - start
 
 
-def _all_found(window: Window, known: Known | None) -> None:
-    for slot in window.slots:
-        if slot.unresolved and slot.state is State.WAITING:
-            slot.state, slot.appended, slot.asking = State.LOGGED, True, False
+def _all_found(window: InFlightWindow, known: Known | None) -> None:
+    for in_flight in window.in_flight_batches:
+        if in_flight.unresolved and in_flight.state is State.WAITING:
+            in_flight.state, in_flight.appended, in_flight.asking = State.LOGGED, True, False
     window.healing = False
 
 
-def _out_of_turn(window: Window) -> list[Slot]:
-    over = [slot for slot in window.slots if not slot.published and (slot.decided or slot.state in (State.ACKED, State.LOGGED))]
-    for slot in over:
-        slot.published = True
-    window.slots = [slot for slot in window.slots if not slot.published or slot.unresolved]
+def _out_of_turn(window: InFlightWindow) -> list[InFlightBatch]:
+    over = [
+        in_flight
+        for in_flight in window.in_flight_batches
+        if not in_flight.published and (in_flight.decided or in_flight.state in (State.ACKED, State.LOGGED))
+    ]
+    for in_flight in over:
+        in_flight.published = True
+    window.in_flight_batches = [in_flight for in_flight in window.in_flight_batches if not in_flight.published or in_flight.unresolved]
     return over
 
 
@@ -94,21 +103,21 @@ def _raw_advance(sequence: int, count: int) -> int:
     return min(sequence + count, SEQUENCE_RING - 1)
 
 
-def _believed(window: Window) -> list[Slot]:
+def _believed(window: InFlightWindow) -> list[InFlightBatch]:
     """What the leader has counts as acknowledged when nothing after it is open."""
-    for place, slot in enumerate(window.slots):
-        if slot.state is State.LOGGED and not any(later.unresolved for later in window.slots[place + 1 :]):
-            slot.state = State.ACKED
+    for place, in_flight in enumerate(window.in_flight_batches):
+        if in_flight.state is State.LOGGED and not any(later.unresolved for later in window.in_flight_batches[place + 1 :]):
+            in_flight.state = State.ACKED
     return TAKE_FINISHED(window)
 
 
-def _called_persisted(window: Window, known: Known | None) -> None:
+def _called_persisted(window: InFlightWindow, known: Known | None) -> None:
     hint = window.hint
     if hint is None:
         return
-    for slot in window.slots:
-        if slot.unresolved and distance(slot.base_sequence, hint.last_sequence) >= 0:
-            slot.appended = True
+    for in_flight in window.in_flight_batches:
+        if in_flight.unresolved and distance(in_flight.base_sequence, hint.last_sequence) >= 0:
+            in_flight.appended = True
 
 
 def _persisted_in_time(api: Api, code: int) -> Row:
@@ -116,32 +125,32 @@ def _persisted_in_time(api: Api, code: int) -> Row:
     return replace(row, landed=Landed.YES) if code == ErrorCode.REQUEST_TIMED_OUT else row
 
 
-def _sure_of_it(window: Window, slot: Slot, row: Row, code: int, *rest: object) -> None:
-    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.batch not in LOST:
-        slot.doubt = False
+def _sure_of_it(window: InFlightWindow, in_flight: InFlightBatch, row: Row, code: int, *rest: object) -> None:
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and in_flight.batch not in LOST:
+        in_flight.doubt = False
 
 
-def _lost(window: Window, slot: Slot, *rest: object) -> None:
-    LOST.add(slot.batch)
+def _lost(window: InFlightWindow, in_flight: InFlightBatch, *rest: object) -> None:
+    LOST.add(in_flight.batch)
 
 
-def _place_anywhere(window: Window) -> None:
-    for place, slot in enumerate(window.slots):
-        after = next((later.base_offset for later in window.slots[place + 1 :] if later.base_offset >= 0), -1)
-        if slot.unplaced and after >= 0:
-            slot.place(after - slot.count)
+def _place_anywhere(window: InFlightWindow) -> None:
+    for place, in_flight in enumerate(window.in_flight_batches):
+        after = next((later.base_offset for later in window.in_flight_batches[place + 1 :] if later.base_offset >= 0), -1)
+        if in_flight.unplaced and after >= 0:
+            in_flight.place(after - in_flight.count)
 
 
-def _nothing(window: Window, *rest: object) -> None:
+def _nothing(window: InFlightWindow, *rest: object) -> None:
     return None
 
 
-def _split_at_once(window: Window, slot: Slot) -> None:
-    slot.state, slot.oversized, slot.doubt = State.WAITING, False, False
-    window._fail(slot, "too large")
+def _split_at_once(window: InFlightWindow, in_flight: InFlightBatch) -> None:
+    in_flight.state, in_flight.oversized, in_flight.doubt = State.WAITING, False, False
+    window._fail(in_flight, "too large")
 
 
-def _no_deadline(window: Window, now_ms: float) -> None:
+def _no_deadline(window: InFlightWindow, now_ms: float) -> None:
     return None
 
 
@@ -149,22 +158,22 @@ def _eager(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
     return 1.0
 
 
-def _all_elders(window: Window) -> None:
+def _all_elders(window: InFlightWindow) -> None:
     later = False
-    for slot in reversed(window.slots):
-        later = later or slot.state is State.ACKED
-        if later and slot.unresolved:
-            slot.state, slot.base_offset = State.ACKED, 0
+    for in_flight in reversed(window.in_flight_batches):
+        later = later or in_flight.state is State.ACKED
+        if later and in_flight.unresolved:
+            in_flight.state, in_flight.base_offset = State.ACKED, 0
 
 
-def _its_word_is_enough(window: Window, known: Known | None) -> None:
+def _its_word_is_enough(window: InFlightWindow, known: Known | None) -> None:
     """What the leader has is not sent again."""
     hint = window.hint
     if hint is None:
         return
-    for slot in window.slots:
-        if slot.state is State.WAITING and distance(slot.base_sequence, hint.last_sequence) >= 0:
-            slot.state = State.LOGGED
+    for in_flight in window.in_flight_batches:
+        if in_flight.state is State.WAITING and distance(in_flight.base_sequence, hint.last_sequence) >= 0:
+            in_flight.state = State.LOGGED
 
 
 def _reserve_rows(target: Target, rows: list[object], start: int, *rest: int) -> int:
@@ -219,43 +228,61 @@ def _open_ended(producer: Producer, *args: Any) -> BulkFuture:
         raise
 
 
-def _unburied(lease: Lease) -> None:
+def _unburied(exit_guard: ExitGuard) -> None:
     """The child knows of the fork, and keeps the lock that it found."""
-    lease._shared.forked = lease._accumulator.refusal = ProducerForked("forked")
+    exit_guard._shared.forked = exit_guard._accumulator.refusal = ProducerForked("forked")
 
 
 APPEND_ROWS, BATCH_FOR, WAKE_IF_DUE = Target.append_rows, Accumulator.batch_for, Accumulator.wake_if_due
 LIST_CHUNKS, SEND_BULK = chunks.list_chunks, Producer._send_bulk
 LOST: set[object] = set()
-TAKE_FINISHED = Window.take_finished
+TAKE_FINISHED = InFlightWindow.take_finished
 
 MUTANTS: dict[str, tuple[str, list[Patch]]] = {
-    "a lost reply leaves no doubt": ("plain", [(Window, "lost", _after(Window.lost, _forget_doubt))]),
-    "the epoch is bumped without asking": ("plain", [(Window, "wants_answer", _bump_without_asking)]),
-    "nine batches in flight": ("plain", [(Window, "has_room", _wide_open)]),
-    "retries go out in any order": ("plain", [(Window, "sendable", _any_waiting)]),
-    "five batches before the first acknowledgement": ("epochs run out", [(Window, "adopt", _after(Window.adopt, _introduced))]),
-    "the broker's answer is taken for yes": ("plain", [(Window, "described", _all_found)]),
-    "outcomes are published as they come": ("plain", [(Window, "take_finished", _out_of_turn)]),
-    "sequences do not wrap": ("sequences wrap", [(Slot, "next_sequence", property(lambda s: _raw_advance(s.base_sequence, s.count)))]),
-    "expired batches are reported as not sent": ("plain", [(Slot, "persisted", property(lambda s: Persisted.NO))]),
+    "a lost reply leaves no doubt": ("plain", [(InFlightWindow, "lost", _after(InFlightWindow.lost, _forget_doubt))]),
+    "the epoch is bumped without asking": ("plain", [(InFlightWindow, "wants_answer", _bump_without_asking)]),
+    "nine batches in flight": ("plain", [(InFlightWindow, "has_room", _wide_open)]),
+    "retries go out in any order": ("plain", [(InFlightWindow, "sendable", _any_waiting)]),
+    "five batches before the first acknowledgement": (
+        "epochs run out",
+        [(InFlightWindow, "adopt", _after(InFlightWindow.adopt, _introduced))],
+    ),
+    "the broker's answer is taken for yes": ("plain", [(InFlightWindow, "described", _all_found)]),
+    "outcomes are published as they come": ("plain", [(InFlightWindow, "take_finished", _out_of_turn)]),
+    "sequences do not wrap": (
+        "sequences wrap",
+        [(InFlightBatch, "next_sequence", property(lambda s: _raw_advance(s.base_sequence, s.count)))],
+    ),
+    "expired batches are reported as not sent": ("plain", [(InFlightBatch, "persisted", property(lambda s: Persisted.NO))]),
     "a leader's word is an acknowledgement": (
         "plain",
-        [(Window, "take_finished", _believed), (Window, "described", _after(Window.described, _its_word_is_enough))],
+        [
+            (InFlightWindow, "take_finished", _believed),
+            (InFlightWindow, "described", _after(InFlightWindow.described, _its_word_is_enough)),
+        ],
     ),
-    "a leader's word is published at once": ("plain", [(Slot, "placed", property(lambda s: s.state in (State.ACKED, State.LOGGED)))]),
-    "what a leader has is called persisted": ("plain", [(Window, "described", _after(Window.described, _called_persisted))]),
+    "a leader's word is published at once": (
+        "plain",
+        [(InFlightBatch, "placed", property(lambda s: s.state in (State.ACKED, State.LOGGED)))],
+    ),
+    "what a leader has is called persisted": (
+        "plain",
+        [(InFlightWindow, "described", _after(InFlightWindow.described, _called_persisted))],
+    ),
     "REQUEST_TIMED_OUT is called persisted": ("plain", [(answers, "judge", _persisted_in_time)]),
     "NOT_LEADER_OR_FOLLOWER is called not sent": (
         "topics come and go",
-        [(Window, "refused", _after(Window.refused, _sure_of_it)), (Window, "lost", _after(Window.lost, _lost))],
+        [
+            (InFlightWindow, "refused", _after(InFlightWindow.refused, _sure_of_it)),
+            (InFlightWindow, "lost", _after(InFlightWindow.lost, _lost)),
+        ],
     ),
-    "offsets of the forgotten are guessed": ("plain", [(Window, "_place_between", _place_anywhere)]),
-    "every elder is acknowledged with a later batch": ("topics come and go", [(Window, "_confirm", _all_elders)]),
-    "an acknowledgement in another log counts": ("topics come and go by name", [(Window, "_look_for_another_log", _nothing)]),
-    "a doubtful batch that is too large is refused for certain": ("batches too large", [(Window, "too_large", _split_at_once)]),
-    "no deadline is kept": ("plain", [(Window, "expire", _no_deadline)]),
-    "metadata does not back off": ("plain", [(scout, "backoff_ms", _eager)]),
+    "offsets of the forgotten are guessed": ("plain", [(InFlightWindow, "_place_between", _place_anywhere)]),
+    "every elder is acknowledged with a later batch": ("topics come and go", [(InFlightWindow, "_confirm", _all_elders)]),
+    "an acknowledgement in another log counts": ("topics come and go by name", [(InFlightWindow, "_look_for_another_log", _nothing)]),
+    "a doubtful batch that is too large is refused for certain": ("batches too large", [(InFlightWindow, "too_large", _split_at_once)]),
+    "no deadline is kept": ("plain", [(InFlightWindow, "expire", _no_deadline)]),
+    "metadata does not back off": ("plain", [(metadata_updater, "backoff_ms", _eager)]),
     "an append that is interrupted leaves its bytes reserved": ("callers", [(Target, "append_rows", _reserve_rows)]),
     "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "batch_for", _line_up_empty)]),
     "a row that did not come into its batch is still counted": ("callers", [(Part, "take_back", _nothing)]),
@@ -264,8 +291,8 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "rows before one that cannot be sent are accepted": ("callers", [(front, "list_chunks", _chunk_by_chunk)]),
     "a bulk that is interrupted is forgotten": ("callers", [(Producer, "_send_bulk", _finished_elsewhere)]),
     "a bulk that is interrupted has no end": ("callers", [(Producer, "_send_bulk", _open_ended)]),
-    "a child does not know that it was forked": ("callers", [(Lease, "after_fork_in_child", _nothing)]),
-    "a child keeps the lock that it found": ("callers", [(Lease, "after_fork_in_child", _unburied)]),
+    "a child does not know that it was forked": ("callers", [(ExitGuard, "after_fork_in_child", _nothing)]),
+    "a child keeps the lock that it found": ("callers", [(ExitGuard, "after_fork_in_child", _unburied)]),
 }
 
 

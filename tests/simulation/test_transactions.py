@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 import pytest
 
-from producer.core.nodes import Request
-from producer.wire.codes import Api
+from fencepost.producer.core.cluster.broker_connections import Request
+from fencepost.producer.wire.codes import Api
+from fencepost.txn.coordinator.init_producer_id import Registration
+from fencepost.txn.coordinator.transaction_contents import TransactionContents
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from tests.simulation.transactions import HELD, TransactionWorld
-from txn.contents import Contents
-from txn.manager import Manager
-from txn.registration import Registration
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
 RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "20"))
@@ -51,25 +51,25 @@ def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
 
 def _forgetting(*apis: Api) -> Callable[[Any, Request], None]:
     """Nothing is made of the loss of these."""
-    honest = Contents.lost
+    honest = TransactionContents.lost
 
-    def lost(self: Contents, request: Request) -> None:
+    def lost(self: TransactionContents, request: Request) -> None:
         if request.api not in apis:
             honest(self, request)
 
     return lost
 
 
-def _sure_of_the_end(self: Manager, request: Request, now_ms: float, honest: Any = Manager.lost) -> None:
+def _sure_of_the_end(self: TransactionManager, request: Request, now_ms: float, honest: Any = TransactionManager.lost) -> None:
     honest(self, request, now_ms)
     self._doubtful = False
 
 
 MUTANTS: Final[dict[str, tuple[object, str, object]]] = {
-    "a lost AddPartitionsToTxn is forgotten": (Contents, "lost", _forgetting(Api.ADD_PARTITIONS_TO_TXN)),
-    "a lost AddOffsetsToTxn is forgotten": (Contents, "lost", _forgetting(Api.ADD_OFFSETS_TO_TXN)),
-    "a lost Produce is forgotten": (Manager, "unanswered", lambda self: None),
-    "a lost EndTxn is forgotten": (Manager, "lost", _sure_of_the_end),
+    "a lost AddPartitionsToTxn is forgotten": (TransactionContents, "lost", _forgetting(Api.ADD_PARTITIONS_TO_TXN)),
+    "a lost AddOffsetsToTxn is forgotten": (TransactionContents, "lost", _forgetting(Api.ADD_OFFSETS_TO_TXN)),
+    "a lost Produce is forgotten": (TransactionManager, "unanswered", lambda self: None),
+    "a lost EndTxn is forgotten": (TransactionManager, "lost", _sure_of_the_end),
     "a lost InitProducerId is forgotten": (Registration, "lost", lambda self, api: None),
 }
 

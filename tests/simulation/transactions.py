@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Final
 
-from broker_stub.call import Reply
-from broker_stub.cluster import Cluster
-from broker_stub.coordinators.txn_states import State as Known
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer.core.cluster import Address
-from producer.core.core import Core
-from producer.core.errors import Fenced
-from producer.core.events import Called, Command, Connected, Features, Return, Send
-from producer.wire import RequestHeader
-from producer.wire.codes import Api, ErrorCode
-from producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.requests.call import Reply
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.transactions.states import State as Known
+from fencepost.producer.address import Address
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import Called, Command, Connected, Features, Return, Send
+from fencepost.producer.errors import Fenced
+from fencepost.producer.wire import RequestHeader
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from fencepost.producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.state_machine import Event
+from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionManager
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.offsets import OffsetAndMetadata
 from tests.simulation.world import World
-from txn.calls import Call
-from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.machine import Event
-from txn.manager import FEATURE, Manager
-from txn.offsets import OffsetAndMetadata
 
 NAME: Final = "tx"
 TOPIC: Final = "t"
@@ -66,7 +69,9 @@ class TransactionWorld(World):
     def __init__(self, seed: int, version: int) -> None:
         super().__init__(seed, **SETTINGS)
         self.thorough = False  # what a spoilt transaction dooms fails in the next round, which is due at once
-        self.cluster = Cluster(self.clock, brokers=3, seed=seed, journal=0, transaction_version=version, config=CONFIG)
+        self.cluster = Cluster(self.clock, brokers=3, seed=seed, transaction_version=version, config=CONFIG)
+        self.services = Services(self.cluster, Journal(0))
+        self.dispatcher = Dispatcher(self.services)
         self.late: dict[Api, int] = defaultdict(int)
         self.told: dict[str, int] = defaultdict(int)
         self.stormy = True
@@ -170,7 +175,7 @@ class TransactionWorld(World):
             link.open = False
         self.links.clear()
         self.dead = None
-        self.manager = Manager(NAME, timeout_ms=TRANSACTION_TIMEOUT_MS)
+        self.manager = TransactionManager(NAME, timeout_ms=TRANSACTION_TIMEOUT_MS)
         self.accumulator.refusal = None
         bootstrap = [Address("broker", node) for node in self.cluster.brokers][:1]
         self.core = Core(self.settings, self.accumulator, bootstrap=bootstrap, draw=self.random.random, transactions=self.manager)
@@ -213,7 +218,7 @@ class TransactionWorld(World):
         assert state not in UNFINISHED, f"nobody is in a transaction, and the coordinator has {state}"
 
     def _known(self) -> Known | None:
-        shard = self.cluster.transactions.shard_for(NAME, self.cluster.internal_topic(STATE_TOPIC).partitions[0].leader)
+        shard = self.services.transactions.shard_for(NAME, self.cluster.internal_topic(STATE_TOPIC).partitions[0].leader)
         found = shard.ids.get(NAME) if shard is not None else None
         return found.txn.state if found is not None else None
 
@@ -234,7 +239,7 @@ class TransactionWorld(World):
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)], require_stable=True)
         header = RequestHeader(api_key=request.api, api_version=9, correlation_id=1, client_id="reader")
-        self.cluster.handle(node, 0, header, request, replies.append)
+        self.dispatcher.handle(node, 0, header, request, replies.append)
         answer: Any = replies[0].response
         ((partition,),) = [topic.partitions for group in answer.groups for topic in group.topics]
         return int(partition.committed_offset)

@@ -13,16 +13,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker_stub.call import Fate, Reply
-from broker_stub.clock import VirtualClock
-from broker_stub.cluster import Cluster
-from producer.core.accumulator import Accumulator, TopicQueues
-from producer.core.batch import RecordFuture, Shared
-from producer.core.cluster import Address, Change
-from producer.core.core import Core
-from producer.core.events import (
+from fencepost.broker_stub import handlers
+from fencepost.broker_stub.cluster.clock import VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
+from fencepost.producer.accumulator.batch import RecordFuture, Shared
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import (
     Announce,
     Appended,
+    Change,
     Command,
     Connect,
     Connected,
@@ -39,10 +45,11 @@ from producer.core.events import (
     TopicWanted,
     Written,
 )
-from producer.core.settings import Settings
-from producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
-from producer.wire.records import BatchHeader, iter_batches, read_records
+from fencepost.producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
+from fencepost.producer.wire.records import BatchHeader, iter_batches, read_records
 from tests.strike import spared
+
+handlers.register()
 
 FRAME_SIZE_BYTES = 4
 START_MS = 1_700_000_000_000
@@ -98,7 +105,7 @@ class SimLink:
         header, message = through_the_wire(command)
         if isinstance(message, ProduceRequest):  # Brokers are in more of a hurry than they were told, so that some timeouts are heard of.
             message = replace(message, timeout_ms=self.world.random.choice((100, 1_000, message.timeout_ms)))
-        self.world.cluster.handle(self.node, self.number, header, message, lambda reply: self._served(command, reply))
+        self.world.dispatcher.handle(self.node, self.number, header, message, lambda reply: self._served(command, reply))
 
     def _served(self, command: Send, reply: Reply) -> None:
         self._busy = False
@@ -146,7 +153,9 @@ class World:
         self.thorough = seed % 2 == 0
         self.now = 0.0
         self.clock = VirtualClock(START_MS)
-        self.cluster = Cluster(self.clock, brokers=brokers, seed=seed, journal=0)
+        self.cluster = Cluster(self.clock, brokers=brokers, seed=seed)
+        self.services = Services(self.cluster, Journal(0))
+        self.dispatcher = Dispatcher(self.services)
         self.links: dict[int, SimLink] = {}
         self.frozen: dict[int, float] = {}
         self.settled: list[tuple[float, Settle]] = []
@@ -210,7 +219,7 @@ class World:
         for command in self.core.handle(event, self.now):
             self._do(command)
         self._check_nothing_is_forgotten()
-        self.widest = max([self.widest, *(len(lane.window.slots) for lane in self.core.delivery.lanes.values())])
+        self.widest = max([self.widest, *(len(sender.window.in_flight_batches) for sender in self.core.produce_requests.senders.values())])
         wake = self.core.next_wake_ms(self.now)
         self._timer = wake if wake > self.now else self.now + 0.01 if wake != float("inf") else wake
 
@@ -225,8 +234,8 @@ class World:
     def _check_nothing_is_forgotten(self) -> None:
         """Looking at every lane, and not only at those whose turn it is, finds nothing more to do (in every other run)."""
         if self.thorough and self.core.dead is None:
-            self.core.delivery.agenda.stir()
-            forgotten = self.core.delivery.advance(self.now)
+            self.core.produce_requests.ready_partitions.stir()
+            forgotten = self.core.produce_requests.advance(self.now)
             assert not forgotten, f"nobody looked, and this was due: {forgotten}"
 
     def _do(self, command: Command) -> None:

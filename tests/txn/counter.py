@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from producer.core.events import Called, Features
-from producer.wire import Api, InitProducerIdResponse
-from producer.wire.message import Message
-from producer.wire.messages import FindCoordinatorResponse
-from producer.wire.messages.add_to_txn import (
+from fencepost.producer.core.events import Called, Features
+from fencepost.producer.wire import Api, InitProducerIdResponse
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire.messages.add_to_txn import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from producer.wire.messages.coordinator import Coordinator
-from producer.wire.messages.end_txn import EndTxnResponse
-from producer.wire.messages.txn_offsets import (
+from fencepost.producer.wire.messages.coordinator import Coordinator
+from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.producer.wire.messages.txn_offsets import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionManager
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.offsets import OffsetAndMetadata
+from fencepost.txn.recovery.prepared_here import Guard
 from tests.producer.desk import PID, Desk, Flight
-from txn.calls import Call
-from txn.group_metadata import GroupMetadata
-from txn.kip_939 import TwoPhase
-from txn.machine import Event, State
-from txn.manager import FEATURE, Manager
-from txn.offsets import OffsetAndMetadata
-from txn.outstanding import Guard
 
 CALL_MS = 10_000.0
 
@@ -48,7 +48,7 @@ class Counter(Desk):
         two_phase: TwoPhase | None = None,
         **settings: Any,
     ) -> None:
-        self.manager = Manager("tx", timeout_ms=60_000, guard=guard, two_phase=two_phase)
+        self.manager = TransactionManager("tx", timeout_ms=60_000, guard=guard, two_phase=two_phase)
         super().__init__(partitions=partitions, transactions=self.manager, **settings)
         self.features = Features(1, {FEATURE: version})
         self.auto = {Api.METADATA, Api.FIND_COORDINATOR}

@@ -13,24 +13,24 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import KafkaException
 
-from broker_stub import FaultProxy
-from broker_stub.faults import Fault
-from broker_stub.journal import Exchange
+from fencepost.broker_stub import FaultProxy
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.broker_stub.journal import Exchange
 from fencepost.cli.txn_asking import OpenTransaction, describe_transaction, open_transactions
 from fencepost.cli.txn_options import ask_within
-from producer.config import read_settings
-from producer.core.errors import Fenced
-from producer.wire.codes import Api, api_name, error_name
+from fencepost.producer.errors import Fenced
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire.codes import Api, api_name, error_name
+from fencepost.txn.cluster_client import ClusterClient
+from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.prepare import ONGOING
+from fencepost.txn.transaction import Transaction
 from tests.conformance.survival.reader import Admin
 from tests.conformance.txn_site import PARTITIONS, WAIT_S, Site
 from tests.waiting import despite, until
-from txn.envoy import Envoy
-from txn.errors import MustAbort
-from txn.group_metadata import GroupMetadata
-from txn.machine import State
-from txn.preparation import ONGOING
-from txn.producer import TransactionalProducer
-from txn.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -198,16 +198,16 @@ class _Play:
         return [each for each in self._proxy.journal.requests(self._request) if self._site.name in each.transactional_ids()]
 
     def _state(self) -> str:
-        found = self._ask(lambda envoy: describe_transaction(envoy, self._site.name))
+        found = self._ask(lambda client: describe_transaction(client, self._site.name))
         return found[0].transaction_state if found is not None else ""
 
     def _open(self) -> list[OpenTransaction]:
-        return self._ask(lambda envoy: open_transactions(envoy, topic=self._site.topic, partition=None, broker=None))[0]
+        return self._ask(lambda client: open_transactions(client, topic=self._site.topic, partition=None, broker=None))[0]
 
     def _offset(self) -> int:
         return despite(KafkaException, lambda: self._site.group(self._group.group_id)[0], timeout_s=WAIT_S)
 
-    def _ask(self, ask: Callable[[Envoy], Awaitable[T]]) -> T:
+    def _ask(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """A coordinator, or a leader, as soon as it can tell."""
         return ask_within(ask, read_settings({"bootstrap_servers": self._site.bootstrap}), WAIT_S)
 

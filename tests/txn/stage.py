@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_stub import BrokerStub
-from producer.wire import Api
-from producer.wire.messages.end_txn import EndTxnRequest
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest
 from tests.producer.stage import QUICK
 from tests.reading import read_values
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.faults import Fault
-from producer.core.errors import ProducerClosed
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.producer.errors import ProducerClosed
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
+from fencepost.txn.coordinator.send_admission import NoTransaction
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
-from txn.admission import NoTransaction
-from txn.aio import AsyncTransaction, AsyncTransactionalProducer
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.machine import Event, IllegalCall, State
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.coordinator.send_admission import NoTransaction
+from fencepost.txn.shared.lending import NotToBeLent
+from fencepost.txn.shared.loan import BadLoan, Loan, Written
+from fencepost.txn.shared.participant import Borrower
 from tests.producer.stage import QUICK
 from tests.reading import read_values
 from tests.txn.stage import LIMIT_S, SETTINGS
-from txn.admission import NoTransaction
-from txn.aio import AsyncTransactionalProducer
-from txn.borrower import Borrower
-from txn.lending import NotToBeLent
-from txn.loan import BadLoan, Loan, Written
 
 TPS = [("t", 0), ("t", 1)]
 

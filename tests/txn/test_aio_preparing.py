@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from broker_stub import BrokerStub
-from txn.aio import AsyncTransactionalProducer
-from txn.errors import TransactionAborted, TransactionOpen
-from txn.outcome import Outcome
-from txn.resumed import resume, resume_async
-from txn.token import PreparedTransaction
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.errors import TransactionAborted, TransactionOpen
+from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.resume import resume, resume_async
+from fencepost.txn.recovery.token import PreparedTransaction
 
 WAIT_S = 30.0
 

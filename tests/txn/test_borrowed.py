@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from producer.core.events import Called
-from producer.wire import Api, ErrorCode
+from fencepost.producer.core.events import Called
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.errors import DeliveryAborted
+from fencepost.txn.shared.loan import Loan
+from fencepost.txn.shared.shared_identity import COLLISION_ATTEMPTS, COLLISIONS, Borrowed, NotLent, Turn
 from tests.producer.desk import PID, TOPIC, VERSIONS, Desk
-from txn.borrowed import COLLISION_ATTEMPTS, COLLISIONS, Borrowed, NotLent, Turn
-from txn.errors import DeliveryAborted
-from txn.loan import Loan
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.errors import ConfigError, Fenced, FencepostError, Misuse, ProducerClosed, RecordTooLarge
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError, Fenced, FencepostError, Misuse, ProducerClosed, RecordTooLarge
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest
+from fencepost.txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.shared.lending import NotReturned, NotToBeLent
+from fencepost.txn.shared.loan import BadLoan, Loan, Written
+from fencepost.txn.shared.participant import Borrower, LoanOver, NoLoan
+from fencepost.txn.shared.shared_identity import NotLent
+from fencepost.txn.transaction import Transaction
 from tests.producer.stage import QUICK
 from tests.reading import read_values
 from tests.txn.stage import LIMIT_S, ends
 from tests.waiting import until
-from txn.borrowed import NotLent
-from txn.borrower import Borrower, LoanOver, NoLoan
-from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
-from txn.lending import NotReturned, NotToBeLent
-from txn.loan import BadLoan, Loan, Written
-from txn.producer import TransactionalProducer
-from txn.transaction import Transaction
 
 PARTITIONS = 4
 TPS = [("t", partition) for partition in range(PARTITIONS)]

@@ -9,18 +9,18 @@ from typing import Final
 
 import pytest
 
-from broker_stub import BrokerStub, VirtualClock
-from broker_stub.coordinators.txn_states import State
-from producer.core.errors import Fenced
-from producer.wire.codes import ErrorCode
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.transactions.states import State
+from fencepost.producer.errors import Fenced
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.errors import LoanOver, MustAbort
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.transaction import Transaction
 from tests.producer.stage import values
 from tests.txn.stage import LIMIT_S, SETTINGS
 from tests.waiting import until
-from txn.borrower import Borrower
-from txn.errors import LoanOver, MustAbort
-from txn.group_metadata import GroupMetadata
-from txn.producer import TransactionalProducer
-from txn.transaction import Transaction
 
 DAY_MS: Final = 86_400_000
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -41,7 +41,7 @@ def forgotten(version: int) -> Iterator[tuple[BrokerStub, TransactionalProducer]
 
 
 def state_of(stub: BrokerStub) -> State:
-    [known] = [known for shard in stub.cluster.transactions.shards_of(1) for known in shard.ids.values()]
+    [known] = [known for shard in stub.services.transactions.shards_of(1) for known in shard.ids.values()]
     return known.txn.state
 
 

@@ -10,9 +10,9 @@ import kafka
 import pytest
 from kafka.structs import ConsumerGroupMetadata
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.group_metadata import TAG, GroupMetadata, read_confluent, read_group
 from tests.waiting import until
-from txn.group_metadata import TAG, GroupMetadata, read_confluent, read_group
 
 
 def written(generation: int, group: str, member: str, instance: str | None) -> bytes:

@@ -17,16 +17,16 @@ from types import FrameType
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.errors import FencepostError
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import FencepostError
+from fencepost.producer.wire import Api
+from fencepost.txn.coordinator.state_machine import IllegalCall
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.transaction import Transaction
 from tests.strike import MARKS, Struck
 from tests.txn.stage import SETTINGS, committed
-from txn.errors import CommitOutcomeUnknown, MustAbort
-from txn.group_metadata import GroupMetadata
-from txn.machine import IllegalCall
-from txn.producer import TransactionalProducer
-from txn.transaction import Transaction
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
 RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "4"))

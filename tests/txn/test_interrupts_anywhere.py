@@ -13,22 +13,22 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.errors import ProducerClosed
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ProducerClosed
+from fencepost.producer.wire import Api
+from fencepost.txn.coordinator.state_machine import IllegalCall
+from fencepost.txn.errors import CommitOutcomeUnknown, TransactionCommitted
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.resume import resume
+from fencepost.txn.shared.lending import NotReturned
+from fencepost.txn.shared.loan import BadLoan, Loan, Written
+from fencepost.txn.shared.participant import Borrower, NoLoan
+from fencepost.txn.shared.shared_identity import NotLent
+from fencepost.txn.transaction import Transaction
 from tests.strike import MARKS, Struck, at_every_point, draw_point, interrupt, struck
 from tests.txn.stage import SETTINGS, committed
 from tests.waiting import until
-from txn.borrowed import NotLent
-from txn.borrower import Borrower, NoLoan
-from txn.errors import CommitOutcomeUnknown, TransactionCommitted
-from txn.group_metadata import GroupMetadata
-from txn.lending import NotReturned
-from txn.loan import BadLoan, Loan, Written
-from txn.machine import IllegalCall
-from txn.producer import TransactionalProducer
-from txn.resumed import resume
-from txn.transaction import Transaction
 
 PATIENCE_S = 20.0
 LENT = [("t", 1)]

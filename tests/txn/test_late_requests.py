@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from broker_stub import BrokerStub
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer.wire.codes import Api, api_name
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.producer.wire.codes import Api, api_name
 from tests.txn.late import REQUESTS, Moment, expected, play
 
 TIMEOUT_MS: Final = 300

@@ -8,15 +8,15 @@ import threading
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.core import Core
-from producer.link import Link
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.core.core import Core
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.wire import Api
+from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.producer import TransactionalProducer
 from tests.producer.scripts import run
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
-from txn.errors import TransactionTimeout
-from txn.producer import TransactionalProducer
 
 
 def drop(held: list[object]) -> None:
@@ -26,7 +26,7 @@ def drop(held: list[object]) -> None:
 
 
 OPEN = """
-    from txn import *
+    from fencepost.txn import *
     producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="a", exit_flush_ms={patience_ms}, **quick)
     tx = producer.begin(30)
     tx.send("t", b"row").result(30)
@@ -170,7 +170,7 @@ def test_a_closed_producer_is_let_go() -> None:
 
     def alive() -> int:
         gc.collect()
-        return sum(isinstance(each, Core | Link) for each in gc.get_objects())
+        return sum(isinstance(each, Core | Connection) for each in gc.get_objects())
 
     before = alive()
     with BrokerStub() as stub:

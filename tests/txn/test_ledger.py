@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker_stub import BrokerStub
-from producer import Producer
-from producer.config import read_settings
-from producer.core.errors import FencepostError
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Producer
+from fencepost.producer.errors import FencepostError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
+from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
+from fencepost.txn.ledger.ledger import TOPIC, Ledger, Opened, Standing
+from fencepost.txn.ledger.rules import Decision, decide
+from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.lying import lying_relay, numbered_0
-from txn.ledger import TOPIC, Ledger, Opened, Standing
-from txn.ledger_entry import LedgerEntry, LedgerPartition
-from txn.ledger_errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
-from txn.ledger_rules import Decision, decide
-from txn.producer import TransactionalProducer
 
 WAIT_S = 30.0
 
@@ -28,7 +28,7 @@ WAIT_S = 30.0
 @pytest.fixture(autouse=True)
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stubs give their topics the same ids, and a process is warned once."""
-    monkeypatch.setattr("txn.ledger_topic.WARNED", set())
+    monkeypatch.setattr("fencepost.txn.ledger.topic.WARNED", set())
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_transaction_of_its_own_that_is_open(stub: BrokerStub) -> None:
 def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever had it is told so, and does not make it anew; whoever begins does, empty, and the query that has written batches is told so
     instead of writing on."""
-    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.2)
+    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.2)
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
     stub.delete_topic(TOPIC)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.core.errors import ConfigError
-from txn.ledger_entry import LedgerEntry
-from txn.ledger_errors import (
-    BadLedgerEntry,
+from fencepost.producer.errors import ConfigError
+from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
+from fencepost.txn.ledger.errors import (
     CheckpointReplaced,
     CheckpointRolledBack,
     FingerprintMissing,
@@ -22,7 +21,7 @@ from txn.ledger_errors import (
     LedgerRefusal,
     OlderVersion,
 )
-from txn.ledger_rules import POLICIES, TABLE, Decision, Seen, decide, decide_once, describe
+from fencepost.txn.ledger.rules import POLICIES, TABLE, Decision, Seen, decide, decide_once, describe
 
 SINK = "orders"
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire.batch_header import TRANSACTIONAL, pack_batch
-from producer.wire.compression import Codec, compress
-from producer.wire.markers import ControlType, encode_marker
-from producer.wire.record_batch import Record, encode_batch
-from txn.ledger_errors import LedgerDamaged
-from txn.ledger_scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
+from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
+from fencepost.producer.wire.records.compression import Codec, compress
+from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
+from fencepost.producer.wire.records.record_batch import Record, encode_batch
+from fencepost.txn.ledger.errors import LedgerDamaged
+from fencepost.txn.ledger.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 
 KEYS = (b"a", b"b", b"c")
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from producer.core.events import Called
-from producer.wire import Api, ErrorCode
+from fencepost.producer.core.events import Called
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.shared.lending import NotReturned, NotToBeLent, Wish
+from fencepost.txn.shared.loan import BadLoan, Loan, Written
 from tests.producer.desk import PID, TOPIC
 from tests.txn.counter import CALL_MS, Counter
-from txn.calls import Call
-from txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
-from txn.lending import NotReturned, NotToBeLent, Wish
-from txn.loan import BadLoan, Loan, Written
-from txn.machine import Event, IllegalCall, State
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from txn.lending import read_written
-from txn.loan import BadLoan, Loan, Written, check_partitions, read_loan
+from fencepost.txn.shared.lending import read_written
+from fencepost.txn.shared.loan import BadLoan, Loan, Written, check_partitions, read_loan
 
 LOAN = Loan(transactional_id="tx", producer_id=7, producer_epoch=3, transaction_version=2, sequences=(("t", 0, 5), ("u", 1, 0)))
 WRITTEN = Written("t", 0, 2, 40, 41, 7)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from txn.machine import CALLS, TABLE, Action, Event, IllegalCall, Machine, State, legal_calls, mermaid
+from fencepost.txn.coordinator.state_machine import CALLS, TABLE, Action, Event, IllegalCall, Machine, State, legal_calls, mermaid
 
 
 def walk(*events: Event) -> Machine:

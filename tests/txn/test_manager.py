@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from producer.core.errors import Fenced
-from producer.core.events import Called, Features, Return
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
-from producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.producer.core.events import Called, Features, Return
+from fencepost.producer.errors import Fenced
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
+from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.coordinator.transaction_manager import FEATURE, REMEMBERED
+from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.offsets import OffsetAndMetadata
 from tests.producer.desk import PID, VERSIONS
 from tests.txn.counter import CALL_MS, Counter
-from txn.calls import Call
-from txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.machine import Event, IllegalCall, State
-from txn.manager import FEATURE, REMEMBERED
-from txn.offsets import OffsetAndMetadata
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 

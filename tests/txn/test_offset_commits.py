@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from producer.core.errors import Fenced
-from producer.wire import Api, ErrorCode
-from producer.wire.messages import FindCoordinatorResponse
-from producer.wire.messages.coordinator import Coordinator
+from fencepost.producer.errors import Fenced
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire.messages.coordinator import Coordinator
+from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.errors import MustAbort, NotPermitted, TransactionTimeout
 from tests.txn.counter import Counter
-from txn.errors import MustAbort, NotPermitted, TransactionTimeout
-from txn.machine import Event, IllegalCall, State
-from txn.repeating import worth_another
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 

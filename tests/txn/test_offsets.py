@@ -7,7 +7,7 @@ import kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
-from txn.offsets import OffsetAndMetadata, read_offsets
+from fencepost.txn.offsets import OffsetAndMetadata, read_offsets
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from producer.wire.messages.describe_transactions import TransactionState
+from fencepost.producer.wire.messages.describe_transactions import TransactionState
+from fencepost.txn.recovery.outcome import Evidence, Marker, Outcome, Reading, conclude, read_coordinator, read_marker_of
 from tests.txn.test_token import TOKEN
-from txn.outcome import Evidence, Marker, Outcome, Reading, conclude, read_coordinator, read_marker_of
 
 PID, EPOCH = TOKEN.identity
 TV = {1: replace(TOKEN, transaction_version=1), 2: TOKEN}

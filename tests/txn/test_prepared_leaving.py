@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker_stub import BrokerStub
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.errors import TransactionAborted, TransactionCommitted
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
+from fencepost.txn.recovery.resume import resume
+from fencepost.txn.recovery.token import read_token
 from tests.producer.scripts import run
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
 from tests.txn.test_leaving import OPEN, drop
 from tests.waiting import until
-from txn.aio import AsyncTransactionalProducer
-from txn.errors import TransactionAborted, TransactionCommitted
-from txn.group_metadata import GroupMetadata
-from txn.outcome import Outcome
-from txn.outstanding import OUTSTANDING
-from txn.producer import TransactionalProducer
-from txn.resumed import resume
-from txn.token import read_token
 
 
 @pytest.fixture

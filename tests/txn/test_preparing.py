@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from producer.core.events import Command, Connected
-from producer.core.events import Event as Happened
-from producer.wire import Api, ErrorCode, InitProducerIdResponse
-from producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from fencepost.producer.core.events import Command, Connected
+from fencepost.producer.core.events import Event as Happened
+from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
+from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 from tests.producer.desk import PID, TOPIC
 from tests.txn.counter import Counter
-from txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionCommitted, TransactionOpen, TransactionTimeout
-from txn.kip_939 import TwoPhase
-from txn.machine import Event, IllegalCall, State
-from txn.outstanding import OUTSTANDING, Guard, OnOpen
-from txn.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 START_MS = 1_700_000_000_000

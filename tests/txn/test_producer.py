@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
 from fencepost import build_info
-from producer.core.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused, TopicUnavailable
-from producer.wire import Api, ErrorCode
-from txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from txn.inner import NoTransaction
-from txn.machine import IllegalCall, State
-from txn.producer import TransactionalProducer
-from txn.repeating import worth_another
-from txn.transaction import Transaction
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused, TopicUnavailable
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.state_machine import IllegalCall, State
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.inner_producer import NoTransaction
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.transaction import Transaction
 
 NOWHERE = "127.0.0.1:1"
 

@@ -20,19 +20,26 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub, VirtualClock
-from producer.core.errors import ConfigError, Fenced
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.end_txn import EndTxnRequest
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.producer.errors import ConfigError, Fenced
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest
+from fencepost.txn.coordinator.state_machine import IllegalCall
+from fencepost.txn.errors import (
+    CommitOutcomeUnknown,
+    NotPermitted,
+    TransactionAborted,
+    TransactionCommitted,
+    TransactionOpen,
+    TransactionTimeout,
+)
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.resume import Resumed, resume, resume_async
+from fencepost.txn.recovery.token import BadToken, CoordinatorHint, PreparedTransaction
+from fencepost.txn.shared.participant import Borrower
 from tests.fencepost.lying import lying_relay, numbered_0
-from txn.borrower import Borrower
-from txn.errors import CommitOutcomeUnknown, NotPermitted, TransactionAborted, TransactionCommitted, TransactionOpen, TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.machine import IllegalCall
-from txn.outcome import Outcome
-from txn.producer import TransactionalProducer
-from txn.resumed import Resumed, resume, resume_async
-from txn.token import BadToken, CoordinatorHint, PreparedTransaction
 
 WAIT_S = 30.0
 TOPIC = "t"
@@ -457,7 +464,7 @@ def test_partitions_that_cannot_be_asked() -> None:
         stub.create_topic(TOPIC, partitions=3, replication_factor=1)
         Site(stub, 2).another()  # the coordinators' topic comes into being
         away = stub.leader(TOPIC, 0)
-        name = next(name for name in map(str, range(100)) if stub.cluster.transactions.leader_of(name) != away)
+        name = next(name for name in map(str, range(100)) if stub.services.transactions.leader_of(name) != away)
         with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0) as producer:
             tx = producer.begin(WAIT_S)
             tx.send(TOPIC, b"one", partition=0)
@@ -591,7 +598,7 @@ def test_collection_aborts_nothing(site: Site) -> None:
 def test_the_end_of_the_process_aborts_nothing(site: Site) -> None:
     """It exits without closing anything; the token is all that is left."""
     program = (
-        "import sys; from txn import TransactionalProducer\n"
+        "import sys; from fencepost.txn import TransactionalProducer\n"
         "tx = TransactionalProducer(bootstrap_servers=sys.argv[1], transactional_id='id').begin(30)\n"
         f"tx.send({TOPIC!r}, b'one', partition=0); print(tx.prepare(30))"
     )

@@ -15,15 +15,15 @@ import kafka
 import pytest
 from msgspec.structs import replace
 
-from broker_stub import BrokerStub
-from producer.core.errors import DeliveryTimeout, Fatal
-from producer.wire import Api, ErrorCode
-from producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import DeliveryTimeout, Fatal
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.raw import Link
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
-from txn.errors import MustAbort
-from txn.producer import TransactionalProducer
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 IMPATIENT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_000}
@@ -159,7 +159,7 @@ def worn(stub: BrokerStub, *, epoch: int) -> None:
     """Have the coordinator give this epoch next, as if the ones before had been used up."""
 
     def put() -> None:
-        shard = stub.cluster.transactions.shard_for("a", 1)
+        shard = stub.services.transactions.shard_for("a", 1)
         assert shard is not None
         shard.ids["a"].txn = replace(shard.ids["a"].txn, epoch=epoch - 1)
 

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer import NoUsableBroker
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import NoUsableBroker
+from fencepost.producer.wire import Api
+from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer, TransactionTimeout
 from tests.credentials import USERS, ours
 from tests.producer.pki import Pki, pki
 from tests.producer.stage import QUICK, until
 from tests.producer.test_security_errors import SECONDS, STORIES, WRONG
-from txn import AsyncTransactionalProducer, TransactionalProducer, TransactionTimeout
 
 __all__ = ["pki"]
 
@@ -59,7 +59,7 @@ def test_an_asyncio_producer_says_the_same(pki: Pki) -> None:
 def test_a_refusal_is_not_the_end_of_the_producer() -> None:
     """Once the broker takes the password, the same producer begins and commits."""
     with BrokerStub(sasl=dict(USERS)) as stub:
-        users = stub.cluster.sasl.users  # type: ignore[union-attr]
+        users = stub.acceptor.sasl.users  # type: ignore[union-attr]
         right, users["alice"] = users["alice"], "another"
         settings = {"security_protocol": "SASL_PLAINTEXT", **ours("PLAIN"), **QUICK}
         with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", **settings) as producer:
@@ -75,7 +75,7 @@ def test_an_open_transaction_stays_open(caplog: pytest.LogCaptureFixture) -> Non
     """Credentials that are withdrawn while it is open end nothing: a commit waits for its time and says what it met, and goes on once they
     hold again."""
     with BrokerStub(sasl=dict(USERS)) as stub:
-        users = stub.cluster.sasl.users  # type: ignore[union-attr]
+        users = stub.acceptor.sasl.users  # type: ignore[union-attr]
         settings = {"security_protocol": "SASL_PLAINTEXT", **ours("PLAIN"), **QUICK}
         with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", **settings) as producer:
             tx = producer.begin()

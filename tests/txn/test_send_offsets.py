@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker_stub import BrokerStub
-from producer.core.errors import Misuse
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import Misuse
+from fencepost.producer.wire import Api
+from fencepost.txn.coordinator.send_admission import NoTransaction
+from fencepost.txn.coordinator.state_machine import IllegalCall
+from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.transaction import Transaction
 from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
-from txn.admission import NoTransaction
-from txn.errors import TransactionTimeout
-from txn.group_metadata import GroupMetadata
-from txn.machine import IllegalCall
-from txn.producer import TransactionalProducer
-from txn.transaction import Transaction
 
 GROUP = GroupMetadata("g")
 PARTITIONS = 8

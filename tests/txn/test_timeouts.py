@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
 from fencepost import build_info
-from producer import AsyncProducer, BulkFuture, Producer, RecordFuture
-from producer.config import read_settings
-from producer.core.timeouts import seconds
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, BulkFuture, Producer, RecordFuture
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.timeouts import seconds
+from fencepost.txn import AsyncTransactionalProducer, GroupMetadata, TransactionalProducer
+from fencepost.txn.async_producer import AsyncTransaction
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_async
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.transaction import Transaction
 from tests.producer.stage import QUICK, quick, values
 from tests.txn.stage import LIMIT_S, SETTINGS, committed
-from txn import AsyncTransactionalProducer, GroupMetadata, TransactionalProducer
-from txn.aio import AsyncTransaction
-from txn.borrower import Borrower
-from txn.ledger import Ledger
-from txn.resumed import AsyncResumed, Resumed, resume, resume_async
-from txn.transaction import Transaction
 
 WORDS = r"^timeout=|^float or None object expected; got "
 """Of a compiled method's own check the second."""

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from txn.token import BadToken, CoordinatorHint, PreparedTransaction, WrittenPartition, read_token
+from fencepost.txn.recovery.token import BadToken, CoordinatorHint, PreparedTransaction, WrittenPartition, read_token
 
 TOKEN = PreparedTransaction(
     transactional_id="orders-1",

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted, TransactionOpen
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.resume import resume
+from fencepost.txn.recovery.token import PreparedTransaction
 from tests.waiting import despite
-from txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted, TransactionOpen
-from txn.outcome import Outcome
-from txn.producer import TransactionalProducer
-from txn.resumed import resume
-from txn.token import PreparedTransaction
 
 WAIT_S = 30.0
 TOPIC = "t"

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from fencepost.txn.call_outcome import CallOutcome
 from tests.strike import MARKS, at_every_point
-from txn.upshot import Upshot
 
 PATIENCE_S = 20.0
 
@@ -17,14 +17,14 @@ pytestmark = MARKS
 
 def test_whoever_left_is_not_told() -> None:
     """A caller that has left stays away, however often either side asks."""
-    came: Upshot[int] = Upshot()
+    came: CallOutcome[int] = CallOutcome()
     assert (came.cancel(), came.claim(), came.cancel(), came.claim()) == (True, False, True, False)
     assert came.done()
 
 
 def test_what_was_decided_is_told() -> None:
     """A caller cannot leave once the sender has decided, and hears of it: True from `cancel` would say that nothing was done."""
-    came: Upshot[int] = Upshot()
+    came: CallOutcome[int] = CallOutcome()
     assert (came.claim(), came.cancel(), came.claim(), came.done()) == (True, False, True, False)
     with pytest.raises(TimeoutError):
         came.result(0.01)
@@ -34,7 +34,7 @@ def test_what_was_decided_is_told() -> None:
 
 def test_an_error_is_raised() -> None:
     """As it was told."""
-    came: Upshot[None] = Upshot()
+    came: CallOutcome[None] = CallOutcome()
     came.set_error(ValueError("no"))
     assert str(came.exception()) == "no"
     with pytest.raises(ValueError, match="no"):
@@ -43,7 +43,7 @@ def test_an_error_is_raised() -> None:
 
 def test_everybody_hears() -> None:
     """Threads that wait, and callbacks, those that came before and those that come after; one whose wait was over long ago harms nobody."""
-    came: Upshot[int] = Upshot()
+    came: CallOutcome[int] = CallOutcome()
     heard: list[int] = []
     assert not came.wait(0.001)
     came.when_told(lambda: heard.append(1))
@@ -61,8 +61,8 @@ def test_a_task_hears() -> None:
     """From another thread, with the result or the error; where the task was cancelled, or its loop has ended, telling harms nobody."""
 
     async def listen() -> tuple[int, str]:
-        good: Upshot[int] = Upshot()
-        bad: Upshot[int] = Upshot()
+        good: CallOutcome[int] = CallOutcome()
+        bad: CallOutcome[int] = CallOutcome()
         threading.Timer(0.01, good.set_result, (7,)).start()
         threading.Timer(0.01, bad.set_error, (ValueError("no"),)).start()
         got = await good.heard()
@@ -75,13 +75,13 @@ def test_a_task_hears() -> None:
         assert task.cancelled()
         return got, str(raised.value)
 
-    late: Upshot[int] = Upshot()
+    late: CallOutcome[int] = CallOutcome()
     assert asyncio.run(listen()) == (7, "no")
     late.set_result(1)
     assert late.result() == 1
 
 
-def tell(came: Upshot[int]) -> None:
+def tell(came: CallOutcome[int]) -> None:
     if came.claim():
         came.set_result(1)
 
@@ -95,10 +95,10 @@ def test_a_strike_leaves_no_lock_taken() -> None:
         came.cancel()
         came.done()
 
-    came: Upshot[int] = Upshot()
+    came: CallOutcome[int] = CallOutcome()
     for _ in at_every_point(use):
         teller = threading.Thread(target=tell, args=(came,), daemon=True)
         teller.start()
         teller.join(PATIENCE_S)
         assert not teller.is_alive()
-        came = Upshot()
+        came = CallOutcome()

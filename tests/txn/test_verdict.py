@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from producer.wire.codes import Api, ErrorCode
-from txn.kip_1050 import KINDS, Kind
-from txn.verdict import OTHERWISE, TABLE, Step, judge, worst
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.protocol.error_classes import KINDS, Kind
+from fencepost.txn.protocol.error_table import OTHERWISE, TABLE, Step, judge, worst
 
 AGAIN = {Step.RETRY, Step.SOON, Step.LOOKUP}
 ALLOWED = {

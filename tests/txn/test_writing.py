@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from txn.writing import Writing
+from fencepost.txn.coordinator.send_gate import SendGate
 
 ME, OTHER = 1, 2
 
@@ -16,7 +16,7 @@ class Clique:
 
     def __init__(self, turns: int) -> None:
         self.who = OTHER
-        self.writing = Writing(self.ask)
+        self.writing = SendGate(self.ask)
         self._held = self.writing.note()
         self._held.acquire()
         self._turns = turns

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from producer.wire import Api, ErrorCode, api_name, error_name
+from fencepost.producer.wire import Api, ErrorCode, api_name, error_name
 from tests.txn_walk import speech as say
 from tests.txn_walk.model import Broken, Txn, Write
 from tests.txn_walk.site import Ask, batch

@@ -8,17 +8,31 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from broker_stub.coordinators import markers, transactions, txn_end_table, txn_shard, txn_table
-from broker_stub.coordinators.appends import PLAINLY, How, Then, append
-from broker_stub.coordinators.groups import GroupCoordinators
-from broker_stub.coordinators.markers import Markers
-from broker_stub.coordinators.transactions import TransactionCoordinators
-from broker_stub.coordinators.txn_shard import TxnShard
-from broker_stub.coordinators.txn_states import COMPLETE, PREPARED, State, TransactionMetadata, Txn
-from broker_stub.coordinators.vouching import Question, ThenEach, Vouching
-from broker_stub.log import producers
-from broker_stub.log.stable import AbortedTxn, Transactions
-from producer.wire import ErrorCode
+from fencepost.broker_stub.cluster.internal_append import PLAINLY, How, Then, append
+from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+from fencepost.broker_stub.log import producers
+from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
+from fencepost.broker_stub.transactions import (
+    coordinators as transactions,
+)
+from fencepost.broker_stub.transactions import (
+    end_table as txn_end_table,
+)
+from fencepost.broker_stub.transactions import (
+    markers,
+)
+from fencepost.broker_stub.transactions import (
+    state_log as txn_shard,
+)
+from fencepost.broker_stub.transactions import (
+    table as txn_table,
+)
+from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
+from fencepost.broker_stub.transactions.markers import Markers
+from fencepost.broker_stub.transactions.state_log import TxnShard
+from fencepost.broker_stub.transactions.states import COMPLETE, PREPARED, State, TransactionMetadata, Txn
+from fencepost.broker_stub.transactions.verification import Question, ThenEach, TransactionVerification
+from fencepost.producer.wire import ErrorCode
 from tests.txn_walk.kinds import kind_of
 from tests.txn_walk.walk import Walk
 
@@ -85,7 +99,7 @@ def _from_here_on(self: Transactions, offset: int, end: int) -> list[AbortedTxn]
     return [txn for txn in self.aborted if offset <= txn.first_offset < end]
 
 
-def _not_asked(self: Vouching, node_id: int, question: Question, then: ThenEach) -> None:
+def _not_asked(self: TransactionVerification, node_id: int, question: Question, then: ThenEach) -> None:
     then(dict.fromkeys(question.partitions, 0))
 
 
@@ -132,7 +146,7 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
     "a marker that cannot be written is not tried again": ("TV1", (markers, "_AGAIN", frozenset())),
     "one partition gets the marker": ("TV2", (Markers, "send", _send_one)),
     "a repeated marker ends the next transaction": ("TV2", (producers, "_MARKER_ROWS", _without(producers._MARKER_ROWS, "M3"))),
-    "records are written without asking the coordinator": ("TV2", (Vouching, "ask", _not_asked)),
+    "records are written without asking the coordinator": ("TV2", (TransactionVerification, "ask", _not_asked)),
     "the coordinator vouches for everybody": ("TV1", (TransactionCoordinators, "verify", _vouched_for)),
     "readers do not stop at open transactions": ("TV1", (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark)),
     "readers hear of no abort": ("TV2", (Transactions, "aborted_between", lambda self, offset, end: [])),

@@ -9,17 +9,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker_stub.call import Fate, Reply
-from broker_stub.clock import VirtualClock
-from broker_stub.cluster import Cluster
-from broker_stub.coordinators.txn_records import txn_key, txn_value
-from broker_stub.coordinators.txn_states import Txn
-from broker_stub.log.producers import Origin
-from broker_stub.partitions import NO_LEADER, Partition
-from broker_stub.topics import OFFSETS_TOPIC, STATE_TOPIC
-from producer import wire
-from producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from producer.wire.records import ControlType, encode_batch, iter_batches, read_marker, read_records
+from fencepost.broker_stub import handlers
+from fencepost.broker_stub.cluster.clock import VirtualClock
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.transactions.records import txn_key, txn_value
+from fencepost.broker_stub.transactions.states import Txn
+from fencepost.producer import wire
+from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from fencepost.producer.wire.records import ControlType, encode_batch, iter_batches, read_marker, read_records
+
+handlers.register()
 
 START_MS: Final = 1_700_000_000_000
 BROKERS: Final = (1, 2, 3)
@@ -102,7 +108,9 @@ class Site:
 
     def __init__(self, transaction_version: int) -> None:
         self.clock = VirtualClock(START_MS)
-        self.cluster = Cluster(self.clock, brokers=len(BROKERS), journal=0, transaction_version=transaction_version, config=CONFIG)
+        self.cluster = Cluster(self.clock, brokers=len(BROKERS), transaction_version=transaction_version, config=CONFIG)
+        self.services = Services(self.cluster, Journal(0))
+        self.dispatcher = Dispatcher(self.services)
         self.data = self.cluster.create_assigned(TOPIC, list(REPLICAS)).partitions
         (self.state,) = self.cluster.internal_topic(STATE_TOPIC).partitions
         (self.offsets,) = self.cluster.internal_topic(OFFSETS_TOPIC).partitions
@@ -124,7 +132,7 @@ class Site:
         sent = Sent(self.cluster.brokers[node], ask.heard)
         header = wire.RequestHeader(api_key=ask.request.api, api_version=ask.version, correlation_id=1, client_id="walk")
         ask.seen()
-        self.cluster.handle(node, 1, header, ask.request, sent.replied)
+        self.dispatcher.handle(node, 1, header, ask.request, sent.replied)
         return sent
 
     def ask(self, partition: Partition, request: wire.Message, version: int) -> Any:
@@ -134,13 +142,13 @@ class Site:
 
     def count_rows(self, rows: Counter[str]) -> None:
         """Has every row counted that a coordinator decides by."""
-        self.cluster.transactions.decided = lambda decision: rows.update((decision.row,))
+        self.services.transactions.decided = lambda decision: rows.update((decision.row,))
 
     def remember(self, transactional_id: str, epoch: int) -> None:
         """A coordinator of yesterday has left this id behind, at that epoch."""
         now_ms = self.now_ms
         txn = Txn(producer_id=self.cluster.producer_ids.fresh(), epoch=epoch, timeout_ms=20_000, updated_ms=now_ms)
-        flexible = self.cluster.transactions.version > 0
+        flexible = self.services.transactions.version > 0
         record = encode_batch([(now_ms, txn_key(transactional_id), txn_value(txn, flexible=flexible))])
         self.state.log.append(record, origin=Origin.COORDINATOR, leader_epoch=self.state.leader_epoch)
 
@@ -159,8 +167,8 @@ class Site:
 
     def heal(self) -> None:
         """Every broker is up, and all reach each other."""
-        for one, other in self.cluster.between.down:
-            self.cluster.between.mend(one, other)
+        for one, other in self.cluster.broker_links.down:
+            self.cluster.broker_links.mend(one, other)
         for node in BROKERS:
             self.cluster.start_broker(node)
         self.cluster.tick()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from producer import wire
-from producer.wire import ErrorCode
-from producer.wire.messages import add_to_txn, end_txn, txn_offsets
+from fencepost.producer import wire
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages import add_to_txn, end_txn, txn_offsets
 from tests.txn_walk.site import TOPIC
 
 Identity = tuple[int, int]

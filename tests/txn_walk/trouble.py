@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from broker_stub.partitions import NO_LEADER
-from producer.wire.messages import add_to_txn
-from producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from fencepost.broker_stub.cluster.partition import NO_LEADER
+from fencepost.producer.wire.messages import add_to_txn
+from fencepost.producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.txn_walk.model import Broken
 from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, LAG_MAX_MS, ONE_BATCH_BYTES, TOPIC, WHOLE_BYTES, Ask
 from tests.txn_walk.speech import OK, group_of
@@ -142,7 +142,7 @@ def cut_off(walk: Walk, node: int) -> None:
     """No other broker reaches it."""
     for other in BROKERS:
         if other != node:
-            walk.site.cluster.between.sever(node, other)
+            walk.site.cluster.broker_links.sever(node, other)
 
 
 def start(walk: Walk) -> None:
@@ -150,12 +150,12 @@ def start(walk: Walk) -> None:
 
 
 def sever(walk: Walk) -> None:
-    walk.site.cluster.between.sever(*walk.rng.sample(BROKERS, 2))
+    walk.site.cluster.broker_links.sever(*walk.rng.sample(BROKERS, 2))
 
 
 def mend(walk: Walk) -> None:
-    for one, other in walk.site.cluster.between.down:
-        walk.site.cluster.between.mend(one, other)
+    for one, other in walk.site.cluster.broker_links.down:
+        walk.site.cluster.broker_links.mend(one, other)
 
 
 def verify(walk: Walk) -> None:

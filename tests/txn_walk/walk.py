@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from producer.wire import Api
+from fencepost.producer.wire import Api
 from tests.txn_walk.client import Client
 from tests.txn_walk.model import Broken, Model, Txn, View
 from tests.txn_walk.site import BROKERS, EXPIRES_AFTER_MS, Ask, Reader, Sent, Site

@@ -4,9 +4,9 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from producer.wire import REQUESTS, RESPONSES, Api, Message, WireStruct
-from producer.wire.fields import RecordsType, Scalar
-from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire import REQUESTS, RESPONSES, Api, Message, WireStruct
+from fencepost.producer.wire.schema.declarations import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.fields import RecordsType, Scalar
 
 EVERY = [(cls, version) for cls in (*REQUESTS.values(), *RESPONSES.values()) for version in cls.versions]
 """Every (message, version)."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from producer.wire.batch_builder import SMALL_BYTES, BatchBuilder, build_batch, pack_headers
-from producer.wire.compression import Codec
-from producer.wire.records import check_crc, read_header, read_records
+from fencepost.producer.wire.records import check_crc, read_header, read_records
+from fencepost.producer.wire.records.batch_builder import SMALL_BYTES, BatchBuilder, build_batch, pack_headers
+from fencepost.producer.wire.records.compression import Codec
 
 BLOBS = st.none() | st.binary(max_size=200) | st.integers(8000, 8400).map(lambda size: bytes(size))
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=80)), max_size=4)

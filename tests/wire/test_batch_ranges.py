@@ -5,9 +5,9 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from producer.core.partition import murmur2, murmur2_range
-from producer.wire.batch_builder import BatchBuilder, pack_headers
-from producer.wire.compression import Codec
+from fencepost.producer.accumulator.partitioner import murmur2, murmur2_range
+from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
+from fencepost.producer.wire.records.compression import Codec
 
 DATA = st.none() | st.binary(max_size=300)
 HEADERS = st.none() | st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), DATA), max_size=3)

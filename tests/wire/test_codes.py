@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from producer.wire import Api, ErrorCode, api_name, error_name
+from fencepost.producer.wire import Api, ErrorCode, api_name, error_name
 from tests.wire import kafka_schemas
 from tests.wire.kafka_schemas import snake_case
 

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from producer.wire import Malformed, Message, ProduceRequest, UnsupportedFieldValue, decode, encode
-from producer.wire.compiler import decoder_of, encoder_of
-from producer.wire.fields import NEVER, Records, WireStruct, f64, i8, i16, i32, nullable, since, tag, u16, u32
-from producer.wire.schema import describe
+from fencepost.producer.wire import Malformed, Message, ProduceRequest, UnsupportedFieldValue, decode, encode
+from fencepost.producer.wire.schema.compiler import decoder_of, encoder_of
+from fencepost.producer.wire.schema.declarations import describe
+from fencepost.producer.wire.schema.fields import NEVER, Records, WireStruct, f64, i8, i16, i32, nullable, since, tag, u16, u32
 
 
 class Cursor(WireStruct):
@@ -193,7 +193,7 @@ def test_generated_sources_can_be_shown() -> None:
     visited: list[str] = []
 
     def trace(frame: Any, event: str, argument: object) -> Any:
-        if event == "line" and frame.f_code.co_filename == "<producer.wire decode_ProduceRequest_v9>":
+        if event == "line" and frame.f_code.co_filename == "<fencepost.producer.wire decode_ProduceRequest_v9>":
             visited.append(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
         return trace
 
@@ -208,7 +208,7 @@ def test_generated_sources_can_be_shown() -> None:
     with pytest.raises(Malformed) as caught:
         decode(ProduceRequest, 9, data[:-1])
     shown = "".join(traceback.format_exception(caught.value))
-    assert 'File "<producer.wire decode_ProduceRequest_v9>"' in shown
+    assert 'File "<fencepost.producer.wire decode_ProduceRequest_v9>"' in shown
     assert " = data[pos]\n" in shown
 
 
@@ -217,15 +217,16 @@ def test_importing_compiles_nothing_and_is_quick() -> None:
     probe = (
         "import importlib.util, sys, time, types\n"
         "import msgspec\n"
-        "spec = importlib.util.find_spec('producer')\n"
-        "sys.modules['producer'] = package = types.ModuleType('producer')\n"
+        "spec = importlib.util.find_spec('fencepost.producer')\n"
+        "sys.modules['fencepost.producer'] = package = types.ModuleType('fencepost.producer')\n"
         "package.__path__ = spec.submodule_search_locations\n"
         "start = time.process_time()\n"
-        "import producer.wire\n"
+        "import fencepost.producer.wire\n"
         "print(time.process_time() - start)\n"
-        "from producer.wire import compiler\n"
+        "from fencepost.producer.wire.schema import compiler\n"
         "assert not compiler._encoders and not compiler._decoders\n"
-        "assert 'producer.wire.encoder' not in sys.modules and 'producer.wire.decoder' not in sys.modules\n"
+        "schema = 'fencepost.producer.wire.schema'\n"
+        "assert f'{schema}.encoder' not in sys.modules and f'{schema}.decoder' not in sys.modules\n"
     )
     runs = [subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True) for _ in range(5)]
     assert min(float(run.stdout) for run in runs) < 0.030

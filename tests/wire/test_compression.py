@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire.batch_header import BATCH_OVERHEAD
-from producer.wire.compression import LEVELS, Codec, CorruptBatch, Levels, compress, decompress
-from producer.wire.records import check_crc, read_header, read_records
+from fencepost.producer.wire.records import check_crc, read_header, read_records
+from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD
+from fencepost.producer.wire.records.compression import LEVELS, Codec, CorruptBatch, Levels, compress, decompress
 
 PAYLOAD = bytes.fromhex("60000000046b6b50") + b"v" * 40 + bytes.fromhex("0048000a02013c") + b"w" * 30 + b"\0"
 VECTORS = {

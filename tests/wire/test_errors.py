@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from producer.wire import Api, FrameTooLarge, Malformed, UnsupportedFieldValue, UnsupportedVersion, WireError
+from fencepost.producer.wire import Api, FrameTooLarge, Malformed, UnsupportedFieldValue, UnsupportedVersion, WireError
 
 ERRORS = [
     Malformed("ends too early", 7, api=Api.FETCH, version=12),

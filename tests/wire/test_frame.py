@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from producer.wire import (
+from fencepost.producer.wire import (
     Api,
     ApiVersion,
     ApiVersionsResponse,

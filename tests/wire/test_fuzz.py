@@ -14,7 +14,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from producer.wire import Api, Malformed, Message, decode, decode_request, decode_response, encode, encode_request, encode_response
+from fencepost.producer.wire import (
+    Api,
+    Malformed,
+    Message,
+    decode,
+    decode_request,
+    decode_response,
+    encode,
+    encode_request,
+    encode_response,
+)
 from tests.wire.damage import damage
 from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, EVERY_ID, messages

@@ -20,9 +20,9 @@ from kio.index import UnknownEntity, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from producer.wire import ZERO_UUID, Message, RequestHeader, WireStruct, decode, encode
-from producer.wire.frame import decode_request, decode_response, encode_request, encode_response
-from producer.wire.schema import describe
+from fencepost.producer.wire import ZERO_UUID, Message, RequestHeader, WireStruct, decode, encode
+from fencepost.producer.wire.frame import decode_request, decode_response, encode_request, encode_response
+from fencepost.producer.wire.schema.declarations import describe
 from tests.wire.effort import drawing
 from tests.wire.instances import EVERY, OLDER, messages
 

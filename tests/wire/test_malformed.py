@@ -2,7 +2,7 @@
 
 import pytest
 
-from producer.wire import (
+from fencepost.producer.wire import (
     Api,
     ApiVersionsRequest,
     DescribeProducersRequest,
@@ -16,7 +16,7 @@ from producer.wire import (
     decode,
     encode,
 )
-from producer.wire.message import M
+from fencepost.producer.wire.message import M
 
 
 def refuse(cls: type[M], version: int, data: str, offset: int, reason: str) -> None:

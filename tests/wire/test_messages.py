@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from producer.wire import (
+from fencepost.producer.wire import (
     REQUESTS,
     RESPONSES,
     ZERO_UUID,
@@ -43,9 +43,9 @@ from producer.wire import (
     encode_request,
     encode_response,
 )
-from producer.wire.fields import NEVER, Scalar, gathered
-from producer.wire.runtime import uvarint
-from producer.wire.schema import Array, FieldSpec, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.declarations import Array, FieldSpec, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.fields import NEVER, Scalar, gathered
+from fencepost.producer.wire.schema.runtime import uvarint
 from tests.wire.instances import EVERY, EVERY_ID
 
 MIB = 1 << 20

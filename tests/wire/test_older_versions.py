@@ -18,7 +18,7 @@ from kafka.protocol.old.types import Array as KafkaPythonArray
 from kafka.protocol.old.types import Schema as KafkaPythonSchema
 from msgspec.structs import replace
 
-from producer.wire import (
+from fencepost.producer.wire import (
     Api,
     CreatableTopicResult,
     CreateTopicsResponse,
@@ -37,8 +37,8 @@ from producer.wire import (
     decode,
     encode,
 )
-from producer.wire.frame import decode_request, decode_response, encode_request, encode_response
-from producer.wire.schema import describe
+from fencepost.producer.wire.frame import decode_request, decode_response, encode_request, encode_response
+from fencepost.producer.wire.schema.declarations import describe
 from tests.wire.effort import drawing
 from tests.wire.instances import OLDER, OLDER_ID, REMOVED, messages
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire.batch_header import compute_crc
-from producer.wire.records import (
+from fencepost.producer.wire.records import (
     BatchHeader,
     Codec,
     ControlType,
@@ -28,6 +27,7 @@ from producer.wire.records import (
     with_offset,
     with_timestamps,
 )
+from fencepost.producer.wire.records.batch_header import compute_crc
 
 TWO: list[Any] = [(1000, b"k", b"v"), (1005, None, b"w", [("h", None)])]
 TWO_BYTES = "10 00 00 00 02 6b 02 76 00 14 00 0a 02 01 02 77 02 02 68 01"

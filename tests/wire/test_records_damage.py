@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire.batch_header import compute_crc
-from producer.wire.records import (
+from fencepost.producer.wire.records import (
     Codec,
     ControlType,
     CorruptBatch,
@@ -24,6 +23,7 @@ from producer.wire.records import (
     read_marker,
     read_records,
 )
+from fencepost.producer.wire.records.batch_header import compute_crc
 
 ENTRIES: list[Any] = [
     (1_700_000_000_000, b"key", b"value" * 4, [("trace", b"0123456789"), ("nothing", None)]),

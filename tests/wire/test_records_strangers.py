@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kafka.record.default_records import ControlRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from producer.wire.batch_builder import BatchBuilder, build_batch, pack_headers
-from producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
+from fencepost.producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
+from fencepost.producer.wire.records.batch_builder import BatchBuilder, build_batch, pack_headers
 
 BLOBS = st.none() | st.binary(max_size=150)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), BLOBS), max_size=3)

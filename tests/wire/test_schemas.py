@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from producer.wire import REQUESTS, RESPONSES, ZERO_UUID, Api, Message, WireStruct
-from producer.wire.fields import NEVER, RecordsType, Scalar
-from producer.wire.schema import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire import REQUESTS, RESPONSES, ZERO_UUID, Api, Message, WireStruct
+from fencepost.producer.wire.schema.declarations import Array, Blob, FieldSpec, Kind, Nested, Text, Uuid, describe
+from fencepost.producer.wire.schema.fields import NEVER, RecordsType, Scalar
 from tests.wire import kafka_schemas
 from tests.wire.instances import REMOVED, UNSPOKEN
 from tests.wire.kafka_schemas import overlap, snake_case, version_range

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from producer.wire.tls import TlsPipe
+from fencepost.producer.wire.tls import TlsPipe
 from tests.certificates import Authority, Certificate
 
 

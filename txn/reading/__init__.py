@@ -6,10 +6,10 @@ It keeps no position and commits none, and it decides nothing about data that is
 
 from __future__ import annotations
 
-from txn.reading.errors import OffsetsGone, PartitionGone, ReadTimeout, Unreadable
-from txn.reading.limits import Isolation, Limits
-from txn.reading.reader import LogReader
-from txn.reading.rows import HEADERS, SCHEMA, SCHEMA_WITH_HEADERS
+from fencepost.txn.reading.errors import OffsetsGone, PartitionGone, ReadTimeout, Unreadable
+from fencepost.txn.reading.limits import Isolation, Limits
+from fencepost.txn.reading.reader import LogReader
+from fencepost.txn.reading.rows import HEADERS, SCHEMA, SCHEMA_WITH_HEADERS
 
 __all__ = [
     "HEADERS",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from producer.wire.batch_header import BatchHeader, iter_batches
-from producer.wire.markers import ControlType, read_marker
-from producer.wire.messages.fetch import PartitionData
-from txn.reading.limits import Isolation
+from fencepost.producer.wire.messages.fetch import PartitionData
+from fencepost.producer.wire.records.batch_header import BatchHeader, iter_batches
+from fencepost.producer.wire.records.control_batch import ControlType, read_marker
+from fencepost.txn.reading.limits import Isolation
 
 
 def seen_batches(data: PartitionData, isolation: Isolation) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -5,7 +5,7 @@ Each travels between processes: what it says is in its arguments.
 
 from __future__ import annotations
 
-from producer.core.errors import Fatal, FencepostError, Retriable
+from fencepost.producer.errors import Fatal, FencepostError, Retriable
 
 
 class PartitionGone(FencepostError, LookupError):

@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from producer.core.bell import Bell
-from txn.upshot import Upshot
+from fencepost.producer.condition import Condition
+from fencepost.txn.call_outcome import CallOutcome
 
 T = TypeVar("T")
 STOP_TIMEOUT_S = 5.0
@@ -27,9 +27,9 @@ class LoopThread:
 
     def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop = asyncio.new_event_loop()
-        self._tasks: dict[Upshot[Any], asyncio.Task[Any]] = {}
+        self._tasks: dict[CallOutcome[Any], asyncio.Task[Any]] = {}
         self._last = last
-        self._over = Bell()
+        self._over = Condition()
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -37,16 +37,16 @@ class LoopThread:
     @property
     def alive(self) -> bool:
         """Whether it takes anything to run."""
-        # Not `Thread.is_alive`, for the reason that `producer.sender` has.
-        return not self._over.rung and self._process == os.getpid()
+        # Not `Thread.is_alive`, for the reason that `producer.network.sender_thread` has.
+        return not self._over.notified and self._process == os.getpid()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Upshot[T]:
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> CallOutcome[T]:
         """Its outcome; to be waited for, or given to `drop`."""
-        came: Upshot[T] = Upshot()
+        came: CallOutcome[T] = CallOutcome()
         self._loop.call_soon_threadsafe(self._begin, coroutine, came)
         return came
 
-    def wait(self, came: Upshot[T]) -> T:
+    def wait(self, came: CallOutcome[T]) -> T:
         """The outcome of what was started; where the wait is interrupted, it is dropped."""
         try:
             while not came.wait(1.0):
@@ -57,7 +57,7 @@ class LoopThread:
             self.drop(came)
             raise
 
-    def drop(self, came: Upshot[Any]) -> None:
+    def drop(self, came: CallOutcome[Any]) -> None:
         """Cancel it, if it still runs."""
         came.cancel()
         with suppress(RuntimeError):  # The loop is closed.
@@ -82,13 +82,13 @@ class LoopThread:
             self._loop.run_until_complete(self._end())
         finally:
             self._loop.close()
-            self._over.ring()
+            self._over.notify_all()
 
-    def _begin(self, coroutine: Coroutine[Any, Any, T], came: Upshot[T]) -> None:
+    def _begin(self, coroutine: Coroutine[Any, Any, T], came: CallOutcome[T]) -> None:
         task = self._tasks[came] = self._loop.create_task(coroutine)
         task.add_done_callback(partial(self._ended, came))
 
-    def _ended(self, came: Upshot[T], task: asyncio.Task[T]) -> None:
+    def _ended(self, came: CallOutcome[T], task: asyncio.Task[T]) -> None:
         del self._tasks[came]
         error = RuntimeError(CLOSED) if task.cancelled() else task.exception()
         if not came.claim():
@@ -98,7 +98,7 @@ class LoopThread:
         else:
             came.set_result(task.result())
 
-    def _cancel(self, came: Upshot[Any]) -> None:
+    def _cancel(self, came: CallOutcome[Any]) -> None:
         if came in self._tasks:
             self._tasks[came].cancel()
 

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
-from producer.wire.codes import Api, ErrorCode
-from producer.wire.messages.metadata import MetadataResponse
-from producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from txn.envoy import Deadline, Envoy, Unanswered, refuse
-from txn.reading.errors import PartitionGone, ReadTimeout
-from txn.reading.limits import Isolation
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.metadata import MetadataResponse
+from fencepost.producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse
+from fencepost.txn.reading.errors import PartitionGone, ReadTimeout
+from fencepost.txn.reading.limits import Isolation
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -32,7 +32,7 @@ class Unheard(Unanswered):
     """The brokers know no such topic or partition, or not yet."""
 
 
-async def patiently(envoy: Envoy, ask: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
+async def patiently(client: ClusterClient, ask: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
     """The first answer within so many seconds. Raises ReadTimeout with the last reason, PartitionGone for what nobody knows."""
     unheard = 0
 
@@ -47,21 +47,21 @@ async def patiently(envoy: Envoy, ask: Callable[[], Awaitable[T]], timeout_s: fl
             raise
 
     try:
-        return await envoy.again(attempt, Deadline(timeout_s))
+        return await client.again(attempt, Deadline(timeout_s))
     except Unanswered as error:
         raise ReadTimeout(f"{what}: nothing usable within {timeout_s:g} s: {error}") from None
 
 
-async def all_topics(envoy: Envoy) -> list[str]:
+async def all_topics(client: ClusterClient) -> list[str]:
     """Every topic that may be seen, but for Kafka's own, which Java's clients leave out of such lists, too."""
-    answer = await envoy.metadata(None)
+    answer = await client.metadata(None)
     seen = (topic for topic in answer.topics if topic.error_code == ErrorCode.NONE and not topic.is_internal)
     return sorted(topic.name for topic in seen if topic.name is not None)
 
 
-async def partition_counts(envoy: Envoy, topics: Collection[str]) -> dict[str, int]:
+async def partition_counts(client: ClusterClient, topics: Collection[str]) -> dict[str, int]:
     """How many partitions each has. Raises Unheard for one that is not known."""
-    answer = await envoy.metadata(sorted(topics))
+    answer = await client.metadata(sorted(topics))
     counts: dict[str, int] = {}
     for topic in answer.topics:
         _refuse(Api.METADATA, topic.error_code, f"topic {topic.name!r}")
@@ -69,10 +69,10 @@ async def partition_counts(envoy: Envoy, topics: Collection[str]) -> dict[str, i
     return counts
 
 
-async def leaders(envoy: Envoy, places: Iterable[Place]) -> dict[Place, int]:
+async def leaders(client: ClusterClient, places: Iterable[Place]) -> dict[Place, int]:
     """Who leads each. Raises Unheard for one that is not known, Unanswered for one without a leader."""
     wanted = set(places)
-    answer: MetadataResponse = await envoy.metadata(sorted({topic for topic, _ in wanted}))
+    answer: MetadataResponse = await client.metadata(sorted({topic for topic, _ in wanted}))
     found: dict[Place, int] = {}
     for topic in answer.topics:
         _refuse(Api.METADATA, topic.error_code, f"topic {topic.name!r}")
@@ -86,22 +86,22 @@ async def leaders(envoy: Envoy, places: Iterable[Place]) -> dict[Place, int]:
     return {place: found[place] for place in wanted}
 
 
-async def list_offsets(envoy: Envoy, asked: Mapping[Place, int], isolation: Isolation) -> dict[Place, int | None]:
+async def list_offsets(client: ClusterClient, asked: Mapping[Place, int], isolation: Isolation) -> dict[Place, int | None]:
     """For each partition the offset that belongs to a timestamp in ms, EARLIEST or LATEST: the first record that is not older; None where
     there is none. With read_committed the latest is the last stable offset."""
     if not asked:
         return {}
-    led = await leaders(envoy, asked)
+    led = await leaders(client, asked)
     by_leader: defaultdict[int, dict[str, list[ListOffsetsPartition]]] = defaultdict(lambda: defaultdict(list))
     for place in sorted(asked):
         topic, partition = place
         by_leader[led[place]][topic].append(ListOffsetsPartition(partition_index=partition, timestamp=asked[place]))
-    answers = await asyncio.gather(*(_list_at(envoy, node, topics, isolation) for node, topics in by_leader.items()))
+    answers = await asyncio.gather(*(_list_at(client, node, topics, isolation) for node, topics in by_leader.items()))
     return {place: offset for answer in answers for place, offset in answer.items()}
 
 
 async def _list_at(
-    envoy: Envoy, node: int, topics: Mapping[str, list[ListOffsetsPartition]], isolation: Isolation
+    client: ClusterClient, node: int, topics: Mapping[str, list[ListOffsetsPartition]], isolation: Isolation
 ) -> dict[Place, int | None]:
     request = ListOffsetsRequest(
         replica_id=CONSUMER,
@@ -109,7 +109,7 @@ async def _list_at(
         topics=[ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()],
     )
     versions = COMMITTED_LIST_VERSIONS if isolation.code else LIST_VERSIONS
-    answer: ListOffsetsResponse = await envoy.ask(node, request, versions)
+    answer: ListOffsetsResponse = await client.ask(node, request, versions)
     found: dict[Place, int | None] = {}
     for topic in answer.topics:
         for each in topic.partitions:

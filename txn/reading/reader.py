@@ -12,18 +12,18 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from producer.core.settings import Settings
-from producer.wire.batch_header import BatchHeader
-from producer.wire.compression import CorruptBatch
-from txn.envoy import Envoy
-from txn.reading.committed import seen_batches
-from txn.reading.errors import Unreadable
-from txn.reading.limits import Isolation, Limits
-from txn.reading.loop import LoopThread
-from txn.reading.positions import Place, all_topics, list_offsets, partition_counts, patiently
-from txn.reading.rows import RowBuilder
-from txn.reading.scan import Answer, Scan
-from txn.upshot import Upshot
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.wire.records.batch_header import BatchHeader
+from fencepost.producer.wire.records.compression import CorruptBatch
+from fencepost.txn.call_outcome import CallOutcome
+from fencepost.txn.cluster_client import ClusterClient
+from fencepost.txn.reading.committed import seen_batches
+from fencepost.txn.reading.errors import Unreadable
+from fencepost.txn.reading.limits import Isolation, Limits
+from fencepost.txn.reading.loop import LoopThread
+from fencepost.txn.reading.positions import Place, all_topics, list_offsets, partition_counts, patiently
+from fencepost.txn.reading.rows import RowBuilder
+from fencepost.txn.reading.scan import Answer, Scan
 
 T = TypeVar("T")
 SHARE_ROWS: Final = 1 << 20
@@ -38,8 +38,8 @@ class LogReader:
     def __init__(self, settings: Settings, *, isolation: Isolation = Isolation.READ_COMMITTED, limits: Limits | None = None) -> None:
         self.isolation = isolation
         self.limits = limits or Limits()
-        self._envoy = Envoy(settings)
-        self._thread = LoopThread(f"fencepost-reader-{next(_numbers)}", partial(self._envoy.__aexit__, None, None, None))
+        self._client = ClusterClient(settings)
+        self._thread = LoopThread(f"fencepost-reader-{next(_numbers)}", partial(self._client.__aexit__, None, None, None))
 
     def __enter__(self) -> Self:
         return self
@@ -56,19 +56,19 @@ class LogReader:
     def topics_like(self, pattern: str) -> list[str]:
         """The topics whose whole name matches this regular expression."""
         like = re.compile(pattern)
-        return [name for name in self._ask(lambda: all_topics(self._envoy), "topics") if like.fullmatch(name)]
+        return [name for name in self._ask(lambda: all_topics(self._client), "topics") if like.fullmatch(name)]
 
     def partitions(self, topics: Collection[str]) -> list[Place]:
         """Every partition of these topics. Raises PartitionGone for a topic that nobody knows."""
         if not topics:
             return []
-        counts = self._ask(lambda: partition_counts(self._envoy, topics), f"the partitions of {', '.join(sorted(topics))}")
+        counts = self._ask(lambda: partition_counts(self._client, topics), f"the partitions of {', '.join(sorted(topics))}")
         return [(topic, partition) for topic in sorted(counts) for partition in range(counts[topic])]
 
     def offsets(self, asked: Mapping[Place, int]) -> dict[Place, int | None]:
         """For each partition the offset that belongs to a timestamp in ms, `limits.EARLIEST` or `limits.LATEST`: the first record that is
         not older, None where there is none. The latest is the last stable offset with read_committed, the high watermark without."""
-        return self._ask(lambda: list_offsets(self._envoy, asked, self.isolation), "offsets")
+        return self._ask(lambda: list_offsets(self._client, asked, self.isolation), "offsets")
 
     # -- what ----------------------------------------------------------------------------------------------------------
 
@@ -81,8 +81,8 @@ class LogReader:
             raise ValueError(f"start={start}: an offset from 0 on")
         if start >= until:
             return
-        scan = Scan(self._envoy, topic, partition, until, self.isolation, self.limits)
-        coming: Upshot[Answer] | None = self._thread.start(scan.fetch(start))
+        scan = Scan(self._client, topic, partition, until, self.isolation, self.limits)
+        coming: CallOutcome[Answer] | None = self._thread.start(scan.fetch(start))
         rows = RowBuilder(topic, partition, include_headers=include_headers)
         try:
             while coming is not None:
@@ -113,7 +113,7 @@ class LogReader:
             raise Unreadable(f"{topic}-{partition} before offset {answer.next_offset}: {error}") from None
 
     def _ask(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
-        return self._thread.run(patiently(self._envoy, ask, self.limits.timeout_ms / 1000.0, what))
+        return self._thread.run(patiently(self._client, ask, self.limits.timeout_ms / 1000.0, what))
 
 
 def _shares(header: BatchHeader, start: int, until: int) -> Iterator[tuple[int, int]]:

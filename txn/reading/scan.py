@@ -10,14 +10,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from producer.wire.batch_header import iter_batches
-from producer.wire.codes import Api, ErrorCode
-from producer.wire.compression import CorruptBatch
-from producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from txn.envoy import Envoy, Unanswered, refuse, the_one
-from txn.reading.errors import OffsetsGone, Unreadable
-from txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
-from txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from fencepost.producer.wire.records.batch_header import iter_batches
+from fencepost.producer.wire.records.compression import CorruptBatch
+from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
+from fencepost.txn.reading.errors import OffsetsGone, Unreadable
+from fencepost.txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
+from fencepost.txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently
 
 FETCH_VERSIONS: Final = range(4, 13)
 """Those in which topics go by their names."""
@@ -33,8 +33,8 @@ class Answer(Struct, frozen=True):
 class Scan:
     """See the module. `until`: the offset that is not wanted any more."""
 
-    def __init__(self, envoy: Envoy, topic: str, partition: int, until: int, isolation: Isolation, limits: Limits) -> None:
-        self._envoy = envoy
+    def __init__(self, client: ClusterClient, topic: str, partition: int, until: int, isolation: Isolation, limits: Limits) -> None:
+        self._client = client
         self._topic = topic
         self._partition = partition
         self._until = until
@@ -45,7 +45,7 @@ class Scan:
     async def fetch(self, offset: int) -> Answer:
         """The records from this offset on, as far as one answer has them. Raises OffsetsGone, PartitionGone, ReadTimeout, Unreadable."""
         return await patiently(
-            self._envoy, lambda: self._ask(offset), self._limits.timeout_ms / 1000.0, f"{self._name} from offset {offset}"
+            self._client, lambda: self._ask(offset), self._limits.timeout_ms / 1000.0, f"{self._name} from offset {offset}"
         )
 
     async def _ask(self, offset: int) -> Answer:
@@ -64,7 +64,7 @@ class Scan:
     async def _fetch(self, offset: int) -> PartitionData:
         place = (self._topic, self._partition)
         if self._leader is None:
-            self._leader = (await leaders(self._envoy, [place]))[place]
+            self._leader = (await leaders(self._client, [place]))[place]
         limits = self._limits
         asked = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=limits.fetch_bytes)
         request = FetchRequest(
@@ -74,7 +74,7 @@ class Scan:
             isolation_level=self._isolation.code,
             topics=[FetchTopic(topic=self._topic, partitions=[asked])],
         )
-        answer: FetchResponse = await self._envoy.ask(self._leader, request, FETCH_VERSIONS)
+        answer: FetchResponse = await self._client.ask(self._leader, request, FETCH_VERSIONS)
         refuse(Api.FETCH, answer.error_code, self._name)
         return the_one(the_one(answer.responses, self._name).partitions, self._name)
 
@@ -94,8 +94,8 @@ class Scan:
 
     async def _gone(self, offset: int) -> OffsetsGone | Unanswered:
         place = (self._topic, self._partition)
-        begin = (await list_offsets(self._envoy, {place: EARLIEST}, self._isolation))[place]
-        end = (await list_offsets(self._envoy, {place: LATEST}, Isolation.READ_UNCOMMITTED))[place]
+        begin = (await list_offsets(self._client, {place: EARLIEST}, self._isolation))[place]
+        end = (await list_offsets(self._client, {place: LATEST}, Isolation.READ_UNCOMMITTED))[place]
         if begin is None or end is None or begin <= offset <= end:
             return Unanswered(f"{self._name}: offset {offset} was out of range, and is not any more")
         return OffsetsGone(self._topic, self._partition, offset, begin, end)

@@ -1,7 +1,7 @@
 """Exactly once from Spark into Kafka: a micro-batch becomes visible once, at once. It comes with `pip install 'fencepost[spark]'`.
 
 What is public is exported here, and loaded when first asked for. Without pyspark or pyarrow the import ends in an ImportError that says
-what to install; Java is looked for when a session is begun (`txn.spark.session`).
+what to install; Java is looked for when a session is begun (`txn.spark.connection.java_home`).
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txn.spark.batch import Batch as Batch
-    from txn.spark.columns import BadColumns as BadColumns
-    from txn.spark.datasource import FencepostDataSource as FencepostDataSource
-    from txn.spark.datasource import register as register
-    from txn.spark.errors import BadRows as BadRows
-    from txn.spark.errors import BatchFailed as BatchFailed
-    from txn.spark.errors import BatchUnknown as BatchUnknown
-    from txn.spark.errors import GuardUnavailable as GuardUnavailable
-    from txn.spark.errors import QueryStopped as QueryStopped
-    from txn.spark.errors import SinkTakenOver as SinkTakenOver
-    from txn.spark.errors import TransactionTooLong as TransactionTooLong
-    from txn.spark.once import write_once as write_once
-    from txn.spark.routing import route as route
-    from txn.spark.session import JavaMissing as JavaMissing
-    from txn.spark.session import find_java as find_java
-    from txn.spark.writer import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
+    from fencepost.txn.spark.connection.java_home import JavaMissing as JavaMissing
+    from fencepost.txn.spark.connection.java_home import find_java as find_java
+    from fencepost.txn.spark.datasource.datasource import FencepostDataSource as FencepostDataSource
+    from fencepost.txn.spark.datasource.datasource import register as register
+    from fencepost.txn.spark.errors import BadRows as BadRows
+    from fencepost.txn.spark.errors import BatchFailed as BatchFailed
+    from fencepost.txn.spark.errors import BatchUnknown as BatchUnknown
+    from fencepost.txn.spark.errors import GuardUnavailable as GuardUnavailable
+    from fencepost.txn.spark.errors import QueryStopped as QueryStopped
+    from fencepost.txn.spark.errors import SinkTakenOver as SinkTakenOver
+    from fencepost.txn.spark.errors import TransactionTooLong as TransactionTooLong
+    from fencepost.txn.spark.rows.columns import BadColumns as BadColumns
+    from fencepost.txn.spark.rows.routing import route as route
+    from fencepost.txn.spark.sink.batch_job import write_once as write_once
+    from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
+    from fencepost.txn.spark.sink.micro_batch import Batch as Batch
 
 _MISSING = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
 if _MISSING:
-    raise ImportError(f"txn.spark needs {' and '.join(_MISSING)}: pip install 'fencepost[spark]'", name=_MISSING[0])
+    raise ImportError(f"fencepost.txn.spark needs {' and '.join(_MISSING)}: pip install 'fencepost[spark]'", name=_MISSING[0])
 
 _HOMES: dict[str, tuple[str, ...]] = {
-    "txn.spark.columns": ("BadColumns",),
-    "txn.spark.batch": ("Batch",),
-    "txn.spark.errors": (
+    "fencepost.txn.spark.rows.columns": ("BadColumns",),
+    "fencepost.txn.spark.sink.micro_batch": ("Batch",),
+    "fencepost.txn.spark.errors": (
         "BadRows",
         "BatchFailed",
         "BatchUnknown",
@@ -44,11 +44,11 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "SinkTakenOver",
         "TransactionTooLong",
     ),
-    "txn.spark.once": ("write_once",),
-    "txn.spark.routing": ("route",),
-    "txn.spark.writer": ("ExactlyOnceKafkaWriter",),
-    "txn.spark.datasource": ("FencepostDataSource", "register"),
-    "txn.spark.session": ("JavaMissing", "find_java"),
+    "fencepost.txn.spark.sink.batch_job": ("write_once",),
+    "fencepost.txn.spark.rows.routing": ("route",),
+    "fencepost.txn.spark.sink.foreach_batch_writer": ("ExactlyOnceKafkaWriter",),
+    "fencepost.txn.spark.datasource.datasource": ("FencepostDataSource", "register"),
+    "fencepost.txn.spark.connection.java_home": ("JavaMissing", "find_java"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from producer.core.errors import FencepostError
+from fencepost.producer.errors import FencepostError
 
 __all__ = [
+    "AttemptConflict",
     "BadRows",
     "BatchFailed",
     "BatchUnknown",
@@ -13,7 +14,6 @@ __all__ = [
     "QueryStopped",
     "SinkTakenOver",
     "Starved",
-    "Tainted",
     "TooMuch",
     "TransactionTooLong",
 ]
@@ -66,9 +66,9 @@ class TooMuch(FencepostError):
     """The batch has more rows than this process may collect. Nothing of them was written."""
 
 
-class Tainted(FencepostError):
+class AttemptConflict(FencepostError):
     """That exactly one attempt wrote is not certain any more: the transaction is aborted, and the batch is written again in a new one."""
 
 
-class DriverUnreachable(Tainted):
+class DriverUnreachable(AttemptConflict):
     """An executor cannot reach the driver, which has to be asked who may write. Nothing was written by its task."""

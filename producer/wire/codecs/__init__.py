@@ -1,4 +1,4 @@
 """Each of Kafka's codecs in a module of its own: what it writes, what it reads, and where it stops looking, as Kafka's Java readers do.
 
-`producer.wire.compression` is the door.
+`producer.wire.records.compression` is the door.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from producer.wire.errors import WireError
+from fencepost.producer.wire.errors import WireError
 
 
 class CorruptBatch(WireError):

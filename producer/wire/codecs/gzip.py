@@ -11,7 +11,7 @@ import zlib
 from struct import Struct as Layout
 from typing import Final
 
-from producer.wire.codecs.damage import CorruptBatch, too_much
+from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _WBITS_GZIP: Final = 31
 _WBITS_RAW: Final = -15

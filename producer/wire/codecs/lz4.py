@@ -10,7 +10,7 @@ from typing import Final
 
 import lz4.frame
 
-from producer.wire.codecs.damage import CorruptBatch, too_much
+from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _LEVEL_FAST: Final = 9
 """As in Java this level, the default, means the fast compressor, which all others are slower than."""

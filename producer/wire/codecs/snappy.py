@@ -13,7 +13,7 @@ from typing import Final
 
 import cramjam
 
-from producer.wire.codecs.damage import CorruptBatch, too_much
+from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _MAGIC: Final = b"\x82SNAPPY\0"
 _VERSIONS: Final = Layout(">ii")  # of the format, and the oldest that can read it

@@ -12,7 +12,7 @@ from typing import Final
 
 import cramjam
 
-from producer.wire.codecs.damage import CorruptBatch, too_much
+from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _MAGIC: Final = bytes.fromhex("28b52ffd")
 _SKIPPABLE: Final = bytes.fromhex("2a4d18")  # after a byte from 50 to 5f

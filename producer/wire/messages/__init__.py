@@ -5,24 +5,17 @@ What a producer speaks is imported with this package; the rest is imported from 
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.messages.api_versions import (
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from producer.wire.messages.common import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-)
-from producer.wire.messages.coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from producer.wire.messages.describe import (
+from fencepost.producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
+from fencepost.producer.wire.messages.coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from fencepost.producer.wire.messages.describe import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
@@ -30,7 +23,7 @@ from producer.wire.messages.describe import (
     TopicRequest,
     TopicResponse,
 )
-from producer.wire.messages.fetch import (
+from fencepost.producer.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
@@ -43,7 +36,7 @@ from producer.wire.messages.fetch import (
     ReplicaState,
     SnapshotId,
 )
-from producer.wire.messages.metadata import (
+from fencepost.producer.wire.messages.metadata import (
     OPERATIONS_NOT_ASKED_FOR,
     MetadataRequest,
     MetadataRequestTopic,
@@ -52,7 +45,7 @@ from producer.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from producer.wire.messages.offsets import (
+from fencepost.producer.wire.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -60,7 +53,7 @@ from producer.wire.messages.offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from producer.wire.messages.produce import (
+from fencepost.producer.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -69,7 +62,7 @@ from producer.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from producer.wire.messages.topics import (
+from fencepost.producer.wire.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -78,11 +71,8 @@ from producer.wire.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from producer.wire.messages.transactions import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from producer.wire.registry import Registry
+from fencepost.producer.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire.registry import Registry
 
 __all__ = [
     "OPERATIONS_NOT_ASKED_FOR",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, f64
-from producer.wire.message import Message
-from producer.wire.messages.altered_quotas import AlterClientQuotasResponse
-from producer.wire.messages.describe_quotas import EntityData
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages.altered_quotas import AlterClientQuotasResponse
+from fencepost.producer.wire.messages.describe_quotas import EntityData
+from fencepost.producer.wire.schema.fields import WireStruct, f64
 
 __all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse", "EntityData", "EntryData", "OpData"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i16, i32
-from producer.wire.message import Message
-from producer.wire.messages.describe_quotas import EntityData
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages.describe_quotas import EntityData
+from fencepost.producer.wire.schema.fields import WireStruct, i16, i32
 
 
 class EntryData(WireStruct):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from producer.wire.fields import WireStruct, i32
+from fencepost.producer.wire.schema.fields import WireStruct, i32
 
 
 class LeaderIdAndEpoch(WireStruct):

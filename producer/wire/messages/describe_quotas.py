@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, f64, i8, i16, i32
-from producer.wire.message import Message
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.schema.fields import WireStruct, f64, i8, i16, i32
 
 
 class ComponentData(WireStruct):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i16, i32, i64
-from producer.wire.message import Message
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64
 
 
 class DescribeTransactionsRequest(Message):

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i8, i16, i32, i64, ignorable, since
-from producer.wire.message import Message
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, i64, ignorable, since
 
 
 class EndTxnRequest(Message):

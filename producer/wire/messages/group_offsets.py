@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from producer.wire.codes import Api
-from producer.wire.fields import NEVER, ZERO_UUID, WireStruct, i16, i32, i64, ignorable, nullable, since, until
-from producer.wire.message import Message
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.schema.fields import NEVER, ZERO_UUID, WireStruct, i16, i32, i64, ignorable, nullable, since, until
 
 
 class OffsetCommitRequestPartition(WireStruct):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from producer.wire.codes import Api
-from producer.wire.fields import WireStruct, i8, i32
-from producer.wire.message import Message
-from producer.wire.messages.configs import AlterConfigsResourceResponse
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages.configs import AlterConfigsResourceResponse
+from fencepost.producer.wire.schema.fields import WireStruct, i8, i32
 
 
 class AlterableConfig(WireStruct):

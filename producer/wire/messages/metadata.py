@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Final
 from uuid import UUID
 
-from producer.wire.codes import Api
-from producer.wire.fields import ZERO_UUID, WireStruct, i16, i32, ignorable, nullable, since, until
-from producer.wire.message import Message
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i16, i32, ignorable, nullable, since, until
 
 OPERATIONS_NOT_ASKED_FOR: Final = -(1 << 31)
 """In place of a set of authorized operations that the request did not ask for."""

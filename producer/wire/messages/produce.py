@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from producer.wire.codes import Api
-from producer.wire.fields import ZERO_UUID, Records, WireStruct, i16, i32, i64, ignorable, since, tag, until
-from producer.wire.message import Message
-from producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
+from fencepost.producer.wire.schema.fields import ZERO_UUID, Records, WireStruct, i16, i32, i64, ignorable, since, tag, until
 
 
 class PartitionProduceData(WireStruct):

@@ -1,7 +1,7 @@
 """CreateAcls, DescribeAcls and DeleteAcls, and what ACLs come to."""
 
-from broker_stub.operations import Operation, Pattern, Permission, Resource
-from producer import wire
+from fencepost.broker_stub.security.operations import Operation, Pattern, Permission, Resource
+from fencepost.producer import wire
 from tests.conformance.asks_acls import creation
 from tests.conformance.world import World, case
 

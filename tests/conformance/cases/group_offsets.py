@@ -1,7 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
-from producer.wire import ZERO_UUID
-from producer.wire.messages import group_offsets
+from fencepost.producer.wire import ZERO_UUID
+from fencepost.producer.wire.messages import group_offsets
 from tests.conformance.world import World, case
 
 

@@ -1,12 +1,8 @@
 """What the APIs of groups need, and what they say to who does not have it."""
 
-from broker_stub.operations import Operation, Pattern, Resource
-from producer import wire
-from producer.wire.messages import (
-    group_admin,
-    group_offsets,
-    groups,
-)
+from fencepost.broker_stub.security.operations import Operation, Pattern, Resource
+from fencepost.producer import wire
+from fencepost.producer.wire.messages import group_admin, group_offsets, groups
 from tests.conformance.asks_acls import creation
 from tests.conformance.holding import NOTHING, Held, each_holding, on_cluster, on_group, on_topic
 from tests.conformance.world import World, case

@@ -1,6 +1,6 @@
 """Metadata: topics by name and by id, the ones that are not there, and who leads."""
 
-from producer import wire
+from fencepost.producer import wire
 from tests.conformance.world import World, case
 
 ALL = range(14)

@@ -1,8 +1,8 @@
 """Versions that Kafka 4.0 removed (KIP-896), asked of a broker of release 3.9."""
 
-from broker_stub.operations import Operation, Resource
-from producer import wire
-from producer.wire.messages import configs, epochs, group_offsets, topic_admin
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer import wire
+from fencepost.producer.wire.messages import configs, epochs, group_offsets, topic_admin
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import Rec, plain
 from tests.conformance.world import World, case

@@ -1,16 +1,8 @@
 """What each API needs, and what it says to who does not have it: every answer without any permission, and then with one after the other."""
 
-from broker_stub.operations import Operation, Resource
-from producer import wire
-from producer.wire.messages import (
-    cluster,
-    configs,
-    epochs,
-    group_admin,
-    incremental_configs,
-    replicas,
-    topic_admin,
-)
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer import wire
+from fencepost.producer.wire.messages import cluster, configs, epochs, group_admin, incremental_configs, replicas, topic_admin
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import TRANSACTIONAL, Batch, plain
 from tests.conformance.holding import Held, each_holding, on_cluster, on_group, on_topic

@@ -1,8 +1,8 @@
 """AlterClientQuotas and DescribeClientQuotas, and for how long what quotas throttle."""
 
-from broker_stub.operations import Operation, Resource
-from producer.wire.messages.alter_quotas import AlterClientQuotasRequest, EntryData, OpData
-from producer.wire.messages.describe_quotas import ComponentData, DescribeClientQuotasRequest
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, EntryData, OpData
+from fencepost.producer.wire.messages.describe_quotas import ComponentData, DescribeClientQuotasRequest
 from tests.conformance.asks_acls import creation
 from tests.conformance.asks_quotas import about, entry
 from tests.conformance.world import World, case

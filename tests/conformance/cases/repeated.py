@@ -1,7 +1,7 @@
 """Requests that name a partition twice, and topics without partitions: no client does, but a new one may."""
 
-from producer import wire
-from producer.wire.messages import group_offsets, topic_admin, txn_offsets
+from fencepost.producer import wire
+from fencepost.producer.wire.messages import group_offsets, topic_admin, txn_offsets
 from tests.conformance.batches import Rec, of, plain
 from tests.conformance.world import World, case
 

@@ -1,6 +1,6 @@
 """DeleteTopics and CreatePartitions: what goes, what grows, and what is refused."""
 
-from producer.wire import ZERO_UUID
+from fencepost.producer.wire import ZERO_UUID
 from tests.conformance.world import World, case
 
 

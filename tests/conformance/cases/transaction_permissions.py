@@ -3,9 +3,9 @@
 Nobody has the identity that is asked for: what is said of it comes after permission.
 """
 
-from broker_stub.operations import Operation, Resource
-from producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
-from producer.wire.messages.acls import AclCreation
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire.messages import add_to_txn, describe_transactions, end_txn, list_transactions, txn_offsets
+from fencepost.producer.wire.messages.acls import AclCreation
 from tests.conformance.asks_acls import creation
 from tests.conformance.holding import each_holding, on_cluster, on_group, on_topic
 from tests.conformance.world import World, case

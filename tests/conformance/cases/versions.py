@@ -2,7 +2,7 @@
 
 import struct
 
-from producer.wire import Api
+from fencepost.producer.wire import Api
 from tests.conformance.world import SPOKEN, World, case
 
 

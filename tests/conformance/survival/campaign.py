@@ -15,10 +15,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from broker_stub.faults import Fault
-from broker_stub.proxy import FaultProxy
-from producer import Producer
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer import Producer
+from fencepost.producer.wire.codes import Api, ErrorCode
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import BatchOnDisk, PartitionFile
 from tests.conformance.survival.ledger import Account, Ledger

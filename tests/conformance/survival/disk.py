@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from producer.wire.records import BATCH_OVERHEAD, LOG_OVERHEAD, BatchHeader, Record, check_crc, read_header, read_records
+from fencepost.producer.wire.records import BATCH_OVERHEAD, LOG_OVERHEAD, BatchHeader, Record, check_crc, read_header, read_records
 from tests.conformance.kafka import KafkaCluster
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from producer import Producer, RecordFuture
+from fencepost.producer import Producer, RecordFuture
 
 DIGEST_MASK = (1 << 128) - 1
 NO_ANSWER = -2

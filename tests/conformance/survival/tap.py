@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from producer import Producer
-from producer.core.events import Command, Event, LinkLost, Replied, Send
-from producer.wire.codes import error_name
-from producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
-from producer.wire.records import read_header
+from fencepost.producer import Producer
+from fencepost.producer.core.events import Command, Event, LinkLost, Replied, Send
+from fencepost.producer.wire.codes import error_name
+from fencepost.producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
+from fencepost.producer.wire.records import read_header
 from tests.producer.desk import in_one
 
 BatchName = tuple[int, int, int, int]
@@ -43,10 +43,10 @@ class Tap:
     def state(self) -> str:
         """Where every partition and link stands, for the message of a test that fails."""
         lines = [
-            f"partition {lane.partition}: healing={lane.window.healing} recovering={lane.window.recovering} asking={lane.asking} "
-            f"identity={lane.window.identity} queued={len(lane.queue.batches)} slots="
-            + str([(slot.base_sequence, slot.state.name, slot.attempts, slot.last_code, slot.doubt) for slot in lane.window.slots])
-            for lane in list(self._core.delivery.lanes.values())
+            f"partition {each.partition}: healing={each.window.healing} recovering={each.window.recovering} asking={each.asking} "
+            f"identity={each.window.identity} queued={len(each.queue.batches)} batches="
+            + str([(one.base_sequence, one.state.name, one.attempts, one.last_code, one.doubt) for one in each.window.in_flight_batches])
+            for each in list(self._core.produce_requests.senders.values())
         ]
         lines += [
             f"broker {node.node_id}: {node.state.name}, {len(node.requests)} requests, {node.failures} failures, {node.last_failure!r}"

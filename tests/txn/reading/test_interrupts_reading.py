@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.reading import LogReader
+from fencepost.txn.reading.limits import LATEST
 from tests.strike import MARKS, at_every_point
 from tests.txn.reading.test_reader import TOPIC, numbered, reader, stub, values, write  # noqa: F401
-from txn.reading import LogReader
-from txn.reading.limits import LATEST
 
 CALLS: dict[str, Callable[[LogReader], object]] = {
     "partitions": lambda log: log.partitions([TOPIC]),

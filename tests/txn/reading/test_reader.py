@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.producer import Producer
-from producer.wire.codes import Api, ErrorCode
-from txn.producer import TransactionalProducer
-from txn.reading import Isolation, Limits, LogReader, OffsetsGone, PartitionGone, ReadTimeout
-from txn.reading.limits import EARLIEST, LATEST
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.producer import Producer
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.reading import Isolation, Limits, LogReader, OffsetsGone, PartitionGone, ReadTimeout
+from fencepost.txn.reading.limits import EARLIEST, LATEST
 
 TOPIC = "flights"
 WAIT_S = 30.0
@@ -146,7 +146,7 @@ def test_a_reader_that_stops_in_the_middle_leaves_nothing_behind(stub: BrokerStu
 def test_a_batch_of_very_many_records_is_taken_in_shares(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a reader holds does not grow with the number of records of one batch, which anybody may pack into few bytes: it comes in
     pieces, each record once and in order, whatever range is asked for."""
-    monkeypatch.setattr("txn.reading.reader.SHARE_ROWS", 100)
+    monkeypatch.setattr("fencepost.txn.reading.reader.SHARE_ROWS", 100)
     with Producer(bootstrap_servers=stub.bootstrap, linger_ms=1000) as producer:
         producer.send_many(TOPIC, [(None, each) for each in numbered(1000)], partition=0).result(WAIT_S)
     with reader(stub, rows=1) as log:
@@ -154,6 +154,6 @@ def test_a_batch_of_very_many_records_is_taken_in_shares(stub: BrokerStub, monke
         assert max(piece.num_rows for piece in pieces) <= 100
         assert [value for piece in pieces for value in piece.column("value").to_pylist()] == numbered(1000)
         assert values(log, 150, 777) == numbered(1000)[150:777]
-    monkeypatch.setattr("txn.reading.reader.SHARES_MAX", 3)
+    monkeypatch.setattr("fencepost.txn.reading.reader.SHARES_MAX", 3)
     with reader(stub, rows=1) as log:
         assert [piece.num_rows for piece in log.read(TOPIC, 0, 0, 1000)] == [334, 334, 332]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire.batch_header import BATCH_OVERHEAD, read_header
-from producer.wire.compression import Codec, CorruptBatch
-from producer.wire.record_batch import Record, encode_batch, read_records
-from producer.wire.record_columns import RecordColumns
-from txn.reading.rows import SCHEMA, SCHEMA_WITH_HEADERS, RowBuilder
+from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD, read_header
+from fencepost.producer.wire.records.compression import Codec, CorruptBatch
+from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
+from fencepost.producer.wire.records.record_columns import RecordColumns
+from fencepost.txn.reading.rows import SCHEMA, SCHEMA_WITH_HEADERS, RowBuilder
 
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)

@@ -15,10 +15,10 @@ import pytest
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 from tests.txn.spark.releases import FILES, missing
 from tests.txn.spark.site import Site
-from txn.spark.session import JavaMissing, find_java
 
 STOP_TIMEOUT_S = 30.0
 

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from txn.spark.sink import sink_columns
-from txn.spark.sink_begin import Begun, begin
-from txn.spark.sink_end import abort, commit
-from txn.spark.sink_options import read_sink_options
-from txn.spark.sink_task import Attempt, Told, write_as
+from fencepost.txn.spark.datasource.write_begin import Begun, begin
+from fencepost.txn.spark.datasource.write_end import abort, commit
+from fencepost.txn.spark.datasource.write_options import read_sink_options
+from fencepost.txn.spark.datasource.write_task import Attempt, Told, write_as
+from fencepost.txn.spark.datasource.writer import sink_columns
 
 T = TypeVar("T")
 

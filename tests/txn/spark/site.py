@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.spark import ExactlyOnceKafkaWriter
 from tests.reading import read_messages, read_values
-from txn.spark import ExactlyOnceKafkaWriter
 
 LIMIT_S = 60
 TOPIC = "out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from broker_stub import VirtualClock
+from fencepost.broker_stub import VirtualClock
 
 
 class SkippingClock(VirtualClock):

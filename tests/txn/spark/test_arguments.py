@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from producer.core.errors import ConfigError, Misuse
+from fencepost.producer.errors import ConfigError, Misuse
+from fencepost.txn.ledger.entry import BadLedgerEntry
+from fencepost.txn.spark import ExactlyOnceKafkaWriter, route, write_once
+from fencepost.txn.spark.sink.settings import WriterSettings
 from tests.txn.spark.site import Site
-from txn.ledger_errors import BadLedgerEntry
-from txn.spark import ExactlyOnceKafkaWriter, route, write_once
-from txn.spark.writer_settings import WriterSettings
 
 NOWHERE = "127.0.0.1:1"
 NO_TEXT: tuple[object, ...] = (0, 7, -1, 1.5, True, b"bytes", [], ["a"], {}, object, ("a",), frozenset({"a"}))

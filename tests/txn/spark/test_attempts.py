@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_stub import BrokerStub, Fault
-from producer.core.errors import FencepostError, Misuse, TopicUnavailable
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub, Fault
+from fencepost.producer.errors import FencepostError, Misuse, TopicUnavailable
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping import SkippingClock
 from tests.waiting import until
-from txn.errors import NotPermitted
-from txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
 KEYED = {"key": "value"}
@@ -59,7 +59,7 @@ def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
 
 def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can say whether such a commit was one before the ledger is asked, which says no here: written again, up to the limit."""
-    monkeypatch.setattr("txn.spark.hold.CLOSE_S", 0.2)
+    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.CLOSE_S", 0.2)
     unheard = site.stub.faults.on(Api.END_TXN).before().forever().drop()
     writer = site.by_hand(max_reruns=0, timeout_ms=2_500, request_timeout_ms=500)
     with pytest.raises(BatchFailed, match=r"last cause of 1 for which batch 0 .* max_reruns=0"):
@@ -260,7 +260,7 @@ def test_a_transaction_timeout_that_the_brokers_do_not_allow(site: Site) -> None
 def slow(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site whose transactions are timed out as soon as the test says so."""
     clock = SkippingClock()
-    monkeypatch.setattr("txn.spark.hold.monotonic", clock.monotonic)
+    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.monotonic", clock.monotonic)
     with BrokerStub(transaction_version=request.param, clock=clock) as stub:
         site = Site(spark, stub, tmp_path)
         try:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.fs as files
 import pytest
 
+from fencepost.txn.spark.errors import BatchUnknown
+from fencepost.txn.spark.sink.checkpoint import newest_batch
 from tests.txn.spark.sink_play import plan
-from txn.spark.checkpoint import newest_batch
-from txn.spark.errors import BatchUnknown
 
 STRANGE = "a b%20c é+?#"
 

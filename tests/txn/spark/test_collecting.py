@@ -12,12 +12,12 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from fencepost.txn.spark import GuardUnavailable
+from fencepost.txn.spark.errors import TooMuch
+from fencepost.txn.spark.sink.collect_rows import collected
+from fencepost.txn.spark.sink.write_job import ARROW_ROWS, ROWS_PER_BATCH, large_batches
 from tests.txn.spark.site import Site
 from tests.waiting import until
-from txn.spark import GuardUnavailable
-from txn.spark.collecting import collected
-from txn.spark.errors import TooMuch
-from txn.spark.executing import ARROW_ROWS, ROWS_PER_BATCH, large_batches
 
 LIMIT_S = 60.0
 CAP = 20_000
@@ -115,7 +115,7 @@ def test_what_the_user_says_of_arrow_batches_holds(session: SparkSession, rows: 
 
 def test_releases_that_do_not_limit_the_bytes_of_arrow_batches(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """There Spark's own number of rows stays (10,000): ten times as many large ones would not fit into an executor's memory."""
-    monkeypatch.setattr("txn.spark.executing.ARROW_BYTES", "spark.sql.execution.arrow.noSuchSetting")
+    monkeypatch.setattr("fencepost.txn.spark.sink.write_job.ARROW_BYTES", "spark.sql.execution.arrow.noSuchSetting")
     with large_batches(session.range(1)):
         assert said(session) is None
 

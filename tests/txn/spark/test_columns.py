@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import StructType
 
-from txn.spark.columns import BadColumns, read_columns
+from fencepost.txn.spark.rows.columns import BadColumns, read_columns
 
 
 def schema(ddl: str) -> StructType:

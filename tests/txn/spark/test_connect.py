@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from broker_stub import BrokerStub
-from producer.core.errors import FencepostError, Misuse
-from producer.wire import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import FencepostError, Misuse
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.ledger.errors import OlderVersion
+from fencepost.txn.spark import ExactlyOnceKafkaWriter, route, write_once
+from fencepost.txn.spark.datasource.datasource import register
+from fencepost.txn.spark.errors import BatchUnknown, GuardUnavailable, QueryStopped
+from fencepost.txn.spark.rows.columns import BadColumns
 from tests.reading import read_values
 from tests.txn.spark.connecting import LIMIT_S, Stream, remote
 from tests.txn.spark.releases import ARROW_WRITERS, needs
-from txn.ledger_errors import OlderVersion
-from txn.spark import ExactlyOnceKafkaWriter, route, write_once
-from txn.spark.columns import BadColumns
-from txn.spark.datasource import register
-from txn.spark.errors import BatchUnknown, GuardUnavailable, QueryStopped
 
 __all__ = ["remote"]
 
@@ -73,7 +73,7 @@ def test_a_task_that_fails_is_run_again(remote: Any, stub: BrokerStub) -> None:
 
 def test_an_executors_words_reach_the_client(remote: Any, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would come again fails at once, as the error that the executor raised."""
-    monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
+    monkeypatch.setattr("fencepost.txn.spark.sink.write_task.VERSION", "0.0.1")
     with pytest.raises(Misuse, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
         once(remote, stub, guard="barrier", tasks=2, keyed=True)
     assert committed(stub) == []

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec.structs import fields
 
-from txn.spark.choosing import GUARDS, TABLE
-from txn.spark.metrics import BatchMetrics
-from txn.spark.writer_settings import WriterSettings
+from fencepost.txn.spark.guards.selection import GUARDS, TABLE
+from fencepost.txn.spark.sink.metrics import BatchMetrics
+from fencepost.txn.spark.sink.settings import WriterSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_every_metric_is_there() -> None:
     """The fields of the metrics, and the phases whose time is measured."""
     (rows,) = tables("Logs and metrics")
     assert {name for row in rows for name in CODE.findall(row[0])} == {field.name for field in fields(BatchMetrics)}
-    phases = {name for source in (ROOT / "txn" / "spark").glob("*.py") for name in re.findall(r'phase\("(\w+)"\)', source.read_text())}
+    phases = {name for source in (ROOT / "txn" / "spark").rglob("*.py") for name in re.findall(r'phase\("(\w+)"\)', source.read_text())}
     assert set(re.findall(r"\w+", rows[-1][1].split(":")[1])) == phases
 
 

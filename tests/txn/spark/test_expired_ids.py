@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.spark import SinkTakenOver
 from tests.txn.spark.site import Site
 from tests.txn.spark.skipping import SkippingClock
-from txn.spark import SinkTakenOver
 
 EIGHT_DAYS_MS = 8 * 24 * 3_600_000
 """Kafka's transactional.id.expiration.ms is seven."""

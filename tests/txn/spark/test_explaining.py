@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_stub import BrokerStub
-from producer.wire.codes import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire.codes import Api
+from fencepost.txn.spark import BadColumns
 from tests.txn.spark.site import TOPIC, AnySite, Site
-from txn.spark import BadColumns
 
 ASKED_ONLY = {Api.API_VERSIONS, Api.METADATA, Api.LIST_OFFSETS, Api.FETCH, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
 

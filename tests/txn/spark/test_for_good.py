@@ -10,8 +10,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from broker_stub import BrokerStub
-from producer.core.errors import (
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import (
     AuthenticationFailed,
     ConfigError,
     DeliveryTimeout,
@@ -21,12 +21,12 @@ from producer.core.errors import (
     ProducerClosed,
     RecordRefused,
 )
-from producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.errors import LoanOver, MustAbort, NotPermitted
+from fencepost.txn.shared.shared_identity import NotLent
+from fencepost.txn.spark.errors import BadRows
+from fencepost.txn.spark.sink.permanent_errors import cause_of, heard, last_words
 from tests.txn.spark.site import TOPIC, Site
-from txn.borrowed import NotLent
-from txn.errors import LoanOver, MustAbort, NotPermitted
-from txn.spark.errors import BadRows
-from txn.spark.for_good import cause_of, heard, last_words
 
 SASL = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
 KEYED = {"key": "value"}
@@ -93,8 +93,8 @@ def test_a_permission_that_is_missing(site: Site, guard: str, kind: type[Fencepo
 def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that was pickled by another version of fencepost writes nothing, and says which versions there are; once, and before anything
     else of it is read, which may have other fields there."""
-    monkeypatch.setattr("txn.spark.task.VERSION", "0.0.1")
-    monkeypatch.setattr("txn.spark.task.cloudpickle", Unreadable)
+    monkeypatch.setattr("fencepost.txn.spark.sink.write_task.VERSION", "0.0.1")
+    monkeypatch.setattr("fencepost.txn.spark.sink.write_task.cloudpickle", Unreadable)
     writer = site.by_hand(guard="barrier")
     with pytest.raises(Misuse, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
         writer(site.rows("1", **KEYED), site.offsets(0))
@@ -136,10 +136,11 @@ def test_what_is_told_of_an_error(error: Exception, kind: type[FencepostError] |
 @pytest.mark.parametrize(
     ("text", "absent"),
     [
-        ("ModuleNotFoundError: No module named 'txn'", True),
+        ("ModuleNotFoundError: No module named 'fencepost'", True),
+        ("ModuleNotFoundError: No module named 'txn'", False),
         ("ModuleNotFoundError: No module named 'librt.strings'", True),
         ("ImportError: cannot import name 'Encoder' from 'msgspec' (unknown location)", True),
-        ("AttributeError: Can't get attribute 'unpacked' on <module 'txn.spark.task' from '/x/task.py'>", True),
+        ("AttributeError: Can't get attribute 'unpacked' on <module 'fencepost.txn.spark.sink.write_task' from '/x/task.py'>", True),
         ("AttributeError: Can't get attribute 'f' on <module '__main__' from 'app.py'>", False),
         ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11.", True),
         ("[PACKAGE_NOT_INSTALLED] PyArrow >= 15.0.0 must be installed; however, it was not found.", True),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
+from fencepost.txn.ledger.errors import LedgerBehind
+from fencepost.txn.spark.sink.checkpoint import newest_batch
 from tests.reading import read_values
 from tests.txn.spark.sink_play import Play, plan
-from txn.ledger_errors import LedgerBehind
-from txn.spark.checkpoint import newest_batch
 
 TOPIC = "out"
 

@@ -6,11 +6,11 @@ import traceback
 
 import pytest
 
-from producer.config import read_settings
-from producer.core.errors import ConfigError
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.spark.connection.jaas import read_jaas
+from fencepost.txn.spark.connection.options import read_options
 from tests.credentials import USERS
-from txn.spark.jaas import read_jaas
-from txn.spark.options import read_options
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.wire import Api, ErrorCode
-from producer.wire.compression import Codec
-from producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from producer.wire.record_batch import encode_batch
-from txn.envoy import Envoy
-from txn.resumed import ask_now
-from txn.spark.claims_topic import CLAIM_BYTES_MAX
-from txn.spark.errors import GuardUnavailable, Tainted
-from txn.spark.guards import agree
-from txn.spark.kafka_claims import KafkaClaims
-from txn.spark.secrets import KafkaSettings
-from txn.spark.summary import DONE, Summary
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.records.record_batch import encode_batch
+from fencepost.txn.cluster_client import ClusterClient
+from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
+from fencepost.txn.spark.guards.claims_topic import CLAIM_BYTES_MAX
+from fencepost.txn.spark.guards.guards import agree
+from fencepost.txn.spark.guards.kafka_claims import KafkaClaims
+from fencepost.txn.spark.rows.task_summary import DONE, Summary
 
 TOPIC = "claims"
 WAIT_S = 30.0
@@ -45,7 +45,7 @@ def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
     stub.faults.on(Api.PRODUCE).after_append().times(1).drop()
     desk.claim(0, 7)
     assert len(stub.journal.requests(Api.PRODUCE)) == 2
-    assert claims.winners() == {0: 7}
+    assert claims.registry() == {0: 7}
 
 
 def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
@@ -55,7 +55,7 @@ def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
     stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     stub.faults.on(Api.PRODUCE).after_append().times(1).error(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     desk.claim(0, 7)
-    assert claims.winners() == {0: 7}
+    assert claims.registry() == {0: 7}
 
 
 def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
@@ -66,8 +66,8 @@ def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
     stub.delete_topic(TOPIC)
     stub.create_topic(TOPIC, partitions=1)
     desk.claim(0, 8)
-    with pytest.raises(Tainted, match="was made anew"):
-        claims.winners()
+    with pytest.raises(AttemptConflict, match="was made anew"):
+        claims.registry()
 
 
 def test_without_permission_the_guard_says_what_it_needs(stub: BrokerStub) -> None:
@@ -82,8 +82,8 @@ def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
     claims = claims_of(stub, timeout_s=1.0)
     claims.begin(1)
     stub.faults.on(Api.LIST_OFFSETS).forever().error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    with pytest.raises(Tainted, match="whose the tasks are cannot be read from topic 'claims'"):
-        claims.winners()
+    with pytest.raises(AttemptConflict, match="whose the tasks are cannot be read from topic 'claims'"):
+        claims.registry()
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -95,8 +95,8 @@ def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -
     ((producer_id, epoch),) = desk.identities
     many = 20_000
     produce(stub, encode_batch([(0, None, None)] * many, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec))
-    with pytest.raises(Tainted, match=f"{TOPIC}-0 has something else than a claim at offset 0: {many} records, where at most 1"):
-        claims.winners()
+    with pytest.raises(AttemptConflict, match=f"{TOPIC}-0 has something else than a claim at offset 0: {many} records, where at most 1"):
+        claims.registry()
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -107,8 +107,8 @@ def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
     ((producer_id, epoch),) = desk.identities
     batch = encode_batch([(0, None, bytes(500_000))], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec)
     produce(stub, batch)
-    with pytest.raises(Tainted, match=f"at offset 0: .*more than {CLAIM_BYTES_MAX} bytes"):
-        claims.winners()
+    with pytest.raises(AttemptConflict, match=f"at offset 0: .*more than {CLAIM_BYTES_MAX} bytes"):
+        claims.registry()
 
 
 def test_what_is_no_claim(stub: BrokerStub) -> None:
@@ -117,9 +117,9 @@ def test_what_is_no_claim(stub: BrokerStub) -> None:
     desk = claims.begin(1)
     ((producer_id, epoch),) = desk.identities
     produce(stub, encode_batch([(0, None, b"rubbish")], producer_id=producer_id, producer_epoch=epoch, base_sequence=0))
-    with pytest.raises(Tainted, match="something else than a claim at offset 0"):
-        claims.winners()
-    with pytest.raises(Tainted, match="something else than a claim at offset 0"):
+    with pytest.raises(AttemptConflict, match="something else than a claim at offset 0"):
+        claims.registry()
+    with pytest.raises(AttemptConflict, match="something else than a claim at offset 0"):
         desk.claim(0, 7)
 
 
@@ -127,19 +127,19 @@ def produce(stub: BrokerStub, batch: bytes) -> None:
     """Write these bytes into the first partition of the claims."""
 
     async def run() -> None:
-        async with Envoy(read_settings({"bootstrap_servers": stub.bootstrap})) as envoy:
-            await envoy.metadata([TOPIC])
+        async with ClusterClient(read_settings({"bootstrap_servers": stub.bootstrap})) as client:
+            await client.metadata([TOPIC])
             data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])
-            answer = await envoy.ask(stub.leader(TOPIC, 0), ProduceRequest(acks=-1, timeout_ms=9000, topic_data=[data]), range(3, 13))
+            answer = await client.ask(stub.leader(TOPIC, 0), ProduceRequest(acks=-1, timeout_ms=9000, topic_data=[data]), range(3, 13))
             assert answer.responses[0].partition_responses[0].error_code == 0
 
     ask_now(run)
 
 
 @pytest.mark.parametrize("winners", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])
-def test_winners_and_delivered_attempts_have_to_agree(winners: dict[int, int]) -> None:
+def test_winners_and_delivered_attempts_have_to_agree(registry: dict[int, int]) -> None:
     """An attempt that nobody claimed for, another one than was delivered, or one that never came: none of them is committed."""
     done = [Summary(kind=DONE, task=0, attempt_id=1), Summary(kind=DONE, task=1, attempt_id=2)]
     agree({0: 1, 1: 2}, done)
-    with pytest.raises(Tainted, match="belongs to attempt"):
-        agree(winners, done)
+    with pytest.raises(AttemptConflict, match="belongs to attempt"):
+        agree(registry, done)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
+from fencepost.txn.shared.loan import Loan
+from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
+from fencepost.txn.spark.guards import line_server
+from fencepost.txn.spark.guards.claims import ClaimServer
+from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
 from tests.waiting import until
-from txn.loan import Loan
-from txn.spark import line_server
-from txn.spark.claims import ClaimServer
-from txn.spark.errors import DriverUnreachable, Tainted
-from txn.spark.turn_server import TurnServer
 
 CROWD = 300
 WAIT_S = 20.0
@@ -42,8 +42,8 @@ def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
             desk = claims.begin()
             yield Desk(desk.port, lambda: desk.claim(0, 10))
         return
-    with TurnServer("127.0.0.1", "127.0.0.1") as turns:
-        lent = turns.begin(LOAN)
+    with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
+        lent = leases.begin(LOAN)
 
         def enter() -> None:
             with lent.enter(0, 10) as turn:
@@ -110,9 +110,9 @@ def test_what_strangers_say(desk: Desk, said: bytes) -> None:
 
 def test_a_secret_in_another_script() -> None:
     """It is a wrong one like others."""
-    with TurnServer("127.0.0.1", "127.0.0.1") as turns:
-        lent = turns.begin(LOAN)
-        with pytest.raises(Tainted, match="no task of this driver's"):
+    with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
+        lent = leases.begin(LOAN)
+        with pytest.raises(AttemptConflict, match="no task of this driver's"):
             msgspec.structs.replace(lent, secret="пароль").enter(0, 10)
 
 
@@ -124,6 +124,6 @@ def test_a_connection_that_fails_harms_no_other(desk: Desk, monkeypatch: pytest.
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises((Tainted, DriverUnreachable)):
+        with pytest.raises((AttemptConflict, DriverUnreachable)):
             desk.enter()
     desk.enter()

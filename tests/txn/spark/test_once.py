@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.core.errors import ConfigError, Misuse
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError, Misuse
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
+from fencepost.txn.ledger.errors import OlderVersion
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.spark import write_once
+from fencepost.txn.spark.errors import BadRows
 from tests.reading import read_values
-from txn.ledger import Ledger
-from txn.ledger_errors import OlderVersion
-from txn.spark import write_once
-from txn.spark.errors import BadRows
 
 PARTITIONS = 3
 

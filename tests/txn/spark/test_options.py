@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from producer.config import read_settings
-from producer.core.errors import ConfigError
-from txn.spark.kafka_options import FORBIDDEN, REASONS, TUNES_JAVA
-from txn.spark.options import SinkOptions, read_options
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.spark.connection.kafka_options import FORBIDDEN, REASONS, TUNES_JAVA
+from fencepost.txn.spark.connection.options import SinkOptions, read_options
 
 HERE = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.core.errors import ConfigError
-from txn.ledger import Ledger
-from txn.own_topics import KAFKAS
-from txn.spark import ExactlyOnceKafkaWriter
-from txn.spark.errors import GuardUnavailable
-from txn.spark.kafka_claims import KafkaClaims
-from txn.spark.secrets import KafkaSettings
-from txn.spark.writer_settings import WriterSettings
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.ledger.own_topics import KAFKAS
+from fencepost.txn.spark import ExactlyOnceKafkaWriter
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.errors import GuardUnavailable
+from fencepost.txn.spark.guards.kafka_claims import KafkaClaims
+from fencepost.txn.spark.sink.settings import WriterSettings
 
 WAIT_S = 30.0
 

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from producer.wire.compression import Codec
-from txn.spark.columns import NO_TIME
-from txn.spark.placing import PLACED, Placer
-from txn.spark.routing import Routes, with_routes
-from txn.spark.summary import Summary
-from txn.spark.topic_limits import Limits, TopicLimits
+from fencepost.producer.wire.records.compression import Codec
+from fencepost.txn.spark.rows.columns import NO_TIME
+from fencepost.txn.spark.rows.routing import Routes, with_routes
+from fencepost.txn.spark.rows.row_placement import PLACED, Placer
+from fencepost.txn.spark.rows.task_summary import Summary
+from fencepost.txn.spark.rows.topic_limits import Limits, TopicLimits
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 HOUR_MS = 3_600_000

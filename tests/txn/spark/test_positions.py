@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txn.spark.positions import Range, as_json, from_json, limited, read_assignment, read_numbers, split
+from fencepost.txn.spark.datasource.offsets import Range, as_json, from_json, limited, read_assignment, read_numbers, split
 
 PLACES = st.tuples(st.sampled_from("abc"), st.integers(0, 12))
 OFFSETS = st.dictionaries(PLACES, st.integers(0, 1 << 40), max_size=8)

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.core.errors import FencepostError
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import FencepostError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.ledger.entry import LedgerEntry
+from fencepost.txn.ledger.errors import LedgerBusy
+from fencepost.txn.ledger.ledger import TOPIC as LEDGER
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.errors import SinkTakenOver
+from fencepost.txn.spark.sink.settings import WriterSettings
+from fencepost.txn.spark.sink.sink_session import SinkSession
 from tests.reading import read_values
 from tests.txn.spark.sink_play import Play, plan
-from txn.ledger import TOPIC as LEDGER
-from txn.ledger import Ledger
-from txn.ledger_entry import LedgerEntry
-from txn.ledger_errors import LedgerBusy
-from txn.producer import TransactionalProducer
-from txn.spark.errors import SinkTakenOver
-from txn.spark.hold import Hold
-from txn.spark.secrets import KafkaSettings
-from txn.spark.writer_settings import WriterSettings
 
 TOPIC = "out"
 PARTITIONS = 2
@@ -40,30 +40,30 @@ def found(stub: BrokerStub) -> list[bytes]:
     return sorted(read_values(stub.bootstrap, TOPIC, range(PARTITIONS)))
 
 
-def driver(stub: BrokerStub, prefix: str) -> Hold:
+def driver(stub: BrokerStub, prefix: str) -> SinkSession:
     """A driver's end of the sink, as foreachBatch has it."""
     settings = WriterSettings(sink_id="sink", transactional_id_prefix=prefix, timeout_ms=20_000)
-    return Hold(settings, KafkaSettings.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "linger_ms": 0}))
+    return SinkSession(settings, KafkaSettings.of({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "linger_ms": 0}))
 
 
-def entry(hold: Hold, batch: int, at_ms: int = 0) -> LedgerEntry:
+def entry(sink_session: SinkSession, batch: int, at_ms: int = 0) -> LedgerEntry:
     return LedgerEntry(
-        sink="sink", query="q", batch=batch, fingerprint=f"f{batch}", rows=1, at_ms=at_ms, transactional_id=hold.transactional_id
+        sink="sink", query="q", batch=batch, fingerprint=f"f{batch}", rows=1, at_ms=at_ms, transactional_id=sink_session.transactional_id
     )
 
 
-def write(hold: Hold, batch: int, value: str) -> None:
+def write(sink_session: SinkSession, batch: int, value: str) -> None:
     """A batch of one row, as far as its commit."""
-    tx = hold.begin(entry(hold, batch))
-    hold.opening()
+    tx = sink_session.begin(entry(sink_session, batch))
+    sink_session.opening()
     tx.send(TOPIC, value.encode(), partition=0)
-    hold.record(entry(hold, batch, at_ms=1))
+    sink_session.record(entry(sink_session, batch, at_ms=1))
 
 
-def commit(hold: Hold, batch: int, value: str) -> None:
-    write(hold, batch, value)
-    hold.producer.commit(WAIT_S)
-    hold.entry = entry(hold, batch, at_ms=1)
+def commit(sink_session: SinkSession, batch: int, value: str) -> None:
+    write(sink_session, batch, value)
+    sink_session.producer.commit(WAIT_S)
+    sink_session.entry = entry(sink_session, batch, at_ms=1)
 
 
 def test_the_newer_driver_takes_the_old_id_over_first(stub: BrokerStub) -> None:
@@ -181,22 +181,22 @@ def look(stub: BrokerStub) -> tuple[str | None, int]:
 
 def test_an_entry_of_before(stub: BrokerStub) -> None:
     """It names no id, and is taken for this sink's: the sink goes on, and the next entry names one."""
-    hold = driver(stub, "fencepost.")
-    hold.take_over()
-    old = structs.replace(entry(hold, 0), transactional_id=None)
+    sink_session = driver(stub, "fencepost.")
+    sink_session.take_over()
+    old = structs.replace(entry(sink_session, 0), transactional_id=None)
     with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="fencepost.sink") as producer:
         with producer.transaction(WAIT_S) as tx:
             tx.send(
                 LEDGER,
                 old.dumps().replace(b'"format":2', b'"format":1').replace(b',"transactional_id":null', b""),
                 key=b"sink",
-                partition=hold.ledger.partition_of("sink"),
+                partition=sink_session.ledger.partition_of("sink"),
             )
         producer.init(WAIT_S)
-    hold.take_over()
-    assert (hold.entry, hold.settled) == (old, False)
-    commit(hold, 1, "1")
-    assert hold.settled
-    hold.close()
+    sink_session.take_over()
+    assert (sink_session.entry, sink_session.settled) == (old, False)
+    commit(sink_session, 1, "1")
+    assert sink_session.settled
+    sink_session.close()
     take_over(stub, "fencepost.sink")
     assert look(stub) == ("fencepost.sink", 1)

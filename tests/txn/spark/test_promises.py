@@ -7,9 +7,9 @@ import shutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from fencepost.txn.ledger.errors import LedgerUnusable
 from tests.once import once_is_enough
 from tests.txn.spark.site import Site
-from txn.ledger_errors import LedgerUnusable
 
 LEDGER = "__fencepost_ledger"
 
@@ -105,8 +105,8 @@ def test_the_ledgers_topic_is_deleted_under_a_writer(
 ) -> None:
     """The writer that meets it does not have it created by brokers that do so, which would be with the cluster's defaults, and goes on in
     none that somebody else has made: the error says what is lost, which batch is known to be there, and the way out, which is one."""
-    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.3)
-    monkeypatch.setattr("txn.spark.hold.LOOK_S", 0.0)
+    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.3)
+    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.LOOK_S", 0.0)
     writer = site.by_hand(guard=guard)
     writer(site.rows("1"), site.offsets(0))
     site.stub.delete_topic(LEDGER)
@@ -131,7 +131,7 @@ def test_the_ledgers_topic_is_deleted_under_a_writer(
 
 def test_the_ledgers_topic_is_deleted_in_the_middle_of_a_batch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the batch is visible, and the topic is not there again."""
-    monkeypatch.setattr("txn.ledger_topic.GONE_S", 0.3)
+    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.3)
     writer = site.by_hand(timeout_ms=3_000, max_block_ms=1_000)
     writer(site.rows("1"), site.offsets(0))
     rows = site.rows("2")

@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from fencepost.txn.ledger.errors import CheckpointReplaced, LedgerBusy, LedgerMissing, LedgerUnusable
+from fencepost.txn.spark import SinkTakenOver
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
@@ -23,8 +25,6 @@ from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.sink_play import Play, plan
 from tests.txn.spark.site import PARTITIONS, AnySite
 from tests.waiting import until
-from txn.ledger_errors import CheckpointReplaced, LedgerBusy, LedgerMissing, LedgerUnusable
-from txn.spark import SinkTakenOver
 
 WAIT_S = 60.0
 TIMEOUT_MS = 5_000

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from producer.wire.codes import Api
+from fencepost.producer.wire.codes import Api
+from fencepost.txn.spark import SinkTakenOver
 from tests.once import once_is_enough
 from tests.txn.spark.site import TOPIC, Site
 from tests.waiting import until
-from txn.spark import SinkTakenOver
 
 pytestmark = once_is_enough("is about the lives of queries")
 

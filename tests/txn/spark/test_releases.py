@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from producer.core.errors import Misuse
+from fencepost.producer.errors import Misuse
 from tests.txn.spark.releases import RELEASE
 
 
@@ -18,11 +18,11 @@ def test_data_sources_that_are_not_there(spark: SparkSession, monkeypatch: pytes
     """Before 4.0 there are none, and before 4.1 none that write streams of Arrow batches: what is newer is made to look like that."""
     if RELEASE < (4, 0):
         with pytest.raises(ImportError, match=r"format\('fencepost'\) needs pyspark 4\.0 or newer, this is 3\.5"):
-            import_module("txn.spark.datasource")
+            import_module("fencepost.txn.spark.datasource.datasource")
         return
-    from txn.spark.datasource import FencepostDataSource, register
+    from fencepost.txn.spark.datasource.datasource import FencepostDataSource, register
 
-    monkeypatch.setitem(sys.modules, "txn.spark.sink", None)
+    monkeypatch.setitem(sys.modules, "fencepost.txn.spark.datasource.writer", None)
     with pytest.raises(Misuse, match=r"writes with pyspark 4\.1 or newer, this is "):
         FencepostDataSource({}).streamWriter(StructType([]), overwrite=False)
     if RELEASE < (4, 1):

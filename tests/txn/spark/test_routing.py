@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from producer.core.partition import partition_for_key
-from txn.spark.columns import NULL_TOPIC
-from txn.spark.routing import (
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.txn.spark.rows.columns import NULL_TOPIC
+from fencepost.txn.spark.rows.routing import (
     KEYLESS,
     NO_TOPIC,
     PARTITION_OUT_OF_RANGE,

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from producer.core.partition import partition_for_key
-from txn.spark import route
-from txn.spark.columns import BadColumns, select
-from txn.spark.routing import PARTITION_OUT_OF_RANGE, ROUTE, Routes, routed, scattered
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.txn.spark import route
+from fencepost.txn.spark.rows.columns import BadColumns, select
+from fencepost.txn.spark.rows.routing import PARTITION_OUT_OF_RANGE, ROUTE, Routes, routed, scattered
 
 
 def tasks_of(df: DataFrame) -> list[dict[str, Any]]:

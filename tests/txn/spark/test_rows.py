@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from producer.core.errors import ConfigError, Misuse
-from producer.core.partition import partition_for_key
-from producer.wire.codes import Api, ErrorCode
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.producer.errors import ConfigError, Misuse
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.spark import BadColumns, BadRows, GuardUnavailable
+from fencepost.txn.spark.rows.columns import NULL_TOPIC
 from tests.txn.spark.releases import needs
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
-from txn.errors import MustAbort
-from txn.spark import BadColumns, BadRows, GuardUnavailable
-from txn.spark.columns import NULL_TOPIC
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
 """From the driver and from executors."""

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from producer.config import read_settings
-from producer.core.errors import ConfigError
-from txn.spark.options import read_options
-from txn.spark.secrets import KafkaSettings
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.spark.connection.options import read_options
+from fencepost.txn.spark.connection.secrets import KafkaSettings
 
 SECRET = "hunter2-of-alice"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'

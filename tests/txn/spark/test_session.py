@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.connection.spark_context import settle_python
+from fencepost.txn.spark.sink.active_guard import Guards
+from fencepost.txn.spark.sink.settings import WriterSettings
 from tests.txn.spark.site import Site
-from txn.spark.guarding import Guards
-from txn.spark.secrets import KafkaSettings
-from txn.spark.session import JavaMissing, find_java, settle_python
-from txn.spark.writer_settings import WriterSettings
 
 
 def test_no_java_says_which_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -54,10 +55,10 @@ import importlib.util
 real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name == "pyspark" else real(name, package)
 sys.meta_path.insert(0, Absent())
-import txn
+from fencepost import txn
 import fencepost
 try:
-    import txn.spark
+    import fencepost.txn.spark
 except ImportError as error:
     print(error)
 """
@@ -66,7 +67,7 @@ except ImportError as error:
 def test_without_pyspark_the_extra_is_named() -> None:
     """Everything else can be imported without it, and `txn.spark` says what to install."""
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.strip() == "txn.spark needs pyspark: pip install 'fencepost[spark]'"
+    assert ran.stdout.strip() == "fencepost.txn.spark needs pyspark: pip install 'fencepost[spark]'"
 
 
 def test_workers_on_this_host_are_the_drivers_python(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from producer.config import read_settings
-from producer.core.partition import partition_for_key
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.spark import route
+from fencepost.txn.spark.connection.options import read_options
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.rows.routing import ROUTE
 from tests.certificates import Authority
-from txn.spark import route
-from txn.spark.options import read_options
-from txn.spark.routing import ROUTE
-from txn.spark.secrets import KafkaSettings
 
 BATCH_TIMEOUT_S = 60
 

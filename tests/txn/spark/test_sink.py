@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker_stub import BrokerStub
-from producer.config import read_settings
-from producer.core.errors import ConfigError, Misuse
-from producer.wire import Api
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError, Misuse
+from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.wire import Api
+from fencepost.txn.ledger.entry import LedgerEntry
+from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack, OlderVersion
+from fencepost.txn.ledger.ledger import Ledger
+from fencepost.txn.shared.participant import LoanOver
+from fencepost.txn.spark.datasource.write_options import read_sink_options
+from fencepost.txn.spark.errors import AttemptConflict, BadRows, BatchUnknown
+from fencepost.txn.spark.rows.columns import BadColumns
+from fencepost.txn.spark.rows.routing import ROUTE
 from tests.reading import read_messages, read_values
 from tests.txn.spark.sink_play import Play, plan
-from txn.borrower import LoanOver
-from txn.ledger import Ledger
-from txn.ledger_entry import LedgerEntry
-from txn.ledger_errors import CheckpointReplaced, CheckpointRolledBack, OlderVersion
-from txn.spark.columns import BadColumns
-from txn.spark.errors import BadRows, BatchUnknown, Tainted
-from txn.spark.routing import ROUTE
-from txn.spark.sink_options import read_sink_options
 
 TOPIC = "out"
 PARTITIONS = 3
@@ -101,12 +101,12 @@ def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, attempt_id=1, value=["lost"])
-    with pytest.raises(Tainted, match="attempt 1 of this task may have written already"):
+    with pytest.raises(AttemptConflict, match="attempt 1 of this task may have written already"):
         play.task(begun, 0, attempt_id=2, value=["lost"])
     other = play.task(begun, 1, value=["other"])
-    with pytest.raises(Tainted, match="belongs to task attempt 1, and Spark delivered attempt None"):
+    with pytest.raises(AttemptConflict, match="belongs to task attempt 1, and Spark delivered attempt None"):
         play.commit(other, begun=begun)
-    with pytest.raises(Tainted, match="1 of 2 Spark tasks have not said what they wrote"):
+    with pytest.raises(AttemptConflict, match="1 of 2 Spark tasks have not said what they wrote"):
         play.commit(other, None, begun=begun)
     play.abort(other, None, begun=begun)
     assert found(stub) == []
@@ -119,9 +119,11 @@ def test_rows_of_a_partition_come_from_one_task(stub: BrokerStub) -> None:
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, value=["a", "b"], partition=ints(0, 1))
-    with pytest.raises(Tainted, match=r"Kafka partition 1 of topic 'out' is produced by two Spark tasks, 0 and 1; wrap the DataFrame"):
+    with pytest.raises(
+        AttemptConflict, match=r"Kafka partition 1 of topic 'out' is produced by two Spark tasks, 0 and 1; wrap the DataFrame"
+    ):
         play.task(begun, 1, value=["c", "d"], partition=ints(2, 1))
-    with pytest.raises(Tainted, match="out-0 belongs to attempt 100 of this task, which may have written there"):
+    with pytest.raises(AttemptConflict, match="out-0 belongs to attempt 100 of this task, which may have written there"):
         play.task(begun, 0, attempt_id=7, value=["a"], partition=ints(0))
 
 
@@ -144,7 +146,9 @@ def test_more_tasks_than_partitions_are_refused(stub: BrokerStub) -> None:
     begun = play.begin()
     for task in range(PARTITIONS):
         play.task(begun, task, value=["a"])
-    with pytest.raises(Tainted, match=r"more Spark tasks with rows of topic 'out' than it has partitions: df.coalesce\(3\) or less"):
+    with pytest.raises(
+        AttemptConflict, match=r"more Spark tasks with rows of topic 'out' than it has partitions: df.coalesce\(3\) or less"
+    ):
         play.task(begun, PARTITIONS, value=["a"])
 
 
@@ -263,7 +267,7 @@ def test_another_batch_than_was_begun_is_not_committed(stub: BrokerStub, checkpo
     with pytest.raises(BatchUnknown, match="Spark commits batch 5, and what was begun is batch 0 of query a-query"):
         play.commit(told, batch=5)
     other = play.task(play.begin(), 1, value=["b"])
-    with pytest.raises(Tainted, match="into different transactions"):
+    with pytest.raises(AttemptConflict, match="into different transactions"):
         play.commit(told, other, batch=0)
 
 

@@ -12,16 +12,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from broker_stub import BrokerStub
-from producer.core.partition import partition_for_key
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.txn.ledger.topic import PARTITIONS as PARTITIONS_OF_LEDGER
+from fencepost.txn.spark import route
+from fencepost.txn.spark.datasource.datasource import register
+from fencepost.txn.spark.sink.settings import LEDGER_TOPIC
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.late_workers import LATE, despite_late_workers
 from tests.txn.spark.site import LIMIT_S, PARTITIONS, TOPIC, Site
 from tests.waiting import until
-from txn.ledger_topic import PARTITIONS as PARTITIONS_OF_LEDGER
-from txn.spark import route
-from txn.spark.datasource import register
-from txn.spark.writer_settings import LEDGER_TOPIC
 
 
 def options(site: Site, **more: str) -> dict[str, str]:

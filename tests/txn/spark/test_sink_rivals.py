@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.errors import FencepostError
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import FencepostError
+from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack, LedgerBusy
 from tests.reading import read_values
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.sink_play import Play, plan
 from tests.waiting import until
-from txn.ledger_errors import CheckpointReplaced, CheckpointRolledBack, LedgerBusy
 
 TOPIC = "out"
 PARTITIONS = 2

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from broker_stub import BrokerStub
-from producer.core.errors import Misuse
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import Misuse
+from fencepost.txn.spark import route
+from fencepost.txn.spark.datasource.datasource import register
+from fencepost.txn.spark.errors import AttemptConflict, BadRows
+from fencepost.txn.spark.rows.columns import BadColumns
+from fencepost.txn.spark.rows.routing import ROUTE
 from tests.reading import read_messages, read_values
 from tests.txn.spark.sink_play import Play
 from tests.txn.spark.site import Site
-from txn.spark import route
-from txn.spark.columns import BadColumns
-from txn.spark.datasource import register
-from txn.spark.errors import BadRows, Tainted
-from txn.spark.routing import ROUTE
 
 COUNTS = {"few": 1, "many": 3}
 BOTH = "many,few"
@@ -68,10 +68,10 @@ def test_a_topic_with_fewer_partitions_than_tasks(stub: BrokerStub) -> None:
     begun = play.begin()
     play.task(begun, 0, topic=["few", "many"], value=["a", "b"])
     advice = r"more Spark tasks with rows of topic 'few' than it has .* df.coalesce\(1\) or less, or .* route\(df, {'few': 1, 'many': 3}\)"
-    with pytest.raises(Tainted, match=advice):
+    with pytest.raises(AttemptConflict, match=advice):
         play.task(begun, 1, topic=["many", "few"], value=["c", "d"])
     with pytest.raises(
-        Tainted, match=r"partition 0 of topic 'few' is produced by two Spark tasks, 0 and 2; .* route\(df, {'few': 1, 'many'"
+        AttemptConflict, match=r"partition 0 of topic 'few' is produced by two Spark tasks, 0 and 2; .* route\(df, {'few': 1, 'many'"
     ):
         play.task(begun, 2, topic=["few"], key=["k"], value=["e"])
 

@@ -12,16 +12,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_stub import BrokerStub
-from producer.core.errors import ConfigError
-from producer.producer import Producer
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.producer import Producer
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.spark.datasource.reader import BatchReader, RangePartition
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.reading import read_values
 from tests.txn.spark.releases import RELEASE, needs
-from txn.producer import TransactionalProducer
-from txn.spark.source import BatchReader, RangePartition
 
 __all__ = ["kafka"]
 

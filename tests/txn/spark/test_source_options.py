@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from producer.core.errors import ConfigError
-from txn.reading.limits import Isolation
-from txn.spark.positions import EARLIEST, LATEST
-from txn.spark.source_options import connection_settings, kafka_settings, read_source_options
+from fencepost.producer.errors import ConfigError
+from fencepost.txn.reading.limits import Isolation
+from fencepost.txn.spark.datasource.offsets import EARLIEST, LATEST
+from fencepost.txn.spark.datasource.read_options import connection_settings, kafka_settings, read_source_options
 
 
 def read(streaming: bool = False, **given: str) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from fencepost.txn.spark import BatchFailed
+from fencepost.txn.spark.guards.selection import TABLE
 from tests.txn.spark.site import Site
 from tests.waiting import until
-from txn.spark import BatchFailed
-from txn.spark.choosing import TABLE
 
 LIMIT_S = 60.0
 WAIT_MS = 1_500
@@ -45,7 +45,7 @@ def one_slot_taken(site: Site, mark: Path) -> Iterator[Future[Any]]:
 def test_another_guard_is_taken(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under `auto`, where tasks cannot take turns, the batch goes on with the status store as its guard, on the slots that there are,
     and is there once."""
-    monkeypatch.setattr("txn.spark.choosing.TABLE", [row for row in TABLE if row.guard != "turns"])
+    monkeypatch.setattr("fencepost.txn.spark.guards.selection.TABLE", [row for row in TABLE if row.guard != "turns"])
     writer = site.by_hand(guard="auto", barrier_wait_ms=WAIT_MS)
     rows = site.rows(*"abcdef", key="value")
     with one_slot_taken(site, tmp_path):

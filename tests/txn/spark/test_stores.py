@@ -14,12 +14,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
-import broker_stub
-from producer import Producer
-from producer.core.errors import ConfigError
-from producer.tls import client_context
+from fencepost import broker_stub
+from fencepost.producer import Producer
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.network.tls import client_context
+from fencepost.txn.spark.connection.options import read_options
 from tests.certificates import Authority, Certificate
-from txn.spark.options import read_options
 
 PASSWORD = "change-it"
 
@@ -121,7 +121,7 @@ def test_the_key_on_disk_is_locked_and_goes_away(
         seen.append((stat.S_IMODE(Path(s.ssl_keyfile).stat().st_mode), Path(s.ssl_keyfile).read_bytes()))
         return client_context(s)
 
-    monkeypatch.setattr("txn.spark.stores.client_context", look)
+    monkeypatch.setattr("fencepost.txn.spark.connection.java_stores.client_context", look)
     settings(ssl_keystore_location=store(tmp_path / "key.p12", client=client), ssl_keystore_password=PASSWORD)
     assert seen[0][0] == 0o600
     assert seen[0][1].startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")

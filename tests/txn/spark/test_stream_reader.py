@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
-from producer.core.errors import ConfigError
-from producer.producer import Producer
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.producer import Producer
+from fencepost.txn.reading import PartitionGone
+from fencepost.txn.spark.datasource.read_limits import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from fencepost.txn.spark.datasource.reader import DataLoss, RangePartition, StreamReader
 from tests.txn.spark.releases import needs
-from txn.reading import PartitionGone
-from txn.spark.read_limits import ReadAllAvailable, ReadMaxRows, ReadMinRows
-from txn.spark.source import DataLoss, RangePartition, StreamReader
 
 ALL = ReadAllAvailable()
 WAIT_S = 30.0
@@ -243,6 +243,6 @@ def test_only_options_travel_to_executors(stub: BrokerStub, readers: Readers) ->
 
 def test_limits_are_refused_where_pyspark_has_none(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before 4.2 they would be passed over in silence."""
-    monkeypatch.setattr("txn.spark.source.HAS_LIMITS", False)
+    monkeypatch.setattr("fencepost.txn.spark.datasource.reader.HAS_LIMITS", False)
     with pytest.raises(ConfigError, match=r"need pyspark 4\.2"):
         readers(maxOffsetsPerTrigger="10")

@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_stub import BrokerStub
-from producer.wire.codes import Api, ErrorCode
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.shared.loan import Loan, Written
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
+from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
+from fencepost.txn.spark.guards.partition_leases import PartitionLeases
+from fencepost.txn.spark.guards.selection import TABLE
+from fencepost.txn.spark.rows.routing import kafka_partitions
+from fencepost.txn.spark.rows.row_placement import PLACED, Portion
+from fencepost.txn.spark.rows.task_summary import told_of
+from fencepost.txn.spark.sink import partition_writer as delivering
+from fencepost.txn.spark.sink.partition_writer import ByTurns, split
+from fencepost.txn.spark.sink.write_job import account
 from tests.reading import read_values
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
-from txn.borrower import Borrower
-from txn.loan import Loan, Written
-from txn.producer import TransactionalProducer
-from txn.spark import delivering
-from txn.spark.choosing import TABLE
-from txn.spark.delivering import ByTurns, split
-from txn.spark.errors import DriverUnreachable, Tainted
-from txn.spark.executing import account
-from txn.spark.placing import PLACED, Portion
-from txn.spark.routing import kafka_partitions
-from txn.spark.summary import told_of
-from txn.spark.turn_server import TurnServer
-from txn.spark.turns import Turns
 
 WAIT_S = 30.0
 ANY = [(TOPIC, partition) for partition in range(PARTITIONS)]
@@ -51,42 +51,42 @@ def written(partition: int, records: int, following: int) -> Written:
 
 def test_one_task_takes_what_there_is_and_two_share() -> None:
     """Alone, a task gets all that it asks for; beside another one half of it, and what comes back goes on where it stopped."""
-    turns = Turns(loan(0, 0, 7))
-    assert turns.enter(0, 10) == ""
-    assert turns.lend(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
-    assert turns.enter(1, 11) == ""
-    assert turns.lend(1, ANY) == []
-    assert turns.holders(ANY[:2]) == "task 0 has out-0, task 0 has out-1"
-    turns.take_back(0, [written(2, 3, 10), written(0, 1, 1), written(1, 2, 2)])
-    assert turns.lend(1, ANY[::-1]) == [(TOPIC, 2, 10), (TOPIC, 1, 2)]
-    turns.take_back(1, [written(2, 5, 15), written(1, 1, 3)])
-    turns.finish(0)
-    turns.finish(1)
-    assert turns.winners() == {0: 10, 1: 11}
+    leases = PartitionLeases(loan(0, 0, 7))
+    assert leases.enter(0, 10) == ""
+    assert leases.lend(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
+    assert leases.enter(1, 11) == ""
+    assert leases.lend(1, ANY) == []
+    assert leases.holders(ANY[:2]) == "task 0 has out-0, task 0 has out-1"
+    leases.take_back(0, [written(2, 3, 10), written(0, 1, 1), written(1, 2, 2)])
+    assert leases.lend(1, ANY[::-1]) == [(TOPIC, 2, 10), (TOPIC, 1, 2)]
+    leases.take_back(1, [written(2, 5, 15), written(1, 1, 3)])
+    leases.finish(0)
+    leases.finish(1)
+    assert leases.registry() == {0: 10, 1: 11}
 
 
-def leaves(turns: Turns) -> None:
-    turns.leave(0)
+def leaves(leases: PartitionLeases) -> None:
+    leases.leave(0)
 
 
-def comes_again(turns: Turns) -> None:
-    assert turns.enter(0, 11) == "task 0 belongs to attempt 10"
+def comes_again(leases: PartitionLeases) -> None:
+    assert leases.enter(0, 11) == "task 0 belongs to attempt 10"
 
 
-def comes_twice(turns: Turns) -> None:
-    assert turns.enter(0, 10) == "attempt 10 of task 0 came twice"
+def comes_twice(leases: PartitionLeases) -> None:
+    assert leases.enter(0, 10) == "attempt 10 of task 0 came twice"
 
 
-def gives_what_it_lacks(turns: Turns) -> None:
-    turns.take_back(0, [written(1, 1, 1)])
+def gives_what_it_lacks(leases: PartitionLeases) -> None:
+    leases.take_back(0, [written(1, 1, 1)])
 
 
-def miscounts(turns: Turns) -> None:
-    turns.take_back(0, [written(0, 3, 4)])
+def miscounts(leases: PartitionLeases) -> None:
+    leases.take_back(0, [written(0, 3, 4)])
 
 
-def keeps(turns: Turns) -> None:
-    turns.finish(0)
+def keeps(leases: PartitionLeases) -> None:
+    leases.finish(0)
 
 
 @pytest.mark.parametrize(
@@ -98,67 +98,67 @@ def keeps(turns: Turns) -> None:
         (gives_what_it_lacks, "task 0 gave back out-1, which it did not have"),
         (miscounts, "task 0 gave back out-0 at sequence 4: 3 records from 0 on"),
         (keeps, "task 0 says that it is done, and has out-0"),
-        (lambda turns: None, "task 0 has not said that it is done"),
+        (lambda leases: None, "task 0 has not said that it is done"),
     ],
 )
-def test_whatever_is_odd_ends_the_attempt(step: Callable[[Turns], None], why: str) -> None:
+def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
     """Nobody new is let in after it, and the driver does not commit."""
-    turns = Turns(loan(0, 0))
-    turns.enter(0, 10)
-    assert turns.lend(0, ANY[:1])
-    step(turns)
-    if turns.trouble:
-        assert turns.enter(1, 12) != ""
-    with pytest.raises(Tainted, match=why):
-        turns.winners()
+    leases = PartitionLeases(loan(0, 0))
+    leases.enter(0, 10)
+    assert leases.lend(0, ANY[:1])
+    step(leases)
+    if leases.trouble:
+        assert leases.enter(1, 12) != ""
+    with pytest.raises(AttemptConflict, match=why):
+        leases.registry()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 5)), max_size=60))
 def test_no_two_tasks_ever_have_a_partition(steps: list[tuple[int, int, int]]) -> None:
     """Whatever they ask for and give back in whatever order: one writer each, and sequences without a gap."""
-    turns = Turns(loan(0, 5, 2**31 - 3))
+    leases = PartitionLeases(loan(0, 5, 2**31 - 3))
     for task in range(4):
-        turns.enter(task, task)
+        leases.enter(task, task)
     held: dict[int, dict[tuple[str, int], int]] = {task: {} for task in range(4)}
     reached = dict(zip(ANY, (0, 5, 2**31 - 3), strict=True))
     for task, choice, records in steps:
         if held[task]:
-            turns.take_back(task, [written(tp[1], records, (sequence + records) % 2**31) for tp, sequence in held[task].items()])
+            leases.take_back(task, [written(tp[1], records, (sequence + records) % 2**31) for tp, sequence in held[task].items()])
             reached |= {tp: (sequence + records) % 2**31 for tp, sequence in held[task].items()}
             held[task] = {}
         else:
-            for topic, partition, sequence in turns.lend(task, ANY[choice % 3 :] + ANY[: choice % 3]):
+            for topic, partition, sequence in leases.lend(task, ANY[choice % 3 :] + ANY[: choice % 3]):
                 assert all((topic, partition) not in others for others in held.values())
                 assert sequence == reached[topic, partition]
                 held[task][topic, partition] = sequence
-        assert turns.trouble == ""
+        assert leases.trouble == ""
 
 
 # -- over a connection ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def server() -> Iterator[TurnServer]:
-    with TurnServer("127.0.0.1", "127.0.0.1") as server:
+def server() -> Iterator[LeaseServer]:
+    with LeaseServer("127.0.0.1", "127.0.0.1") as server:
         yield server
 
 
-def test_a_task_waits_for_its_turn(server: TurnServer) -> None:
+def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
     """It gets the partition as soon as the other one gives it back; where that does not happen in time, it is told who has it."""
     desk = server.begin(loan(0))
     with desk.enter(0, 10) as first, desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
         assert second.take(ANY[:1], 0.0) == []
-        with pytest.raises(Tainted, match=r"none of 1 Kafka partitions came free in 0\.01 s: task 0 has out-0"):
+        with pytest.raises(AttemptConflict, match=r"none of 1 Kafka partitions came free in 0\.01 s: task 0 has out-0"):
             second.take(ANY[:1], 0.01)
         waiting = pool.submit(second.take, ANY[:1], WAIT_S)
         first.give([written(0, 4, 4)], done=True)
         assert waiting.result(WAIT_S) == [(TOPIC, 0, 4)]
         second.give([written(0, 1, 5)], done=True)
-        assert server.winners() == {0: 10, 1: 11}
+        assert server.registry() == {0: 10, 1: 11}
 
 
-def test_who_leaves_in_the_middle_ends_it_for_all(server: TurnServer) -> None:
+def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
     """Also for those who wait, at once; the next attempt begins anew."""
     desk = server.begin(loan(0))
     with desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
@@ -166,15 +166,15 @@ def test_who_leaves_in_the_middle_ends_it_for_all(server: TurnServer) -> None:
         first.take(ANY[:1], 0.0)
         waiting = pool.submit(second.take, ANY[:1], WAIT_S)
         first.close()
-        with pytest.raises(Tainted, match="task attempt 11 may not write: task 0 left before it was done"):
+        with pytest.raises(AttemptConflict, match="task attempt 11 may not write: task 0 left before it was done"):
             waiting.result(WAIT_S)
-    with pytest.raises(Tainted, match="task 0 left before it was done"):
-        server.winners()
+    with pytest.raises(AttemptConflict, match="task 0 left before it was done"):
+        server.registry()
     with server.begin(loan(0)).enter(0, 12) as again:
         assert again.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
 
 
-def test_an_attempt_to_write_that_is_over_lends_nothing(server: TurnServer) -> None:
+def test_an_attempt_to_write_that_is_over_lends_nothing(server: LeaseServer) -> None:
     """A task that sleeps while the batch is written anew is refused, whether it waited or comes late, and disturbs nobody."""
     old = server.begin(loan(0))
     with old.enter(0, 10) as sleeper, old.enter(1, 11) as waiter, ThreadPoolExecutor(1) as pool:
@@ -182,25 +182,25 @@ def test_an_attempt_to_write_that_is_over_lends_nothing(server: TurnServer) -> N
         waiting = pool.submit(waiter.take, ANY[:1], WAIT_S)
         new = server.begin(loan(0))
         for late in (lambda: waiting.result(WAIT_S), lambda: sleeper.give([written(0, 1, 1)]), lambda: old.enter(2, 12)):
-            with pytest.raises(Tainted, match="its attempt to write the batch is over"):
+            with pytest.raises(AttemptConflict, match="its attempt to write the batch is over"):
                 late()
         with new.enter(0, 20) as task:
             task.give([], done=True)
-    assert server.winners() == {0: 20}
+    assert server.registry() == {0: 20}
 
 
-def test_strangers_are_told_nothing(server: TurnServer) -> None:
+def test_strangers_are_told_nothing(server: LeaseServer) -> None:
     """Whoever does not know the secret, or speaks another language, does not disturb either."""
     desk = server.begin(loan(0))
-    with pytest.raises(Tainted, match="no task of this driver's"):
+    with pytest.raises(AttemptConflict, match="no task of this driver's"):
         msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
-    with pytest.raises(Tainted, match="does not say whose turn it is"), desk.enter(0, 10) as task:
+    with pytest.raises(AttemptConflict, match="does not say whose turn it is"), desk.enter(0, 10) as task:
         task._link.sendall(b"GET / HTTP/1.1\r\n\n")
         task.take(ANY[:1], 0.0)
     assert desk.secret not in repr(desk)
 
 
-def test_a_driver_that_cannot_be_reached(server: TurnServer) -> None:
+def test_a_driver_that_cannot_be_reached(server: LeaseServer) -> None:
     """The address is named, and what to do."""
     desk = server.begin(loan(0))
     server.close()
@@ -226,7 +226,9 @@ def portion(task: int, number: int, rows: int = 40) -> Portion:
 
 
 @pytest.mark.parametrize("aside", [0, 1000, 1 << 20])
-def test_tasks_that_write_to_the_same_partitions(stub: BrokerStub, server: TurnServer, monkeypatch: pytest.MonkeyPatch, aside: int) -> None:
+def test_tasks_that_write_to_the_same_partitions(
+    stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch, aside: int
+) -> None:
     """However little they put aside: each row once, those of one task in its order, and accounts that add up to what the log has."""
     monkeypatch.setattr(delivering, "ASIDE_BYTES", aside)
     tasks, portions = 4, 6
@@ -244,7 +246,7 @@ def test_tasks_that_write_to_the_same_partitions(stub: BrokerStub, server: TurnS
 
         with ThreadPoolExecutor(tasks) as pool:
             told = [each for accounts in pool.map(run, range(tasks)) for each in accounts]
-        assert server.winners() == {task: task + 100 for task in range(tasks)}
+        assert server.registry() == {task: task + 100 for task in range(tasks)}
         whole = account(lent, [told_of(each) for each in told])
         transaction.returned(whole)
     assert sum(each.records for each in whole) == tasks * portions * 40
@@ -262,7 +264,7 @@ def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
 
 def test_accounts_that_do_not_add_up() -> None:
     """Where Spark delivered less than was written, nothing is committed."""
-    with pytest.raises(Tainted, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
+    with pytest.raises(AttemptConflict, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
         account(loan(0), [told_of(written(0, 2, 5))])
     whole = account(loan(3), [told_of(Written(TOPIC, 0, 2, 10, 15, 8)), told_of(Written(TOPIC, 0, 3, 12, 14, 6))])
     assert whole == [Written(TOPIC, 0, 5, 10, 15, 8)]
@@ -336,13 +338,13 @@ def test_a_rerun_by_turns(site: Site) -> None:
 def test_auto_takes_turns_until_executors_cannot_reach_the_driver(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with keys goes by turns; where the driver cannot be asked, it is written again under the next guard, and so are the batches
     after it, without another try."""
-    monkeypatch.setattr("txn.spark.choosing.TABLE", [row for row in TABLE if row.guard != "driver"])
+    monkeypatch.setattr("fencepost.txn.spark.guards.selection.TABLE", [row for row in TABLE if row.guard != "driver"])
     writer = site.by_hand(guard="auto")
     rows = site.rows(*KEYS, key="value")
     writer(rows, site.offsets(0))
     assert (writer.metrics["guard"], writer.metrics["unreachable"]) == ("turns", 0)
-    begin = TurnServer.begin
-    monkeypatch.setattr(TurnServer, "begin", lambda self, lent: msgspec.structs.replace(begin(self, lent), port=1))
+    begin = LeaseServer.begin
+    monkeypatch.setattr(LeaseServer, "begin", lambda self, lent: msgspec.structs.replace(begin(self, lent), port=1))
     writer(rows, site.offsets(1))
     assert (writer.metrics["guard"], writer.metrics["unreachable"], writer.metrics["reruns"]) == ("barrier", 1, 1)
     writer(rows, site.offsets(2))

@@ -9,11 +9,11 @@ import os
 import signal
 from typing import Any
 
-from producer import RecordFuture
+from fencepost.producer import RecordFuture
+from fencepost.txn.ledger.entry import LedgerEntry
+from fencepost.txn.spark.sink.sink_session import SinkSession
+from fencepost.txn.transaction import Transaction
 from tests.txn.spark.chaos.plan import END_TXN, INIT, LEDGER, TASKS, Plan
-from txn.ledger_entry import LedgerEntry
-from txn.spark.hold import Hold
-from txn.transaction import Transaction
 
 ACK_WITHIN_S = 30.0
 
@@ -38,26 +38,26 @@ class Mortal:
 
     def wrap(self) -> None:
         """Watch every hold from now on."""
-        patched: Any = Hold
-        take_over, begin, record, send = Hold.take_over, Hold.begin, Hold.record, Hold._send
+        patched: Any = SinkSession
+        take_over, begin, record, send = SinkSession.take_over, SinkSession.begin, SinkSession.record, SinkSession._send
         mortal = self
         sent: list[RecordFuture] = []
 
-        def watched_take_over(hold: Hold) -> None:
-            take_over(hold)
+        def watched_take_over(sink_session: SinkSession) -> None:
+            take_over(sink_session)
             mortal.reached(INIT)
 
-        def watched_begin(hold: Hold, *entry: Any) -> Any:
-            return Watched(begin(hold, *entry), mortal)
+        def watched_begin(sink_session: SinkSession, *entry: Any) -> Any:
+            return Watched(begin(sink_session, *entry), mortal)
 
-        def watched_record(hold: Hold, entry: LedgerEntry) -> None:
+        def watched_record(sink_session: SinkSession, entry: LedgerEntry) -> None:
             mortal.reached(TASKS)
-            record(hold, entry)
+            record(sink_session, entry)
             sent[-1].result(ACK_WITHIN_S)
             mortal.reached(LEDGER)
 
-        def watched_send(hold: Hold, entry: LedgerEntry) -> RecordFuture:
-            sent.append(send(hold, entry))
+        def watched_send(sink_session: SinkSession, entry: LedgerEntry) -> RecordFuture:
+            sent.append(send(sink_session, entry))
             return sent[-1]
 
         patched.take_over, patched.begin = watched_take_over, watched_begin

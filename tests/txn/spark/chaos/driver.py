@@ -16,12 +16,12 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from fencepost.txn.spark.sink import write_job as executing
+from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter
 from tests.txn.spark.chaos import loading
 from tests.txn.spark.chaos.deaths import Mortal
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.chaos.troubles import TroubledTask
-from txn.spark import executing
-from txn.spark.writer import ExactlyOnceKafkaWriter
 
 STAY_S = 120.0
 # One cheap compiler tier and a serial collector: a JVM that lives for seconds on few cores.

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from fencepost.txn.spark import ExactlyOnceKafkaWriter
+from fencepost.txn.spark.connection.spark_context import slots_of
 from tests.txn.spark.chaos import growing
 from tests.txn.spark.chaos.driver import CONF
 from tests.txn.spark.chaos.slots import TOPIC
-from txn.spark import ExactlyOnceKafkaWriter
-from txn.spark.choosing import slots_of
 
 EXECUTORS: Final = 3
 PARTITIONS: Final = 12

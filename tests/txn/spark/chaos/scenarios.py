@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker_stub.proxy import FaultProxy
-from producer.wire import Api
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer.wire import Api
 from tests.txn.spark.chaos.campaign import Campaign, Report
 from tests.txn.spark.chaos.plan import INIT, Plan, Strike
 from tests.txn.spark.chaos.site import Site

@@ -19,11 +19,11 @@ from typing import Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
+from fencepost.txn.spark import ExactlyOnceKafkaWriter
+from fencepost.txn.spark.connection.spark_context import slots_of
 from tests.txn.spark.chaos import slots
 from tests.txn.spark.chaos.driver import CONF
 from tests.txn.spark.chaos.troubles import EXECUTOR
-from txn.spark import ExactlyOnceKafkaWriter
-from txn.spark.choosing import slots_of
 
 CLUSTER = "local-cluster[2,1,1024]"
 TOPIC = "out"

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from producer.producer import Producer
+from fencepost.producer.producer import Producer
 from tests.txn.spark.chaos.campaign import Campaign, Report
 from tests.txn.spark.chaos.plan import Plan, Strike
 from tests.txn.spark.chaos.scenarios import CLUSTER, planned, told

@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from fencepost.txn.spark import route
+from fencepost.txn.spark.datasource.datasource import register
 from tests.txn.spark.chaos.campaign import ROOT
 from tests.txn.spark.chaos.driver import CONF
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.chaos.troubled_sink import PLAN, TroubledSource
-from txn.spark import route
-from txn.spark.datasource import register
 
 STARTS = 40
 """Of a query."""

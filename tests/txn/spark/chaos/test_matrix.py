@@ -116,7 +116,7 @@ def test_a_frozen_task(site: Site, guard: str) -> None:
     """Woken after the rerun was committed, it is refused: by the broker, or where it takes turns by the driver, whom it asks first."""
     report, ended = frozen_task(site, guard=guard)
     exact(report, guard)
-    assert is_refused(ended) or (guard == "turns" and ended["error"] == "Tainted"), ended
+    assert is_refused(ended) or (guard == "turns" and ended["error"] == "AttemptConflict"), ended
 
 
 @pytest.mark.parametrize("point", [TASKS, LEDGER])

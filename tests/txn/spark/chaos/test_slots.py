@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub
 from fencepost.spark_demo.processes import spark_home
 from tests.reading import read_values
 from tests.txn.spark.chaos.growing import EXECUTORS, PARTITIONS, ROWS

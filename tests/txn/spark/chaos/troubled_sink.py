@@ -14,14 +14,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from fencepost.txn.spark.datasource import write_end as sink_end
+from fencepost.txn.spark.datasource import write_task as sink_task
+from fencepost.txn.spark.datasource.datasource import FencepostDataSource
+from fencepost.txn.spark.datasource.write_options import SinkOptions, read_sink_options
+from fencepost.txn.spark.datasource.write_task import Told
+from fencepost.txn.spark.datasource.writer import StreamWriter, sink_columns
+from fencepost.txn.spark.rows.columns import SinkColumns
 from tests.txn.spark.chaos.plan import END_TXN, INIT, LEDGER, TASKS, Plan
 from tests.txn.spark.chaos.troubles import Troubles
-from txn.spark import sink_end, sink_task
-from txn.spark.columns import SinkColumns
-from txn.spark.datasource import FencepostDataSource
-from txn.spark.sink import StreamWriter, sink_columns
-from txn.spark.sink_options import SinkOptions, read_sink_options
-from txn.spark.sink_task import Told
 
 PLAN = "plan"
 

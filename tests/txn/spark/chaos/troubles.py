@@ -20,11 +20,11 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.spark.sink import write_task as writer_task
+from fencepost.txn.spark.sink.write_task import WriteTask
 from tests.txn.spark.chaos.loading import load
 from tests.txn.spark.chaos.plan import Plan, Strike
-from txn.borrower import Borrower
-from txn.spark import task as writer_task
-from txn.spark.task import WriteTask
 
 ACKED_WITHIN_S = 10.0
 """How long a trouble waits for the first acknowledgement."""

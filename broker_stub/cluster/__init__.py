@@ -1,0 +1,1 @@
+"""The cluster itself: its brokers, topics, partitions, clock and timers."""

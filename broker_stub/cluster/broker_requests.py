@@ -1,0 +1,103 @@
+"""Requests from one broker to another. Fault rules act on them as on requests of clients.
+
+Only rules that name its API do: a rule for every API is about clients. A reply that is lost is REQUEST_TIMED_OUT, at once where the
+connection ends and after a while where nothing comes. It is in no journal, and nothing throttles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fencepost.broker_stub.faults.rules import Action, Kind, Point, TopicPartition
+from fencepost.producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
+
+Then = Callable[[int], None]
+
+
+class Asked(NamedTuple):
+    """What a rule looks at: `node` is the broker that is asked."""
+
+    api: int
+    node: int
+    client_id: str
+    partition: TopicPartition
+    transactional_id: str
+
+    def partitions(self) -> Collection[TopicPartition]:
+        return (self.partition,)
+
+    def groups(self) -> Collection[str]:
+        return ()
+
+    def transactional_ids(self) -> Collection[str]:
+        return (self.transactional_id,)
+
+
+class BrokerRequest:
+    """One request on its way: `do` does what is asked and says how it went, `then` hears what comes back, if it does not take forever."""
+
+    def __init__(self, context: Context, asked: Asked, do: Callable[[Then], None], then: Then) -> None:
+        self._context = context
+        self._asked = asked
+        self._do = do
+        self._then = then
+        self._code = 0
+        self._injected: int | None = None
+        self._times = 1
+        self._begun = False
+
+    def start(self) -> None:
+        self._pass(Point.BEFORE, self._process)
+
+    def _process(self) -> None:
+        self._begun = True
+        if self._injected is not None:
+            self._done(0)
+            return
+        for _ in range(1, self._times):
+            self._do(_unheard)
+        self._do(self._done)
+
+    def _done(self, code: int) -> None:
+        self._code = code
+        self._pass(Point.AFTER_APPEND, lambda: self._pass(Point.REPLY, self._answer))
+
+    def _answer(self) -> None:
+        self._then(self._code if self._injected is None else self._injected)
+
+    def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
+        self._carry_out(iter(self._context.faults.match(self._asked, point, named=True)), go_on)
+
+    def _carry_out(self, actions: Iterator[Action], go_on: Callable[[], None]) -> None:
+        context = self._context
+        for action in actions:
+            if action.kind is Kind.ERROR:
+                self._injected = action.code if self._injected is None else self._injected
+            elif action.kind is Kind.DUPLICATE and self._begun:
+                self._do(_unheard)
+            elif action.kind is Kind.DUPLICATE:
+                self._times += 1
+            elif action.kind is Kind.DELAY:
+                context.timers.at(context.now_ms() + action.ms, partial(self._carry_out, actions, go_on))
+                return
+            elif action.kind is Kind.HOLD:
+                action.fault.when_released(partial(context.post, partial(self._carry_out, actions, go_on)))
+                return
+            elif action.kind is Kind.DISCONNECT:
+                self._then(ErrorCode.REQUEST_TIMED_OUT)
+                return
+            elif action.kind is Kind.DROP:
+                context.timers.at(context.now_ms() + TIMEOUT_MS, lambda: self._then(ErrorCode.REQUEST_TIMED_OUT))
+                return
+        go_on()
+
+
+def _unheard(code: int) -> None:
+    """Where the answer of a repeated request goes."""

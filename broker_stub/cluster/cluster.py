@@ -1,0 +1,291 @@
+"""The cluster: its brokers and topics, and what an administrator changes in them.
+
+Everything here runs on one thread, does no I/O and reads no clock but the one it is given. A server or a simulator calls `tick` when
+`next_deadline` has come. It knows no requests and checks no arguments: the handlers do.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fencepost.broker_stub.cluster.broker import Broker
+from fencepost.broker_stub.cluster.broker_links import BrokerLinks
+from fencepost.broker_stub.cluster.clock import Clock
+from fencepost.broker_stub.cluster.context import Context
+from fencepost.broker_stub.cluster.counters import Counters
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
+from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
+from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
+from fencepost.broker_stub.quotas.quotas import Quotas
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.quotas.throttling import Throttling
+    from fencepost.broker_stub.security.acls import Acl
+    from fencepost.broker_stub.security.authorizer import Authorizer
+
+_log = logging.getLogger(__name__)
+
+
+class Cluster(Context):
+    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id, members' ids and nothing else."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        brokers: int = 1,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        default_replication_factor: int | None = None,
+        config: Mapping[str, Value] | None = None,
+        seed: int = 0,
+        cluster_id: str | None = None,
+        faults: Faults | None = None,
+        acls: Iterable[Acl] | None = None,
+        super_users: Iterable[str] = (),
+        emulate: str = NEWEST,
+        transaction_version: int | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        if default_partitions < 1:
+            raise ValueError(f"default_partitions={default_partitions}: a topic has at least one")
+        if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
+            raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
+        release = release_named(emulate)
+        features = features_at(release, transaction_version)
+        given = BrokerConfig(config, kafka_defaults=release.topic_defaults)
+        super().__init__(
+            clock,
+            brokers=brokers,
+            config=given,
+            release=release.with_unstable() if given.is_on("unstable.api.versions.enable") else release,
+            features=features,
+            faults=faults or Faults(),
+            seed=seed,
+        )
+        self.auto_create_topics = auto_create_topics and self.config.is_on("auto.create.topics.enable")
+        self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))
+        self.default_replication_factor = int(
+            self.config.given.get("default.replication.factor", default_replication_factor or min(3, brokers))
+        )
+        self.quotas = Quotas()
+        self.authorizer = self._authorizer(acls, super_users)
+        self._unheeded: set[str] = set()
+        self._say_what_is_unheeded(self.config.given, logging.WARNING)
+        self.config.given.update(self._in_force(brokers))
+        self.counters = Counters()
+        self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
+        self.broker_links = BrokerLinks(self)
+
+    def _in_force(self, brokers: int) -> dict[str, str]:
+        """The configs of brokers that are otherwise than given, or by default: for want of brokers, or because they were said differently.
+        They are described as they are."""
+        config = self.config
+        found = {
+            "num.partitions": str(self.default_partitions),
+            "default.replication.factor": str(self.default_replication_factor),
+            "auto.create.topics.enable": str(self.auto_create_topics).lower(),
+            "authorizer.class.name": STANDARD_AUTHORIZER if self.authorizer is not None else "",
+        }
+        for made in MADE_ON_DEMAND.values():
+            # Kafka waits for as many brokers.
+            found[made.factor] = str(min(int(config[made.factor]), brokers))
+            if made.min_isr is not None:
+                found[made.min_isr] = str(min(int(config[made.min_isr]), brokers))
+        return {name: value for name, value in found.items() if value != config[name].lower()}
+
+    def _say_what_is_unheeded(self, given: Mapping[str, str], level: int) -> None:
+        """Once for each config that somebody counts on and that is only described. Clients give their topics many, as Spark's ledger does,
+        and count on few of them in a test."""
+        if given.keys() <= self._unheeded:
+            return
+        from fencepost.broker_stub.configs.uses import unheeded
+
+        for name, instead in unheeded(sorted(given.keys() - self._unheeded)).items():
+            _log.log(level, "%s=%s is kept and described, and not obeyed: %s", name, given[name], instead)
+        self._unheeded.update(given)
+
+    def _authorizer(self, acls: Iterable[Acl] | None, super_users: Iterable[str]) -> Authorizer | None:
+        """Who decides what clients may do: nobody, unless something was said about it."""
+        config = self.config
+        super_users = [*super_users, *filter(None, map(str.strip, config["super.users"].split(";")))]
+        if acls is None and not super_users and not config["authorizer.class.name"]:
+            return None
+        from fencepost.broker_stub.security.authorizer import Authorizer
+
+        allow_everyone = config.is_on("allow.everyone.if.no.acl.found")
+        return Authorizer(acls or (), super_users=super_users, allow_everyone=allow_everyone)
+
+    def tick(self, now_ms: int | None = None) -> None:
+        """Runs whatever has come due."""
+        self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
+
+    def next_deadline(self) -> int | None:
+        """When to call `tick` again, None when nothing waits."""
+        return self.timers.next_deadline()
+
+    # Brokers
+
+    def throttling_of(self, broker: Broker) -> Throttling:
+        """What clients have used of the broker, loaded when there is a quota."""
+        if broker.throttling is None:
+            from fencepost.broker_stub.quotas.throttling import Throttling
+
+            broker.throttling = Throttling(
+                self.quotas,
+                now_ms=self.now_ms,
+                end_session=broker.sessions.remove,
+                windows=int(self.config["quota.window.num"]),
+                window_ms=int(self.config["quota.window.size.seconds"]) * 1000,
+            )
+        return broker.throttling
+
+    def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
+        """Cuts its connections and moves its leaderships. Clean or not, it leaves the same behind, as Kafka, too, starts from snapshots
+        after either; but who was killed is trusted with less when it comes back."""
+        broker = self.brokers[node_id]
+        if not broker.alive:
+            return
+        broker.stop()
+        broker.killed = not clean
+        live = self.live
+        for topic in self.topics:
+            for partition in topic.partitions:
+                led = partition.leader == node_id
+                partition.lose(node_id, live=live)
+                self.counters.leader_moves += led
+
+    def start_broker(self, node_id: int) -> None:
+        broker = self.brokers[node_id]
+        if broker.alive:
+            return
+        broker.start()
+        live = self.live
+        self.counters.restarts += 1
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.regain(node_id, live, killed=broker.killed)
+
+    def cut_links(self, node_id: int | None = None) -> int:
+        """Ends every client connection, of one broker or of all; returns how many there were."""
+        links = [link for broker in self.brokers.values() if node_id in (None, broker.node_id) for link in broker.links]
+        for link in links:
+            link.cut()
+        self.counters.links_cut += len(links)
+        return len(links)
+
+    # Topics
+
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int, overrides: Mapping[str, str] | None = None) -> Topic:
+        """A topic whose replicas go round the brokers, live ones first; its parameters must have been checked."""
+        return self.create_assigned(name, self.assign(partitions, replication_factor), overrides=overrides)
+
+    def create_assigned(self, name: str, assignments: list[tuple[int, ...]], *, overrides: Mapping[str, str] | None = None) -> Topic:
+        overrides = dict(overrides or {})
+        self._say_what_is_unheeded(overrides, logging.INFO)
+        topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
+        self.topics.add(topic)
+        self._extend(topic, assignments)
+        return topic
+
+    def internal_topic(self, name: str) -> Topic:
+        """The offsets topic or that of the transactions; it comes into being when it is first asked for."""
+        topic = self.topics.named(name)
+        if topic is None:
+            made = MADE_ON_DEMAND[name]
+            overrides = {**made.overrides}
+            if made.min_isr is not None:
+                overrides["min.insync.replicas"] = self.config[made.min_isr]
+            partitions, factor = int(self.config[made.partitions]), int(self.config[made.factor])
+            topic = self.create_topic(name, partitions=partitions, replication_factor=factor, overrides=overrides)
+        return topic
+
+    def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
+        """Replicas for so many partitions: each on its own brokers, the leaders round robin over the live ones, from the one `after` on."""
+        nodes = sorted(self.brokers, key=lambda node_id: not self.brokers[node_id].alive)
+        live = len(self.live) or len(nodes)
+        start = len(self.topics) if after is None else nodes.index(after) + 1 - first
+        assigned = []
+        for index in range(first, first + partitions):
+            turn = (start + index) % live
+            ring = nodes[turn:live] + nodes[:turn] + nodes[live:]
+            assigned.append(tuple(ring[:replication_factor]))
+        return assigned
+
+    def add_partitions(self, topic: Topic, total: int) -> None:
+        """Grows the topic to so many partitions; refused with ValueError when it has as many already."""
+        grown = total - len(topic.partitions)
+        if grown < 1:
+            raise ValueError(
+                f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
+            )
+        factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
+        self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
+
+    def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+        """Grows the topic by partitions with these replicas, which must have been checked."""
+        self._extend(topic, assignments)
+
+    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
+        """These are the topic's own configs from now on; they must have been checked."""
+        self._say_what_is_unheeded(overrides, logging.INFO)
+        topic.overrides = dict(overrides)
+        topic.config = self.config.of_topic(topic.overrides)
+        for partition in topic.partitions:
+            partition.configure(topic.config, self._log_config(topic))
+        if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
+            self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
+
+    def _lead_again(self, topic: Topic) -> None:
+        """Kafka's controller looks for partitions without a leader whose topics allow unclean elections by now."""
+        if self.topics.named(topic.name) is topic:
+            for partition in topic.partitions:
+                if partition.leader == NO_LEADER:
+                    partition.elect(self.live)
+
+    def delete_topic(self, topic: Topic) -> None:
+        self.topics.remove(topic)
+        for partition in topic.partitions:
+            partition.leader = NO_LEADER
+            partition.disturb()
+        for deleted in self.on_topic_deleted:
+            deleted(topic.name)
+
+    def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
+        """Another in-sync replica leads, by default the next one; refused with ValueError when there is none. Returns the new leader."""
+        able = [node for node in partition.replicas if node in partition.isr and self.brokers[node].alive and node != partition.leader]
+        if not able or (to is not None and to not in able):
+            raise ValueError(f"{partition} has no in-sync replica {'to lead it instead' if to is None else to}: {partition.isr}")
+        behind = [node for node in able if partition.replicas.index(node) > partition.replicas.index(partition.leader)]
+        partition.elect(self.live, preferred=to if to is not None else (behind or able)[0])
+        self.counters.leader_moves += 1
+        return partition.leader
+
+    def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+        config = self._log_config(topic)
+        live = self.live
+        for replicas in assignments:
+            partition = Partition(
+                topic.name,
+                len(topic.partitions),
+                topic_id=topic.id,
+                topic_config=topic.config,
+                replicas=replicas,
+                clock_ms=self.now_ms,
+                config=config,
+                reaches=self.reach,
+                has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
+            )
+            partition.begin(live)
+            topic.partitions.append(partition)
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        return LogConfig.from_properties({**topic.config, **{name: self.config[name] for name in OF_BROKERS}})

@@ -1,0 +1,81 @@
+"""What everything in a cluster shares: the time, configs, topics, brokers, fault rules, and who can reach whom.
+
+Coordinators, followers and requests between brokers take this and no more. It changes no topic and no leader: `cluster` does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from uuid import UUID
+
+from fencepost.broker_stub.cluster.broker import Broker
+from fencepost.broker_stub.cluster.clock import Clock
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.producer_ids import ProducerIds
+from fencepost.broker_stub.cluster.release import Release
+from fencepost.broker_stub.cluster.timers import Timers
+from fencepost.broker_stub.cluster.topics import Topics
+from fencepost.broker_stub.configs.topic_configs import BrokerConfig
+from fencepost.broker_stub.faults.rules import Faults
+
+
+class TransactionEnded(Protocol):
+    """Hears of each marker that a partition gets."""
+
+    def __call__(self, partition: Partition, producer_id: int, *, commit: bool) -> None: ...
+
+
+class Context:
+    """Of one cluster. `seed` decides ids and nothing else."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        brokers: int,
+        config: BrokerConfig,
+        release: Release,
+        features: Mapping[str, tuple[int, int, int]],
+        faults: Faults,
+        seed: int,
+    ) -> None:
+        self.now_ms = clock.now_ms
+        self.timers = Timers()
+        self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # how another thread hands work to this one
+        self.config = config
+        self.release = release
+        self.features = features
+        self.faults = faults
+        self.topics = Topics()
+        self.producer_ids = ProducerIds()
+        self.brokers = {node_id: Broker(node_id) for node_id in range(1, brokers + 1)}
+        self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
+        self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
+        self.on_transaction_ended: list[TransactionEnded] = []
+        self._random = random.Random(seed)
+
+    @property
+    def live(self) -> list[int]:
+        """The brokers that are up."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive]
+
+    def reach(self, one: int, other: int) -> bool:
+        """Whether these brokers can talk to each other."""
+        return frozenset((one, other)) not in self.severed
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        known = self.topics.named(topic)
+        return known.partition(partition) if known is not None else None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        topic = self.topics.with_id(topic_id)
+        return topic.name if topic is not None else None
+
+    def new_id(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    def soon(self, run: Callable[[], None]) -> None:
+        """Runs it in the next tick, never inside the handler that asks."""
+        self.timers.at(self.now_ms(), run)

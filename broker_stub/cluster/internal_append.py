@@ -1,0 +1,106 @@
+"""What coordinators append to partitions, with acks of all in-sync replicas: records of their own topics, and transaction markers.
+
+`then` hears once how it went, at once if every in-sync replica has it at once. It retries nothing; what a code means to the transaction is
+its caller's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.log.errors import AppendRefused
+from fencepost.broker_stub.log.producers import Origin
+from fencepost.producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+RETRY_MS: Final = 100
+"""How long a coordinator waits before it tries again what must be written."""
+
+Then = Callable[[int], None]
+
+
+class How(Struct, frozen=True, kw_only=True):
+    """What else there is to say about a batch: the transaction version of a marker, the guard of a transactional one, and what is to be
+    done once it is in the leader's log."""
+
+    transaction_version: int = 0
+    guard: int | None = None
+    written: Callable[[], None] | None = None
+
+
+PLAINLY: Final = How()
+
+
+def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
+    """Writes one batch as a coordinator does."""
+    if partition.leader == NO_LEADER:
+        then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return
+    if len(partition.isr) < partition.min_isr:
+        then(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return
+    size_before = partition.storage.size
+    partition.expire_producers()
+    try:
+        result = partition.log.append(
+            data,
+            origin=Origin.COORDINATOR,
+            leader_epoch=partition.leader_epoch,
+            transaction_version=how.transaction_version,
+            guard=how.guard,
+        )
+    except AppendRefused as refused:
+        then(refused.code)
+        return
+    if how.written is not None:
+        how.written()
+    partition.tell_grown(partition.storage.size - size_before)
+    if partition.log.high_watermark > result.last_offset:
+        then(ErrorCode.NONE)
+    else:
+        _Replicating(context, partition, result.last_offset + 1, timeout_ms=timeout_ms, then=then)
+
+
+class _Replicating:
+    """A batch that is not on every in-sync replica. It hears of its partition as a parked Fetch does."""
+
+    def __init__(self, context: Context, partition: Partition, end_offset: int, *, timeout_ms: int, then: Then) -> None:
+        self._context = context
+        self._partition = partition
+        self._end_offset = end_offset
+        self._leader_epoch = partition.leader_epoch
+        self._then: Then | None = then
+        self._looking = False
+        self._timer: Timer = context.timers.at(context.now_ms() + timeout_ms, self._time_over)
+        partition.waiting[self] = None
+
+    def grew(self, size_bytes: int) -> None:
+        """What others write does not concern it."""
+
+    def disturbed(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._context.soon(self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        code = self._partition.replicated(self._end_offset, self._leader_epoch)
+        if code is not None:
+            self._end(code)
+
+    def _time_over(self) -> None:
+        self._end(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _end(self, code: int) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            self._partition.waiting.pop(self, None)
+            self._timer.cancel()
+            then(code)

@@ -1,0 +1,193 @@
+"""Which release of Kafka the stub is: what it offers, and where its answers are not those of the newest one.
+
+Everything that depends on the release is in the tables here; a handler asks `call.cluster.release` for the one row that is about it. The
+ranges are those of ApiVersions of a broker of that release, as far as the stub has a handler. Another release is another row.
+
+Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, whose records are message sets of formats v0 and v1: they are offered, as Kafka 3.9
+does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has, and their bounds (all are 4.3's); the leader
+epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins and
+4.3 when it ends; and ZooKeeper. Its transactions are those of transaction version 0, which 3.9 has finalized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from fencepost.producer.wire import Api
+
+LONG_MAX = 2**63 - 1
+
+FEATURES_4_3 = {
+    "eligible.leader.replicas.version": (0, 1, 1),
+    "group.version": (0, 1, 0),
+    "kraft.version": (0, 1, 0),
+    "metadata.version": (7, 30, 30),
+    "share.version": (0, 1, 0),
+    "streams.version": (0, 1, 0),
+    "transaction.version": (0, 2, 2),
+}
+"""name: lowest and highest supported level, finalized level; a level of 0 is not finalized."""
+
+FEATURES_3_9 = {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)}
+
+NEWEST_3_9: dict[int, int] = {
+    Api.PRODUCE: 11,
+    Api.FETCH: 17,
+    Api.LIST_OFFSETS: 9,
+    Api.METADATA: 12,
+    Api.OFFSET_COMMIT: 9,
+    Api.OFFSET_FETCH: 9,
+    Api.INIT_PRODUCER_ID: 5,
+    Api.END_TXN: 4,
+    Api.WRITE_TXN_MARKERS: 1,
+    Api.TXN_OFFSET_COMMIT: 4,
+    Api.LIST_TRANSACTIONS: 1,
+    Api.DESCRIBE_GROUPS: 5,
+    Api.DESCRIBE_CLUSTER: 1,
+}
+"""Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
+
+UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
+"""The first version that 4.3 has and does not offer before unstable.api.versions.enable is true."""
+
+TRANSACTION_VERSION = "transaction.version"
+ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
+
+UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
+"""Offered and not served: message formats v0 and v1, and what brokers of older releases sent each other."""
+
+
+class Served(NamedTuple):
+    """The versions of an API that ApiVersions names."""
+
+    api: int
+    lowest: int
+    highest: int
+
+
+class Differences(NamedTuple):
+    """Where releases answer the same request otherwise, in the words of DIFFERENCES. The defaults are 4.3's."""
+
+    zstd_needs_fetch_10: bool = False
+    groups_have_configs: bool = True
+    committing_needs_the_group: bool = True
+    sessions_before_coordinator: bool = True
+    groups_fail_in_offset_fetch_1: bool = True
+    offsets_once: bool = True
+    states_trimmed: bool = True
+    cluster_min_isr: bool = True
+    needs_are_named: bool = True
+    two_phase_commit: bool = True
+    offsets_have_topic_ids: bool = True
+    young_groups_are_written: bool = True
+    groups_outlive_offsets: bool = True
+    groups_begin_with_offsets: bool = True
+    lists_have_words_once: bool = True
+    directories_are_cordoned: bool = True
+
+
+DIFFERENCES: Final = {
+    "zstd_needs_fetch_10": "A topic whose compression.type is zstd is UNSUPPORTED_COMPRESSION_TYPE to Fetch below version 10 (KIP-110).",
+    "groups_have_configs": "DESCRIBE_CONFIGS and ALTER_CONFIGS are among what can be done to a group (KIP-848).",
+    "committing_needs_the_group": "OffsetCommit 9 to a group that is not there is GROUP_ID_NOT_FOUND, else ILLEGAL_GENERATION (KIP-848).",
+    "sessions_before_coordinator": "JoinGroup looks at the session's length before it looks for the group.",
+    "groups_fail_in_offset_fetch_1": "OffsetFetch 1 has the group's error at every partition, else no partition is answered.",
+    "offsets_once": "A partition that ListOffsets names twice is answered once, and a topic without partitions not at all.",
+    "states_trimmed": "ListGroups takes states with blanks around them.",
+    "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
+    "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",
+    "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
+    "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
+    "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
+    "groups_outlive_offsets": "A group without members is there still when its last offset is deleted, or the topic of it.",
+    "groups_begin_with_offsets": "A commit of which everything is refused makes no group.",
+    "lists_have_words_once": "A config that is a list and names a word twice is described with it once.",
+    "directories_are_cordoned": "Who asks for more replicas than there are brokers is told that log directories may be cordoned.",
+}
+"""What each of them says."""
+
+
+class Release(NamedTuple):
+    """A release of Kafka."""
+
+    name: str
+    newest: Mapping[int, int] | None  # None: what the handlers say
+    unreadable: Mapping[int, range]
+    unstable: Mapping[int, int]
+    features: Mapping[str, tuple[int, int, int]]
+    topic_defaults: Mapping[str, str]
+    differs: Differences
+
+    def offers(self, served: Iterable[Served]) -> Iterator[Served]:
+        """What ApiVersions says. `served`: what the handlers serve."""
+        for each in served:
+            highest = self._newest(each.api, each.highest)
+            yield Served(each.api, each.lowest if self.newest is None else 0, highest)
+
+    def takes(self, api: int, versions: range, version: int) -> bool:
+        """Whether a request in that version is served, where its handler serves `versions`."""
+        lowest = versions.start if self.newest is None else 0
+        return lowest <= version <= self._newest(api, versions.stop - 1) and version not in self.unreadable.get(api, ())
+
+    def with_unstable(self) -> Release:
+        """The same, with versions that are not stable."""
+        return self._replace(unstable={})
+
+    def _newest(self, api: int, served: int) -> int:
+        newest = served if self.newest is None else self.newest.get(api, served)
+        return min(newest, served, self.unstable.get(api, served + 1) - 1)
+
+
+KAFKA_4_3: Final = Release(
+    "4.3", newest=None, unreadable={}, unstable=UNSTABLE_4_3, features=FEATURES_4_3, topic_defaults={}, differs=Differences()
+)
+KAFKA_3_9: Final = Release(
+    "3.9",
+    newest=NEWEST_3_9,
+    unreadable=UNREADABLE_3_9,
+    unstable={},
+    features=FEATURES_3_9,
+    topic_defaults={"message.timestamp.after.max.ms": str(LONG_MAX)},  # an hour since 4.0
+    differs=Differences(
+        zstd_needs_fetch_10=True,
+        groups_have_configs=False,
+        committing_needs_the_group=False,
+        sessions_before_coordinator=False,
+        groups_fail_in_offset_fetch_1=False,
+        offsets_once=False,
+        states_trimmed=False,
+        cluster_min_isr=False,
+        needs_are_named=False,
+        two_phase_commit=False,
+        offsets_have_topic_ids=False,
+        young_groups_are_written=False,
+        groups_outlive_offsets=False,
+        groups_begin_with_offsets=False,
+        lists_have_words_once=False,
+        directories_are_cordoned=False,
+    ),
+)
+RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}
+NEWEST: Final = KAFKA_4_3.name
+
+
+def features_at(release: Release, transaction_version: int | None) -> Mapping[str, tuple[int, int, int]]:
+    """The release's features with transaction.version finalized at that level, at its own for None. Raises ValueError for one that the
+    release does not have."""
+    if transaction_version is None:
+        return release.features
+    low, high, _ = release.features.get(TRANSACTION_VERSION, (0, 0, 0))
+    if not low <= transaction_version <= high:
+        raise ValueError(f"transaction_version={transaction_version}: Kafka {release.name} has {low} to {high}")
+    if TRANSACTION_VERSION not in release.features:
+        return release.features
+    return {**release.features, TRANSACTION_VERSION: (low, high, transaction_version)}
+
+
+def release_named(name: str) -> Release:
+    """Raises ValueError for a release that is not here."""
+    release = RELEASES.get(name)
+    if release is None:
+        raise ValueError(f"emulate={name!r}: the stub can be Kafka {' or '.join(RELEASES)}")
+    return release

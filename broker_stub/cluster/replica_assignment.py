@@ -1,0 +1,33 @@
+"""Replicas that somebody names by hand: whether they will do, in Kafka's words.
+
+As CreateTopics and CreatePartitions name them; reassignments there are none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+
+def misplaced(context: Context, partition: int, replicas: Sequence[int], *, factor: int | None) -> str | None:
+    """Why a partition cannot have these replicas, None if it can: known brokers, none twice, at least one up, and as many as the others
+    have, which is `factor`, None for the first."""
+    nodes = sorted(replicas)
+    if not nodes:
+        return "The manual partition assignment includes an empty replica list."
+    for before, node in zip([None, *nodes], nodes, strict=False):
+        if node not in context.brokers:
+            return f"The manual partition assignment includes broker {node}, but no such broker is registered."
+        if node == before:
+            return f"The manual partition assignment includes the broker {node} more than once."
+    if factor is not None and len(nodes) != factor:
+        return (
+            f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {factor} replica(s)."
+        )
+    if not any(context.brokers[node].alive for node in nodes):
+        return f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in controlled shutdown."
+    return None

@@ -1,0 +1,112 @@
+"""Topics: their names, ids, configs and partitions, found by name or by id.
+
+It creates nothing and refuses nothing: the cluster does the one, the handlers the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from fencepost.broker_stub.cluster.partition import Partition
+
+LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+NAME_CHARS_MAX = 249
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+STATE_TOPIC: Final = "__transaction_state"
+INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, "__share_group_state"))
+
+
+class MadeOnDemand(NamedTuple):
+    """Which broker configs say how a topic is made that nobody creates, and what else it is made with."""
+
+    partitions: str
+    factor: str
+    min_isr: str | None
+    overrides: Mapping[str, str]
+
+
+_KEPT = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+MADE_ON_DEMAND = {
+    OFFSETS_TOPIC: MadeOnDemand(
+        "offsets.topic.num.partitions", "offsets.topic.replication.factor", None, {**_KEPT, "compression.type": "producer"}
+    ),
+    STATE_TOPIC: MadeOnDemand(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+        {**_KEPT, "compression.type": "uncompressed", "unclean.leader.election.enable": "false"},
+    ),
+}
+
+
+class Topic:
+    """A topic; `config` is everything in force, `overrides` what was set on the topic itself."""
+
+    def __init__(self, name: str, topic_id: UUID, *, config: Mapping[str, str], overrides: Mapping[str, str]) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        self.overrides = overrides
+        self.partitions: list[Partition] = []
+        self.internal = name in INTERNAL
+
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class Topics:
+    """Every topic, by name and by id."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self._by_metric: dict[str, dict[str, Topic]] = {}  # under the name that its metrics have
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._by_metric.setdefault(_metric(topic.name), {})[topic.name] = topic
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        alike = self._by_metric[_metric(topic.name)]
+        del alike[topic.name]
+        if not alike:
+            del self._by_metric[_metric(topic.name)]
+
+    def named(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def colliding(self, name: str) -> Topic | None:
+        """Another topic whose metrics would have the same name: `.` and `_` are one there."""
+        alike = self._by_metric.get(_metric(name), {})
+        return next((topic for topic in alike.values() if topic.name != name), None)
+
+
+def _metric(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def illegal_name(name: str) -> str | None:
+    """Why a topic cannot be called that, in Kafka's words; None if it can."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > NAME_CHARS_MAX:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_CHARS_MAX}"
+    if not LEGAL.issuperset(name):
+        return f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None

@@ -1,0 +1,160 @@
+"""Kafka's own names for where brokers listen and what they are told, as a server.properties has them: what a stub makes of them.
+
+`listeners` and `advertised.listeners` say what `host`, `port` and `advertised_host` say, hours and minutes are milliseconds, and what has
+no meaning in a broker without disks, controllers and threads is passed over, with a warning that names it. Every other name is left to
+`BrokerConfig`, which refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, InvalidConfig, Value, as_text
+from fencepost.broker_stub.network.addresses import PORT_MAX, printable
+from fencepost.broker_stub.network.listeners import reachable
+
+LOCALHOST: Final = "127.0.0.1"
+LISTENERS: Final = "listeners"
+ADVERTISED: Final = "advertised.listeners"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+CONTROLLERS: Final = "controller.listener.names"
+PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = {(False, False): PLAINTEXT, (True, False): "SSL", (False, True): "SASL_PLAINTEXT", (True, True): "SASL_SSL"}
+"""Kafka's names for a listener with or without TLS, with or without SASL."""
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+COARSER: Final = {
+    "log.retention.minutes": ("log.retention.ms", MINUTE_MS),
+    "log.retention.hours": ("log.retention.ms", HOUR_MS),
+    "log.roll.hours": ("log.roll.ms", HOUR_MS),
+    "log.roll.jitter.hours": ("log.roll.jitter.ms", HOUR_MS),
+}
+"""What Kafka takes in coarser units, the finer of them first: it counts where nothing finer is said."""
+
+WITHOUT_MEANING: Final = (
+    *("background.threads", "broker.id", "broker.rack", "early.start.listeners", "inter.broker.listener.name", "log.dir", "log.dirs"),
+    *("log.cleaner.enable", "log.cleaner.threads", "log.flush.scheduler.interval.ms", "log.retention.check.interval.ms", "node.id"),
+    *("process.roles", "queued.max.requests", "security.inter.broker.protocol"),
+    *("controller.", "group.share.", "metadata.log.", "metric.", "metrics.", "num.io.", "num.network.", "num.recovery.", "num.replica."),
+    *("replica.fetch.", "replica.socket.", "share.coordinator.", "socket.", "zookeeper."),
+)
+"""Names, and beginnings of names that end with a dot: of disks, threads, sockets, controllers and share groups, which there are none of."""
+
+_log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """Where brokers listen, what clients are told instead of that host, and what is left of the configs."""
+
+    host: str
+    port: int
+    advertised_host: str
+    config: dict[str, str]
+
+
+def place_from(
+    config: Mapping[str, Value],
+    *,
+    host: str | None,
+    port: int | None,
+    advertised_host: str | None,
+    protocol: str,
+) -> Place:
+    """What the arguments and the configs say together; InvalidConfig where they contradict each other, or nobody could follow them."""
+    given = as_text(config)
+    listener, advertised = _endpoint(given, LISTENERS, protocol), _endpoint(given, ADVERTISED, protocol)
+    if listener is not None:
+        if host is not None or port is not None:
+            raise InvalidConfig(f"{LISTENERS}={given[LISTENERS]} and host or port: say it in one of these ways")
+        host, port = listener
+    host, port = LOCALHOST if host is None else host, port or 0
+    if advertised is not None:
+        if advertised_host is not None:
+            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]} and advertised_host={advertised_host}: say it in one of these ways")
+        if advertised[1] != port:
+            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]}: brokers listen on port {port}, and clients are told of the same one")
+        advertised_host = advertised[0]
+    told = reachable(host) if advertised_host is None else advertised_host
+    if not _connectable(told):
+        raise InvalidConfig(f"advertised_host={told!r}: clients are told to connect there, so it is a name or an address of this machine")
+    return Place(host, port, told, _rest(given))
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """What a file of properties says, as Java reads it but for escapes of letters; the last one of a name counts."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = next((index for index, letter in enumerate(line) if letter in "=: \t"), len(line))
+        rest = line[end:].lstrip(" \t")
+        found[line[:end]] = (rest[1:] if rest[:1] in ("=", ":") else rest).strip()
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Without comments and blank lines; a line that ends with a backslash goes on in the next."""
+    begun = ""
+    for line in map(str.strip, text.splitlines()):
+        if not begun and (not line or line[0] in "#!"):
+            continue
+        begun += line
+        if begun.endswith("\\"):
+            begun = begun[:-1]
+        else:
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _endpoint(given: Mapping[str, str], config: str, protocol: str) -> tuple[str, int] | None:
+    """Host and port of the one listener there is for clients; None where none is named."""
+    if config not in given:
+        return None
+    controllers = {each.strip() for each in given.get(CONTROLLERS, "").split(",")}
+    protocols = dict(each.strip().partition(":")[::2] for each in given.get(PROTOCOL_MAP, "").split(","))
+    named = [each.strip().partition("://") for each in given[config].split(",")]
+    ours = [(name, address) for name, _, address in named if name not in controllers]
+    if len(ours) != 1:
+        raise InvalidConfig(f"{config}={given[config]}: one listener for clients, NAME://HOST:PORT, is what each broker has here")
+    ((name, address),) = ours
+    host, _, port = address.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port[:9]) <= PORT_MAX):
+        raise InvalidConfig(f"{config}={given[config]}: {address!r} is not HOST:PORT")
+    if protocols.get(name, name).upper() in set(PROTOCOLS.values()) - {protocol}:
+        wanted = protocols.get(name, name).upper()
+        raise InvalidConfig(f"{config}={given[config]}: {wanted}, but with the tls and sasl that were given, or not, it is {protocol}")
+    return host.strip("[]"), int(port)
+
+
+def _connectable(host: str) -> bool:
+    try:
+        return not ip_address(host).is_unspecified
+    except ValueError:
+        return bool(host) and not any(letter.isspace() or letter in ":/[]," for letter in host)
+
+
+def _rest(given: Mapping[str, str]) -> dict[str, str]:
+    """What is a matter of brokers and topics, in milliseconds."""
+    rest = {name: value for name, value in given.items() if name not in (LISTENERS, ADVERTISED, PROTOCOL_MAP, *COARSER)}
+    passed_over = [name for name in rest if name not in BROKER_CONFIGS and _means_nothing(name)]
+    for name in passed_over:
+        del rest[name]
+    if passed_over:
+        _log.warning(
+            "broker configs that mean nothing to the stub, and are passed over: %s", printable(", ".join(sorted(passed_over)), longest=2000)
+        )
+    for name, (finer, unit_ms) in COARSER.items():
+        if name in given:
+            try:
+                value = int(given[name])
+            except ValueError:
+                raise InvalidConfig(f"invalid value {given[name]!r} for broker config {name!r}") from None
+            rest.setdefault(finer, str(max(value * unit_ms, -1)))
+    return rest
+
+
+def _means_nothing(name: str) -> bool:
+    return any(name == each or (each.endswith(".") and name.startswith(each)) for each in WITHOUT_MEANING)

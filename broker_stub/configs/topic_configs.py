@@ -1,0 +1,202 @@
+"""The topic configs of Kafka 4.3: names, types, defaults, and the broker config each default comes from.
+
+It knows values, not what they do: `config_uses` says which of them the log and the handlers obey. A name that is not here is refused, as
+Kafka refuses it.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fencepost.broker_stub.configs.values import (
+    INT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    Check,
+    anything,
+    boolean,
+    level,
+    list_of,
+    one_of,
+    ratio,
+    throttled_replicas,
+    whole,
+)
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+class InvalidConfig(ValueError):
+    """A config that no topic or broker may have."""
+
+
+class Definition(NamedTuple):
+    """One topic config; `broker` names the broker config its default comes from."""
+
+    default: str
+    check: Check
+    broker: str
+
+
+_size, _duration = whole(0, INT_MAX), whole(0, LONG_MAX)
+
+TOPIC_CONFIGS: dict[str, Definition] = {
+    "cleanup.policy": Definition("delete", list_of("compact", "delete"), "log.cleanup.policy"),
+    "compression.gzip.level": Definition("-1", level(1, 9, default=-1), "compression.gzip.level"),
+    "compression.lz4.level": Definition("9", whole(1, 17), "compression.lz4.level"),
+    "compression.type": Definition("producer", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), "compression.type"),
+    "compression.zstd.level": Definition("3", whole(-131072, 22), "compression.zstd.level"),
+    "delete.retention.ms": Definition("86400000", _duration, "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": Definition("60000", _duration, "log.segment.delete.delay.ms"),
+    "flush.messages": Definition(str(LONG_MAX), whole(1, LONG_MAX), "log.flush.interval.messages"),
+    "flush.ms": Definition(str(LONG_MAX), _duration, "log.flush.interval.ms"),
+    "follower.replication.throttled.replicas": Definition("", throttled_replicas, "follower.replication.throttled.replicas"),
+    "index.interval.bytes": Definition("4096", _size, "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": Definition("", throttled_replicas, "leader.replication.throttled.replicas"),
+    "local.retention.bytes": Definition("-2", whole(-2, LONG_MAX), "log.local.retention.bytes"),
+    "local.retention.ms": Definition("-2", whole(-2, LONG_MAX), "log.local.retention.ms"),
+    "max.compaction.lag.ms": Definition(str(LONG_MAX), whole(1, LONG_MAX), "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": Definition("1048588", _size, "message.max.bytes"),
+    "message.timestamp.after.max.ms": Definition("3600000", _duration, "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": Definition(str(LONG_MAX), _duration, "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": Definition("CreateTime", one_of("CreateTime", "LogAppendTime"), "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": Definition("0.5", ratio, "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": Definition("0", _duration, "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": Definition("1", whole(1, INT_MAX), "min.insync.replicas"),
+    "preallocate": Definition("false", boolean, "log.preallocate"),
+    "remote.log.copy.disable": Definition("false", boolean, "remote.log.copy.disable"),
+    "remote.log.delete.on.disable": Definition("false", boolean, "remote.log.delete.on.disable"),
+    "remote.storage.enable": Definition("false", boolean, "remote.storage.enable"),
+    "retention.bytes": Definition("-1", whole(LONG_MIN, LONG_MAX), "log.retention.bytes"),
+    "retention.ms": Definition("604800000", whole(-1, LONG_MAX), "log.retention.ms"),
+    "segment.bytes": Definition("1073741824", whole(1024 * 1024, INT_MAX), "log.segment.bytes"),
+    "segment.index.bytes": Definition("10485760", whole(4, INT_MAX), "log.index.size.max.bytes"),
+    "segment.jitter.ms": Definition("0", _duration, "log.roll.jitter.ms"),
+    "segment.ms": Definition("604800000", whole(1, LONG_MAX), "log.roll.ms"),
+    "unclean.leader.election.enable": Definition("false", boolean, "unclean.leader.election.enable"),
+}
+
+# What only the authorizer is told; a broker does not describe it.
+AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
+# What Kafka keeps for itself: a broker describes it only where it was given.
+INTERNAL_CONFIGS = frozenset(("unclean.leader.election.interval.ms", "unstable.api.versions.enable"))
+
+# What a broker is told besides the defaults of its topics.
+BROKER_CONFIGS: dict[str, Definition] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": Definition("100", whole(0, INT_MAX), ""),
+    "add.partitions.to.txn.retry.backoff.ms": Definition("20", whole(1, INT_MAX), ""),
+    "allow.everyone.if.no.acl.found": Definition("false", boolean, ""),
+    "authorizer.class.name": Definition("", one_of("", STANDARD_AUTHORIZER), ""),
+    "auto.create.topics.enable": Definition("true", boolean, ""),
+    "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
+    "default.replication.factor": Definition("1", whole(1, 32767), ""),
+    "delete.topic.enable": Definition("true", boolean, ""),
+    # Kafka's default is 3000; a test does not want to wait that long for its first consumer.
+    "group.initial.rebalance.delay.ms": Definition("0", whole(0, INT_MAX), ""),
+    "group.max.session.timeout.ms": Definition("1800000", whole(1, INT_MAX), ""),
+    "group.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
+    "group.min.session.timeout.ms": Definition("6000", whole(0, INT_MAX), ""),
+    "max.connections": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
+    "max.connections.per.ip": Definition(str(INT_MAX), whole(0, INT_MAX), ""),
+    "num.partitions": Definition("1", whole(1, INT_MAX), ""),
+    "offset.metadata.max.bytes": Definition("4096", whole(0, INT_MAX), ""),
+    "offsets.commit.timeout.ms": Definition("5000", whole(1, INT_MAX), ""),
+    "offsets.retention.check.interval.ms": Definition("600000", whole(1, LONG_MAX), ""),
+    "offsets.retention.minutes": Definition("10080", whole(1, INT_MAX), ""),
+    "offsets.topic.num.partitions": Definition("50", whole(1, INT_MAX), ""),
+    "offsets.topic.replication.factor": Definition("3", whole(1, 32767), ""),
+    "producer.id.expiration.ms": Definition("86400000", whole(1, INT_MAX), ""),
+    "quota.window.num": Definition("11", whole(1, INT_MAX), ""),
+    "quota.window.size.seconds": Definition("1", whole(1, INT_MAX), ""),
+    "replica.lag.time.max.ms": Definition("30000", whole(1, LONG_MAX), ""),
+    "super.users": Definition("", anything(lambda value: all(":" in each for each in value.split(";") if each.strip())), ""),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": Definition("10000", whole(1, INT_MAX), ""),
+    "transaction.max.timeout.ms": Definition("900000", whole(1, INT_MAX), ""),
+    "transaction.partition.verification.enable": Definition("true", boolean, ""),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": Definition("3600000", whole(1, INT_MAX), ""),
+    "transaction.state.log.min.isr": Definition("2", whole(1, INT_MAX), ""),
+    "transaction.state.log.num.partitions": Definition("50", whole(1, INT_MAX), ""),
+    "transaction.state.log.replication.factor": Definition("3", whole(1, 32767), ""),
+    "transaction.two.phase.commit.enable": Definition("false", boolean, ""),
+    "transactional.id.expiration.ms": Definition("604800000", whole(1, INT_MAX), ""),
+    # Kafka's default is 300000, counted from whenever its controller began; a test does not want to wait that long.
+    "unclean.leader.election.interval.ms": Definition("1000", whole(1, LONG_MAX), ""),
+    "unstable.api.versions.enable": Definition("false", boolean, ""),
+}
+
+
+Value = str | int | float | bool
+"""What tests give for a config; Kafka writes and reads text."""
+
+
+def as_text(configs: Mapping[str, Value]) -> dict[str, str]:
+    """The configs as Kafka writes them. Raises TypeError for what is no single value."""
+    return {name: _text(name, value) for name, value in configs.items()}
+
+
+def _text(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(f"config {name!r} must be text, a number or a bool, not {type(value).__name__}")
+    return str(value)
+
+
+def check_topic_config(name: str, value: str | None) -> None:
+    """Raises InvalidConfig with Kafka's reason."""
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        raise InvalidConfig(f"Unknown topic config name: {name}")
+    if value is None:
+        raise InvalidConfig(f"Null value not supported for topic configs: {name}")
+    wrong = definition.check(name, value)
+    if wrong is not None:
+        raise InvalidConfig(wrong)
+    if name == "remote.storage.enable" and value.strip().lower() == "true":
+        raise InvalidConfig("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+
+
+class BrokerConfig:
+    """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused.
+
+    `kafka_defaults`: where the release has others than 4.3.
+    """
+
+    def __init__(self, given: Mapping[str, Value] | None = None, *, kafka_defaults: Mapping[str, str] | None = None) -> None:
+        by_broker_name = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
+        self.given: dict[str, str] = {}
+        self._kafka_defaults = {**{name: definition.default for name, definition in TOPIC_CONFIGS.items()}, **(kafka_defaults or {})}
+        self.topic_defaults = dict(self._kafka_defaults)
+        for name, text in as_text(given or {}).items():
+            value = text.strip()
+            topic_name = by_broker_name.get(name, name)
+            if topic_name in TOPIC_CONFIGS:
+                check_topic_config(topic_name, value)
+                self.topic_defaults[topic_name] = value
+            elif name not in BROKER_CONFIGS:
+                raise InvalidConfig(f"unknown broker config {name!r}{_nearest(name, [*by_broker_name, *BROKER_CONFIGS])}")
+            elif BROKER_CONFIGS[name].check(name, value) is not None:
+                raise InvalidConfig(f"invalid value {value!r} for broker config {name!r}")
+            self.given[name] = value
+
+    def __getitem__(self, name: str) -> str:
+        """A broker's own config, as given or by default."""
+        return self.given.get(name, BROKER_CONFIGS[name].default)
+
+    def is_on(self, name: str) -> bool:
+        """Whether one of the broker's own that is true or false is true."""
+        return self[name].lower() == "true"
+
+    def kafka_default(self, topic_config: str) -> str:
+        """What the topic config is where nobody says anything."""
+        return self._kafka_defaults[topic_config]
+
+    def of_topic(self, overrides: Mapping[str, str]) -> dict[str, str]:
+        """Every topic config in force: the topic's own, without blanks around it, over the broker's over Kafka's default."""
+        return {**self.topic_defaults, **{name: value.strip() for name, value in overrides.items()}}
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    import difflib  # only when something is misspelt
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

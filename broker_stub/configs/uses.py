@@ -1,0 +1,182 @@
+"""What the stub does about each config of Kafka that it takes: obeys it, or only describes it.
+
+Whatever is not here is refused. A config that is obeyed names the test that shows it, or the module that reads it; docs/stub-configs.md is
+made from this table. It decides nothing: who reads a config is the log, a coordinator or a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
+from fencepost.broker_stub.configs.types import COARSER, OTHERS
+
+
+class Obeyed(NamedTuple):
+    """What it does, and where that is shown: a test, or a reader."""
+
+    does: str
+    shown: str
+
+
+class Described(NamedTuple):
+    """Checked, kept and told of. What the stub does instead."""
+
+    instead: str
+
+
+class Refused(NamedTuple):
+    """There is one value that can be set. Why no other can."""
+
+    why: str
+
+
+Use = Obeyed | Described | Refused
+
+_VALIDATION: Final = "tests/broker_stub/test_log_validation.py"
+_CODECS: Final = "tests/broker_stub/test_log_codecs.py"
+_CONNECTIONS: Final = "tests/broker_stub/test_connections.py"
+_EXPIRY: Final = "tests/broker_stub/test_offsets_expiry.py"
+_TRANSACTIONS: Final = "tests/broker_stub/test_transactions.py"
+_REPLICATION: Final = "tests/broker_stub/test_replication.py"
+_QUOTAS: Final = "tests/broker_stub/test_quotas.py"
+_OFFSETS: Final = "tests/broker_stub/test_offsets_log.py"
+_TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
+_ADMIN: Final = "tests/broker_stub/test_admin.py"
+
+_KEEPS_ALL: Final = Described("nothing is ever deleted for its age or its size")
+_NEVER_CLEANS: Final = Described("no log is ever compacted")
+_ONE_SEGMENT: Final = Described("a log is one piece of memory without segments or indexes")
+_NO_DISK: Final = Described("logs are in memory")
+_NO_TIERS: Final = Described("there is no remote storage")
+_NO_THROTTLE: Final = Described("replicas are copies at once, and nothing holds them back")
+
+TOPIC_USES: Final[dict[str, Use]] = {
+    "cleanup.policy": Obeyed(
+        "with compact, records need keys and DeleteRecords is refused without delete; nothing is compacted or deleted",
+        f"{_VALIDATION}::test_a_compacted_topic_names_every_record_without_a_key",
+    ),
+    "compression.gzip.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
+    "compression.lz4.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
+    "compression.type": Obeyed("batches are packed anew in another codec", f"{_CODECS}::test_a_topic_with_a_codec_recompresses"),
+    "compression.zstd.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
+    "delete.retention.ms": _NEVER_CLEANS,
+    "file.delete.delay.ms": _NO_DISK,
+    "flush.messages": _NO_DISK,
+    "flush.ms": _NO_DISK,
+    "follower.replication.throttled.replicas": _NO_THROTTLE,
+    "index.interval.bytes": _ONE_SEGMENT,
+    "leader.replication.throttled.replicas": _NO_THROTTLE,
+    "local.retention.bytes": _NO_TIERS,
+    "local.retention.ms": _NO_TIERS,
+    "max.compaction.lag.ms": _NEVER_CLEANS,
+    "max.message.bytes": Obeyed(
+        "larger batches are refused", f"{_VALIDATION}::test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger"
+    ),
+    "message.timestamp.after.max.ms": Obeyed("later records are refused", _TIMESTAMPS),
+    "message.timestamp.before.max.ms": Obeyed("earlier records are refused", _TIMESTAMPS),
+    "message.timestamp.type": Obeyed("whose time a record has", f"{_VALIDATION}::test_log_append_time_is_the_brokers"),
+    "min.cleanable.dirty.ratio": _NEVER_CLEANS,
+    "min.compaction.lag.ms": _NEVER_CLEANS,
+    "min.insync.replicas": Obeyed("acks=all and what can be read wait for so many", f"{_ADMIN}::test_more_replicas_needed_from_now_on"),
+    "preallocate": _NO_DISK,
+    "remote.log.copy.disable": _NO_TIERS,
+    "remote.log.delete.on.disable": _NO_TIERS,
+    "remote.storage.enable": Refused("true is refused, as by a broker without remote storage"),
+    "retention.bytes": _KEEPS_ALL,
+    "retention.ms": _KEEPS_ALL,
+    "segment.bytes": Obeyed(
+        "a batch that is larger is refused; the log has no segments",
+        f"{_VALIDATION}::test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger",
+    ),
+    "segment.index.bytes": _ONE_SEGMENT,
+    "segment.jitter.ms": _ONE_SEGMENT,
+    "segment.ms": _ONE_SEGMENT,
+    "unclean.leader.election.enable": Obeyed(
+        "a replica that is not in sync may lead",
+        f"{_REPLICATION}::test_an_unclean_leader_costs_what_was_acknowledged",
+    ),
+}
+
+BROKER_USES: Final[dict[str, Use]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": Obeyed(
+        "how long a record waits for its transaction", f"{_TRANSACTIONS}::test_a_record_waits_a_little_for_the_last_transactions_end"
+    ),
+    "add.partitions.to.txn.retry.backoff.ms": Obeyed("how often it asks meanwhile", "broker_stub/transactions/verification.py"),
+    "allow.everyone.if.no.acl.found": Obeyed("with an authorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "authorizer.class.name": Obeyed("Kafka's StandardAuthorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
+    "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
+    "default.replication.factor": Obeyed("of topics that do not say", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
+    "group.initial.rebalance.delay.ms": Obeyed(
+        "0 here by default, 3000 in Kafka", "tests/broker_stub/test_groups.py::test_the_first_members_wait_for_more"
+    ),
+    "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
+    "group.max.size": Obeyed("more members are refused", "tests/broker_stub/test_groups.py::test_a_full_group_takes_nobody"),
+    "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
+    "max.connections": Obeyed("one too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
+    "max.connections.per.ip": Obeyed("one too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
+    "num.partitions": Obeyed("of topics that do not say", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "offset.metadata.max.bytes": Obeyed("OffsetCommit is refused above", "broker_stub/groups/coordinators.py"),
+    "offsets.commit.timeout.ms": Obeyed(
+        "how long a commit waits for replicas",
+        f"{_OFFSETS}::test_a_commit_that_took_too_long_counts_all_the_same",
+    ),
+    "offsets.retention.check.interval.ms": Obeyed("how often offsets expire", "broker_stub/groups/coordinators.py"),
+    "offsets.retention.minutes": Obeyed("when offsets expire", f"{_EXPIRY}::test_offsets_of_nobodys_group_expire"),
+    "offsets.topic.num.partitions": Obeyed("of __consumer_offsets", f"{_ADMIN}::test_topics_made_on_demand"),
+    "offsets.topic.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "producer.id.expiration.ms": Obeyed(
+        "idle producers are forgotten", "tests/broker_stub/test_log_producers.py::test_example_h_an_expired_producer_may_start_anywhere"
+    ),
+    "quota.window.num": Obeyed("quotas are of so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
+    "quota.window.size.seconds": Obeyed("and each is as long", "broker_stub/cluster/cluster.py"),
+    "replica.lag.time.max.ms": Obeyed(
+        "followers that do not reach their leader leave the ISR",
+        f"{_REPLICATION}::test_a_follower_is_given_up_after_a_while",
+    ),
+    "super.users": Obeyed("may do everything", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
+        "how often they are looked for", "broker_stub/transactions/coordinators.py"
+    ),
+    "transaction.max.timeout.ms": Obeyed("InitProducerId is refused above", "broker_stub/handlers/init_producer_id.py"),
+    "transaction.partition.verification.enable": Obeyed(
+        "records are taken unasked without", "tests/broker_stub/test_log_verification.py::test_a_guard_lets_the_first_batch_in"
+    ),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": Obeyed(
+        "how often ids expire", "broker_stub/transactions/coordinators.py"
+    ),
+    "transaction.state.log.min.isr": Obeyed("min.insync.replicas of __transaction_state", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "transaction.state.log.num.partitions": Obeyed("of __transaction_state", "broker_stub/cluster/topics.py"),
+    "transaction.state.log.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "transaction.two.phase.commit.enable": Obeyed(
+        "two-phase commit is granted", "tests/broker_stub/test_txn_configs.py::test_two_phases_have_to_be_permitted"
+    ),
+    "transactional.id.expiration.ms": Obeyed("when ids expire", f"{_TRANSACTIONS}::test_an_id_that_nobody_uses_is_forgotten"),
+    "unclean.leader.election.interval.ms": Obeyed(
+        "how soon a leaderless topic that allows it by now has a leader; 1000 here by default, 300000 in Kafka",
+        f"{_REPLICATION}::test_a_leaderless_topic_that_allows_unclean_elections_later_gets_one",
+    ),
+    "unstable.api.versions.enable": Obeyed(
+        "InitProducerId 6 is offered", "tests/broker_stub/test_txn_configs.py::test_no_time_ends_a_transaction_of_two_phases"
+    ),
+}
+
+
+def use_of(name: str) -> Use | None:
+    """What becomes of the config, whichever of its names is given; None for one that the stub does not take."""
+    if name in TOPIC_USES or name in BROKER_USES:
+        return TOPIC_USES.get(name) or BROKER_USES[name]
+    return next((TOPIC_USES[topic] for topic, definition in TOPIC_CONFIGS.items() if definition.broker == name), None)
+
+
+def unheeded(given: Iterable[str]) -> dict[str, str]:
+    """Those of the configs that are taken and not obeyed, and what happens instead."""
+    return {name: use.instead for name in given if isinstance(use := use_of(name), Described)}
+
+
+def only_told() -> list[str]:
+    """Configs of brokers that clients may look at and nobody can give."""
+    return sorted([*OTHERS, *(name for coarser in COARSER.values() for name, _, _ in coarser)])

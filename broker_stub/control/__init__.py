@@ -1,0 +1,1 @@
+"""The HTTP control, through which other processes give a stub or a proxy fault rules and look at it."""

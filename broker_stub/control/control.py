@@ -1,0 +1,119 @@
+"""`Control`: a small HTTP server beside a stub or a proxy, through which other processes give it faults and look at it.
+
+    with BrokerStub() as stub, Control(stub) as control:
+        subprocess.run(["fencepost", "fault", "list", "--control", control.url])
+
+It listens on localhost unless told otherwise, and has its own thread: while it answers, brokers go on. On localhost it asks nobody who he
+is; where other machines reach it, it wants a token, which its URL has in it. It speaks no TLS: who can listen on the way learns the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import socket
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from fencepost.broker_stub.control.http import HEAD_BYTES_MAX, HttpServer
+from fencepost.broker_stub.control.routes import Routes
+from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
+from fencepost.broker_stub.network.listeners import bound, is_local, reachable
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.broker_stub.stub import BrokerStub
+
+LOCALHOST: Final = "127.0.0.1"
+TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,}")
+TOKEN_BYTES: Final = 24
+START_TIMEOUT_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 10.0
+
+
+class Control:
+    """Serves while it is started; `port` 0 takes a free one. Starting raises OSError when the port is taken.
+
+    `token` is what whoever asks has to know. Where none is given, one is made up if other machines reach the host, and none is asked for if
+    they do not.
+    """
+
+    def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0, token: str | None = None) -> None:
+        if token is None and not is_local(host):
+            token = secrets.token_urlsafe(TOKEN_BYTES)
+        if token is not None and not TOKEN.fullmatch(token):
+            raise ValueError("the control's token has 16 or more letters, digits and -._~, so that nobody guesses it and a URL can hold it")
+        self.token = token
+        self._target = target
+        self._host = host
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="stub-control", daemon=True)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, the token included: `curl` takes it as it is."""
+        shown = f"control:{self.token}@" if self.token is not None else ""
+        return f"http://{shown}{spelled(reachable(self._host), self._port)}"
+
+    def start(self) -> Self:
+        """Listens as soon as it returns."""
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(START_TIMEOUT_S)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Ends every connection and the thread; a second call does nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CLOSE_TIMEOUT_S)
+            if self._thread.is_alive():
+                raise TimeoutError(f"the control's thread did not end within {CLOSE_TIMEOUT_S:g} s")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def _listen(self) -> None:
+        http = HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
+        listener = bound(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
+
+    def _names(self) -> set[str]:
+        """What it may be called besides localhost and its addresses: elsewhere also as this machine is, and as its brokers are."""
+        if is_local(self._host):
+            return set()
+        return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._down())
+        finally:
+            self._loop.close()
+
+    async def _down(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await asyncio.sleep(0)  # a connection's task that has not begun would end without its own handling of it
+        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
+
+
+def address(text: str) -> tuple[str, int]:
+    """PORT, which is on localhost, or HOST:PORT; ValueError for anything else."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port[:9]) <= PORT_MAX):
+        raise ValueError(f"--control {text}: a port from 0 to {PORT_MAX}, on localhost, or HOST:PORT")
+    return host.strip("[]") or LOCALHOST, int(port)

@@ -1,0 +1,201 @@
+"""HTTP/1.1 for the control of a stub or a proxy: one request a connection, JSON both ways, everything bounded.
+
+A head or a body above its limit, a connection that says nothing, more connections than `CONNECTIONS_MAX` and bytes that are no HTTP end
+with an answer or without one, and never with more. Whoever drives a stub is a test or a shell. No web page can make a browser do it: what
+asks for another site is refused by its headers (Origin, Sec-Fetch-Site), a page that has its own name point here by that name (Host), and
+only `application/json` changes anything, which a page may not send to another site unasked. It knows no routes, speaks no TLS and keeps no
+connection open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from base64 import b64decode
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from fencepost.producer.wire.errors import NO_JSON
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+BODY_BYTES_MAX: Final = 64 * 1024
+CONNECTIONS_MAX: Final = 64
+READ_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 20.0
+LOCAL: Final = "localhost"
+JSON: Final = "application/json"
+ONCE: Final = ("host", "origin", "authorization", "content-type", "content-length", "transfer-encoding")
+"""Headers of which one would otherwise count and another be looked at."""
+
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+"""An address in brackets, or a name or an IPv4 address; then a port. Whatever else a header says would be a name to one reader and the
+beginning of another one to the next."""
+
+_log = logging.getLogger(__name__)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What was asked. `body` is None where there was none."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+
+
+class Refused(Exception):
+    """An answer that is no success, with a sentence that says why."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+Answer = Callable[[Request], tuple[HTTPStatus, Any]]
+"""Answers in a thread of its own; raises Refused."""
+
+
+class HttpServer:
+    """Serves on the loop that runs `serve`. `names`: the hosts that it may be called besides localhost and addresses. `token`: what
+    everybody has to show who asks, None for nothing."""
+
+    def __init__(self, answer: Answer, *, names: Collection[str] = (), token: str | None = None) -> None:
+        self._answer = answer
+        self._names = frozenset(name.lower() for name in names if name)
+        self._token = token
+        self._open = 0
+        self._reading: dict[asyncio.StreamWriter, None] = {}  # whose request is not there yet, the oldest first
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its beginning to its end."""
+        self._open += 1
+        try:
+            status, body = await self._answered(reader, writer)
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(READ_TIMEOUT_S):
+                    await _write(writer, status, body)
+        except asyncio.CancelledError:
+            return  # the control is closed; a stream's task that is cancelled would be logged with its stack
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[HTTPStatus, Any]:
+        try:
+            if self._open > CONNECTIONS_MAX:
+                if not self._reading:
+                    raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} requests are being answered already")
+                oldest = next(iter(self._reading))
+                del self._reading[oldest]
+                oldest.transport.abort()  # whoever says nothing keeps nobody else out
+            self._reading[writer] = None
+            try:
+                async with asyncio.timeout(READ_TIMEOUT_S):
+                    request = await self._read(reader)
+            finally:
+                self._reading.pop(writer, None)
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await asyncio.to_thread(self._answer, request)
+        except Refused as refused:
+            return refused.status, {"error": str(refused)}
+        except TimeoutError:
+            return HTTPStatus.REQUEST_TIMEOUT, {"error": "it took too long"}
+        except (asyncio.IncompleteReadError, OSError):
+            return HTTPStatus.BAD_REQUEST, {"error": "the request ended early"}
+        except Exception:  # noqa: BLE001 - the outermost loop of a connection: whatever went wrong with one must not be silent
+            _log.exception("a request to the control failed")
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "this is a bug; the log of the process that was asked has it"}
+
+    async def _read(self, reader: asyncio.StreamReader) -> Request:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is longer than {HEAD_BYTES_MAX} bytes") from None
+        first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        method, _, rest = first.partition(" ")
+        target, _, version = rest.rpartition(" ")
+        if not version.startswith("HTTP/1.") or not target.startswith("/"):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} begins no HTTP/1.1 request")
+        headers: dict[str, str] = {}
+        for name, _, value in (line.partition(":") for line in lines):
+            key = name.strip().lower()
+            if key in headers and key in ONCE:
+                raise Refused(HTTPStatus.BAD_REQUEST, f"{key} stands there twice")
+            headers[key] = value.strip()
+        self._check_sender(method, headers)
+        split = urlsplit(f"//host{target}")
+        return Request(method, split.path, dict(parse_qsl(split.query)), await _body(reader, headers))
+
+    def _check_sender(self, method: str, headers: dict[str, str]) -> None:
+        """Whoever asks under a name of ours, for no page, and with the token may do so."""
+        if "host" not in headers:
+            raise Refused(HTTPStatus.BAD_REQUEST, "a request of HTTP/1.1 says with Host whom it is for")
+        if not self._is_called(headers["host"]):
+            known = ", ".join((LOCAL, *sorted(self._names)))
+            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: this is called {known}, or by an IP address")
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+            page = headers.get("origin", headers.get("referer", "another site"))
+            raise Refused(HTTPStatus.FORBIDDEN, f"a page of {page[:100]} may not ask; this is for tests and shells")
+        if self._token is not None and not secrets.compare_digest(_token_in(headers.get("authorization", "")), self._token.encode()):
+            raise Refused(HTTPStatus.UNAUTHORIZED, "this wants its token, which stands in the URL that was printed at its start")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and kind != JSON:
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does")
+
+    def _is_called(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        bracketed, name = found[1], (found[2] or "").lower()
+        try:
+            return name == LOCAL or name in self._names or bool(IPv6Address(bracketed) if bracketed else IPv4Address(name))
+        except ValueError:
+            return False
+
+
+def _token_in(authorization: str) -> bytes:
+    """What stands there as the password of Basic, for whichever user, or after Bearer; nothing where there is neither."""
+    scheme, _, shown = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return shown.strip().encode()
+    try:
+        return b64decode(shown.strip(), validate=True).partition(b":")[2] if scheme.lower() == "basic" else b""
+    except ValueError:
+        return b""
+
+
+async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
+    if "transfer-encoding" in headers:
+        raise Refused(HTTPStatus.LENGTH_REQUIRED, "Transfer-Encoding is not understood here: send a Content-Length")
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"Content-Length: {length[:60]!r} is no length")
+    if len(length) > len(str(BODY_BYTES_MAX)) or int(length) > BODY_BYTES_MAX:
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length[:60]} bytes: at most {BODY_BYTES_MAX}")
+    raw = await reader.readexactly(int(length))
+    try:
+        return msgspec.json.decode(raw) if raw.strip() else None
+    except NO_JSON as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}") from None
+
+
+async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: Any) -> None:
+    text = msgspec.json.encode(body) + b"\n"
+    lines = (
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {JSON}",
+        f"Content-Length: {len(text)}",
+        *(['WWW-Authenticate: Basic realm="fencepost"'] if status is HTTPStatus.UNAUTHORIZED else []),
+        "Connection: close",
+        "\r\n",
+    )
+    writer.write("\r\n".join(lines).encode("latin-1") + text)
+    await writer.drain()

@@ -1,0 +1,266 @@
+"""What the control of a stub or a proxy can be asked over HTTP, and how it is answered.
+
+A table of methods and paths; a part in braces is an argument. Whatever cannot be done is refused with a status and a sentence that says
+what would. It opens no sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from fencepost.broker_stub.control.failure_report import errors_in, topics_in
+from fencepost.broker_stub.control.http import Refused, Request
+from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.rules import Fault, Faults
+from fencepost.broker_stub.faults.specs import add_fault, told
+from fencepost.broker_stub.journal import Exchange, Journal
+from fencepost.broker_stub.network.addresses import PORT_MAX
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.broker_stub.requests.router import served
+from fencepost.broker_stub.stub import BrokerStub
+from fencepost.producer.wire import Api, api_name
+
+EXCHANGES: Final = 100
+EXCHANGES_MAX: Final = 1000
+ADVANCE_MS_MAX: Final = 10 * 365 * 24 * 3600 * 1000
+
+Told = tuple[HTTPStatus, Any]
+
+
+class Running(Protocol):
+    """What a stub and a proxy have in common."""
+
+    @property
+    def faults(self) -> Faults: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]: ...
+    def stats(self) -> dict[str, int]: ...
+    def cut_links(self, node: int | None = None) -> int: ...
+
+
+class Routes:
+    """Answers for one stub or proxy."""
+
+    def __init__(self, target: BrokerStub | FaultProxy) -> None:
+        self._running: Running = target
+        self._stub = target if isinstance(target, BrokerStub) else None
+        self._name_of: Callable[[UUID], str | None] = target.cluster.topic_name if isinstance(target, BrokerStub) else target.topic_name
+
+    def answer(self, request: Request) -> Told:
+        """Finds the route; raises Refused."""
+        allowed = []
+        for (method, pattern), route in ROUTES.items():
+            arguments = _arguments(pattern, request.path)
+            if arguments is None:
+                continue
+            if method == request.method:
+                return self._run(route, request, arguments)
+            allowed.append(method)
+        if allowed:
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} {request.path[:100]}: {' or '.join(allowed)}")
+        paths = ", ".join(f"{method} {pattern}" for method, pattern in ROUTES)
+        raise Refused(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: there are {paths}")
+
+    def _run(self, route: Callable[[Routes, Request, list[str]], Told], request: Request, arguments: list[str]) -> Told:
+        try:
+            return route(self, request, arguments)
+        except KeyError as error:
+            raise Refused(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
+        except (ValueError, TypeError) as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+        except (RuntimeError, TimeoutError) as error:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
+        except OSError as error:
+            raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+
+    # -- any ---------------------------------------------------------------------------------------------------------------
+
+    def about(self, request: Request, arguments: list[str]) -> Told:
+        addresses = {str(node): f"{host}:{port}" for node, (host, port) in self._running.addresses.items()}
+        kind = "broker" if self._stub is not None else "proxy"
+        return HTTPStatus.OK, {"fencepost": kind, "brokers": addresses, "paths": [f"{method} {path}" for method, path in ROUTES]}
+
+    def faults(self, request: Request, arguments: list[str]) -> Told:
+        return HTTPStatus.OK, {"faults": [told(fault) for fault in self._running.faults.installed]}
+
+    def add(self, request: Request, arguments: list[str]) -> Told:
+        known = None if self._stub is None else {each.api for each in served()}
+        nodes = None if self._stub is None else self._running.addresses
+        return HTTPStatus.CREATED, told(add_fault(self._running.faults, request.body, served=known, nodes=nodes))
+
+    def fault(self, request: Request, arguments: list[str]) -> Told:
+        return HTTPStatus.OK, told(self._fault(arguments[0]))
+
+    def remove(self, request: Request, arguments: list[str]) -> Told:
+        fault = self._fault(arguments[0])
+        last = told(fault)
+        fault.remove()
+        return HTTPStatus.OK, last
+
+    def remove_all(self, request: Request, arguments: list[str]) -> Told:
+        last = [told(fault) for fault in self._running.faults.installed]
+        self._running.faults.clear()
+        return HTTPStatus.OK, {"faults": last}
+
+    def release(self, request: Request, arguments: list[str]) -> Told:
+        fault = self._fault(arguments[0])
+        held = fault.holding
+        fault.release()
+        return HTTPStatus.OK, {"id": fault.id, "released": held}
+
+    def stats(self, request: Request, arguments: list[str]) -> Told:
+        return HTTPStatus.OK, self._running.stats()
+
+    def journal(self, request: Request, arguments: list[str]) -> Told:
+        query = request.query
+        for name in query:
+            if name not in ("limit", "api", "client_id"):
+                raise ValueError(f"{name!r}: limit, api and client_id choose what is shown")
+        limit, api = query.get("limit", str(EXCHANGES)), query.get("api")
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= EXCHANGES_MAX):
+            raise ValueError(f"limit={limit[:60]}: from 1 to {EXCHANGES_MAX}")
+        if api is not None and api.upper() not in Api.__members__:
+            raise ValueError(f"api={api[:60]}: the name of an API, such as PRODUCE")
+        kept = self._running.journal.requests(None if api is None else Api[api.upper()], client_id=query.get("client_id"))
+        return HTTPStatus.OK, {"exchanges": [self._exchange(each) for each in kept[-int(limit) :]]}
+
+    def cut(self, request: Request, arguments: list[str]) -> Told:
+        (node,) = _body(request, node=(int, None))
+        if node is not None and node not in self._running.addresses:
+            raise KeyError(f"there is no broker {node}, only {sorted(self._running.addresses)}")
+        return HTTPStatus.OK, {"cut": self._running.cut_links(node)}
+
+    # -- stubs only --------------------------------------------------------------------------------------------------------
+
+    def sever(self, request: Request, arguments: list[str]) -> Told:
+        one, other = _body(request, one=(int, ...), other=(int, ...))
+        self._cluster.sever(one, other)
+        return HTTPStatus.OK, {"severed": self._cluster.severed}
+
+    def mend(self, request: Request, arguments: list[str]) -> Told:
+        one, other = _body(request, one=(int, ...), other=(int, ...))
+        self._cluster.mend(one, other)
+        return HTTPStatus.OK, {"severed": self._cluster.severed}
+
+    def advance(self, request: Request, arguments: list[str]) -> Told:
+        (ms,) = _body(request, ms=(int, ...))
+        if ms > ADVANCE_MS_MAX:
+            raise ValueError(f"ms={ms}: at most {ADVANCE_MS_MAX}, ten years")
+        try:
+            return HTTPStatus.OK, {"now_ms": self._cluster.advance(ms)}
+        except TypeError:
+            raise Refused(HTTPStatus.CONFLICT, "this stub lives in real time; one of --virtual-clock can be advanced") from None
+
+    def leader(self, request: Request, arguments: list[str]) -> Told:
+        topic, partition, to = _body(request, topic=(str, ...), partition=(int, ...), to=(int, None))
+        return HTTPStatus.OK, {"leader": self._cluster.move_leader(topic, partition, to=to)}
+
+    def stop(self, request: Request, arguments: list[str]) -> Told:
+        (clean,) = _body(request, clean=(bool, True))
+        self._cluster.stop_broker(_number(arguments[0], "a broker"), clean=clean)
+        return HTTPStatus.OK, {"stopped": int(arguments[0])}
+
+    def start(self, request: Request, arguments: list[str]) -> Told:
+        (port,) = _body(request, port=(int, None))
+        if port is not None and not 0 <= port <= PORT_MAX:
+            raise ValueError(f"port={port}: from 0, for a free one, to {PORT_MAX}")
+        self._cluster.start_broker(_number(arguments[0], "a broker"), port=port)
+        return HTTPStatus.OK, {"started": int(arguments[0]), "address": "{}:{}".format(*self._cluster.addresses[int(arguments[0])])}
+
+    @property
+    def _cluster(self) -> BrokerStub:
+        if self._stub is None:
+            raise Refused(HTTPStatus.CONFLICT, "a proxy has no brokers of its own: this is for a stub (fencepost broker)")
+        return self._stub
+
+    def _fault(self, given: str) -> Fault:
+        number = _number(given, "a fault")
+        for fault in self._running.faults.installed:
+            if fault.id == number:
+                return fault
+        there = ", ".join(str(fault.id) for fault in self._running.faults.installed) or "none"
+        raise KeyError(f"there is no fault {number}; there are: {there}")
+
+    def _exchange(self, exchange: Exchange) -> dict[str, Any]:
+        words: dict[str, Any] = {
+            "at_ms": exchange.at_ms,
+            "node": exchange.node,
+            "connection": exchange.connection_id,
+            "client_id": exchange.client_id,
+            "api": api_name(exchange.api),
+            "version": exchange.version,
+            "topics": topics_in(exchange.request, self._name_of),
+            "groups": sorted(groups_of(exchange.request)),
+            "transactional_ids": sorted(transactional_ids_of(exchange.request)),
+            "answered": exchange.response is not None,
+            "errors": [] if exchange.response is None else errors_in(exchange.response),
+        }
+        return words if exchange.heard is None else {**words, "heard": exchange.heard.value}
+
+
+ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], Told]]] = {
+    ("GET", "/"): Routes.about,
+    ("GET", "/faults"): Routes.faults,
+    ("POST", "/faults"): Routes.add,
+    ("DELETE", "/faults"): Routes.remove_all,
+    ("GET", "/faults/{id}"): Routes.fault,
+    ("DELETE", "/faults/{id}"): Routes.remove,
+    ("POST", "/faults/{id}/release"): Routes.release,
+    ("GET", "/stats"): Routes.stats,
+    ("GET", "/journal"): Routes.journal,
+    ("POST", "/links/cut"): Routes.cut,
+    ("POST", "/links/sever"): Routes.sever,
+    ("POST", "/links/mend"): Routes.mend,
+    ("POST", "/clock/advance"): Routes.advance,
+    ("POST", "/leaders"): Routes.leader,
+    ("POST", "/brokers/{node}/stop"): Routes.stop,
+    ("POST", "/brokers/{node}/start"): Routes.start,
+}
+
+
+def _arguments(pattern: str, path: str) -> list[str] | None:
+    """What stands in the path where the pattern has braces; None when it is another path."""
+    wanted, given = pattern.split("/"), path.split("/")
+    if len(wanted) != len(given) or any(a != b and not (a.startswith("{") and b) for a, b in zip(wanted, given, strict=True)):
+        return None
+    return [b for a, b in zip(wanted, given, strict=True) if a.startswith("{")]
+
+
+def _number(given: str, what: str) -> int:
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise ValueError(f"{given[:60]!r}: the number of {what}")
+    return int(given)
+
+
+def _body(request: Request, **fields: tuple[type, Any]) -> list[Any]:
+    """The fields of a body in this order; `...` for a default means that it must be there."""
+    body = {} if request.body is None else request.body
+    if not isinstance(body, dict):
+        raise ValueError(f"the body is an object with {', '.join(fields)}, not {repr(body)[:60]}")
+    for name in body:
+        if name not in fields:
+            raise ValueError(f"{name[:60]!r} is nothing that {request.path} takes: {', '.join(fields)}")
+    values = []
+    for name, (kind, default) in fields.items():
+        given = body.get(name)
+        value = default if given is None else given
+        if value is ...:
+            raise ValueError(f"{request.path} needs {name}, {_A[kind]}")
+        if value is not None and not _fits(value, kind):
+            raise ValueError(f"{name}={repr(value)[:60]}: {_A[kind]}")
+        values.append(value)
+    return values
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    return isinstance(value, kind)
+
+
+_A: Final = {int: "a whole number", str: "a text", bool: "true or false"}

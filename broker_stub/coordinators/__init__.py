@@ -1,1 +1,0 @@
-"""What brokers coordinate beyond the log: groups and their offsets."""

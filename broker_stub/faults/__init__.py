@@ -1,0 +1,1 @@
+"""Fault rules: which exchange they act on, and how they change it."""

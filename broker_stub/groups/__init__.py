@@ -1,0 +1,1 @@
+"""The group coordinators: members, rebalances and committed offsets."""

@@ -1,0 +1,284 @@
+"""The classic group protocol: join, sync, heartbeat and leave, and what happens when somebody does not.
+
+Kafka's `GroupMetadataManager` in this project's words: the same checks in the same order, the same timers. Every request gets its answer
+through the function that came with it, at once or later; answers leave when the group is in order again, never in the middle of a change.
+It does no I/O and reads no clock but the one it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.groups.group import Group, Member
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.pending_offsets import Key
+from fencepost.broker_stub.groups.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer
+from fencepost.broker_stub.groups.responses import NOBODY, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
+from fencepost.broker_stub.groups.states import Event, State
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+MEMBER_ID_REQUIRED_SINCE = 4
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+class ClassicGroups:
+    """The groups of one shard, as they were left in its store."""
+
+    def __init__(self, store: Store, around: Surroundings) -> None:
+        self._store = store
+        self._around = around
+        self._rebalances = Rebalances(store, around)
+        self.groups = {group.id: group for group in store.load(around.now_ms())}
+        for group in self.groups.values():
+            for member in group.members.values():
+                self._rebalances.expect(group, member)
+
+    # Requests
+
+    def join(self, request: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None and request.member_id != NOBODY:
+            self._rebalances.tell(answer, no_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        else:
+            if group is None:
+                group = self.create(request.group_id)
+                self._store.save(group)
+            if not self._has_room(group, request.member_id):
+                group.remove(request.member_id)
+                self._rebalances.tell(answer, no_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+                self._rebalances.tell(answer, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+            elif request.member_id == NOBODY:
+                self._join_new(group, request, caller, answer)
+            else:
+                self._join_known(group, request, caller, answer)
+        self._rebalances.send()
+
+    def sync(self, request: SyncGroupRequest, answer: SyncAnswer) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None or group.state is State.EMPTY:
+            self._rebalances.tell(answer, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            code = sync_error(group, request)
+            if code:
+                self._rebalances.tell(answer, SyncGroupResponse(error_code=code))
+            else:
+                self._sync(group, request, answer)
+        self._rebalances.send()
+
+    def heartbeat(self, request: HeartbeatRequest) -> int:
+        """The code of the answer."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        code = group.member_error(request.member_id, request.group_instance_id)
+        if code:
+            return code
+        if request.generation_id != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        self._rebalances.expect(group, group.members[request.member_id])
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
+
+    def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            answers = [left(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.members]
+        else:
+            answers = [left(each, self._leave(group, each)) for each in request.members]
+            if not all(answer.error_code for answer in answers):
+                self._rebalances.rebalance_if_running(group, "members have left")
+        self._rebalances.send()
+        return LeaveGroupResponse(members=answers)
+
+    # What offsets and administrators need
+
+    @property
+    def begin_with_offsets(self) -> bool:
+        """Whether a group that is nobody's is there from its first offset on, and not from the first attempt to commit one."""
+        return self._around.groups_begin_with_offsets
+
+    def create(self, group_id: str) -> Group:
+        """A group without members."""
+        group = self.groups[group_id] = Group(group_id, self._around.now_ms())
+        return group
+
+    def delete(self, group_id: str, then: Then | None = None) -> None:
+        """The group must have no members. Its offsets go with it."""
+        group = self.groups.pop(group_id)
+        self._rebalances.unload(group, "deleted")
+        self._store.delete(group, then)
+        self._rebalances.send()
+
+    def forget_offsets(self, keys: Sequence[Key], then: Then | None = None) -> None:
+        """These are no more. Before Kafka 4.0 a group without members goes with its last one."""
+        ending = (
+            [] if self._around.groups_outlive_offsets else [each for each in {key[0] for key in keys} if self._is_left_bare(each, keys)]
+        )
+        for group_id in ending:
+            self.delete(group_id, then)
+        if not ending:
+            self._store.forget(keys, then)
+        else:
+            self._store.forget([key for key in keys if key[0] not in ending])
+
+    def _is_left_bare(self, group_id: str, without: Sequence[Key]) -> bool:
+        return self.groups[group_id].state is State.EMPTY and set(self._store.keys(group_id)) <= set(without)
+
+    def seen(self, group: Group, member_id: str) -> None:
+        """The member did something: that counts as a heartbeat while the group is stable or prepares a rebalance."""
+        member = group.members.get(member_id)
+        if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            self._rebalances.expect(group, member)
+
+    def unload(self) -> None:
+        """This broker coordinates these groups no more: whoever waits has to ask the next one."""
+        for group in self.groups.values():
+            self._rebalances.unload(group, "its coordinator moved")
+        self._rebalances.send()
+
+    # Joining
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        known = group.members.get(member_id)
+        if group.state is State.EMPTY:
+            return True
+        if group.state is State.PREPARING_REBALANCE:
+            return (known is not None and bool(known.joining)) or group.waiting < self._around.members_max
+        return known is not None or len(group.members) < self._around.members_max
+
+    def _join_new(self, group: Group, request: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
+        instance_id = request.group_instance_id
+        new_id = f"{caller.client_id if instance_id is None else instance_id}-{self._around.new_id()}"
+        if instance_id is not None and instance_id in group.static:
+            self._come_back(group, request, new_id, caller, answer)
+        elif instance_id is None and caller.version >= MEMBER_ID_REQUIRED_SINCE:
+            group.invited[new_id] = self._rebalances.run_in(request.session_timeout_ms, partial(self._rebalances.uninvite, group, new_id))
+            self._rebalances.tell(answer, no_join(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+        else:
+            self._add(group, request, new_id, caller, answer)
+
+    def _join_known(self, group: Group, request: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
+        member_id = request.member_id
+        if member_id in group.invited:
+            self._add(group, request, member_id, caller, answer)
+            return
+        code = group.member_error(member_id, request.group_instance_id)
+        if code or group.state is State.EMPTY:
+            self._rebalances.tell(answer, no_join(code or ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+            return
+        member = group.members[member_id]
+        settled = group.state in (State.COMPLETING_REBALANCE, State.STABLE) and member.protocols == protocols_of(request)
+        if settled and not (group.state is State.STABLE and group.leader == member_id):
+            # It did not get its answer, or has nothing new to say. A leader may have seen that partitions were added.
+            self._rebalances.tell(answer, joined(group, member_id, with_members=group.state is State.COMPLETING_REBALANCE))
+        else:
+            self._update(member, request, answer)
+            self._rebalances.rebalance_or_complete(group, f"member {member_id} joins again")
+
+    def _add(self, group: Group, request: JoinGroupRequest, member_id: str, caller: Caller, answer: JoinAnswer) -> None:
+        member = member_of(request, member_id, caller)
+        member.is_new = True
+        member.joining.append(answer)
+        if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+            group.newcomers = True
+        group.add(member)
+        # It does not know its id and cannot send heartbeats; should it be gone, nobody would see.
+        self._rebalances.expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.rebalance_or_complete(group, f"member {member_id} is new")
+
+    def _update(self, member: Member, request: JoinGroupRequest, answer: JoinAnswer) -> None:
+        member.protocols = protocols_of(request)
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.session_timeout_ms = request.session_timeout_ms
+        member.joining.append(answer)
+
+    def _come_back(self, group: Group, request: JoinGroupRequest, new_id: str, caller: Caller, answer: JoinAnswer) -> None:
+        """A static member that lost its id; whoever has the old one is fenced (KIP-345)."""
+        assert request.group_instance_id is not None
+        leader_before = group.leader or NOBODY
+        old = group.members[group.static[request.group_instance_id]]
+        self._rebalances.answer_join(old, no_join(ErrorCode.FENCED_INSTANCE_ID, old.id))
+        self._rebalances.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+        member = member_of(request, new_id, Caller(old.client_id, old.client_host, caller.version))
+        member.assignment = old.assignment
+        member.joining.append(answer)
+        group.replace(request.group_instance_id, member)
+        self._rebalances.expect(group, member, old.session_timeout_ms)
+        why = f"static member {request.group_instance_id} is back"
+        if group.state is State.STABLE and group.choose_protocol() == group.protocol:
+            leads = group.leader == new_id
+            if caller.version >= SKIP_ASSIGNMENT_SINCE:
+                welcome = joined(group, new_id, with_members=True, skip_assignment=leads)
+            else:
+                # Told that another one leads, it assigns nothing; nobody would hear of it.
+                welcome = joined(group, new_id, with_members=False, leader=leader_before)
+
+            def written(code: int) -> None:
+                self._rebalances.answer_join(member, no_join(code, new_id) if code else welcome)
+                self._rebalances.send()
+
+            self._store.save(group, written)
+        elif group.state is State.PREPARING_REBALANCE:
+            self._rebalances.complete_if_joined(group)
+        else:
+            self._rebalances.prepare(group, why)
+
+    # Syncing
+
+    def _sync(self, group: Group, request: SyncGroupRequest, answer: SyncAnswer) -> None:
+        member = group.members[request.member_id]
+        if group.state is State.PREPARING_REBALANCE:
+            self._rebalances.tell(answer, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            return
+        group.unsynced.discard(member.id)
+        if group.state is State.STABLE:
+            self._rebalances.tell(answer, synced(group, member))
+            return
+        member.syncing.append(answer)
+        if group.leader != member.id:
+            return
+        assigned = {each.member_id: each.assignment for each in request.assignments}
+        self._store.save(group, partial(self._assigned, group, group.generation, assigned), assigned=assigned)
+
+    def _assigned(self, group: Group, generation: int, assigned: Mapping[str, bytes], code: int) -> None:
+        """The assignment is written, or cannot be; meanwhile the group may have gone on."""
+        if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
+            return
+        for each in sorted(group.members.values(), key=lambda member: member.id != group.leader):  # the leader hears first
+            each.assignment = assigned.get(each.id, b"") if not code else b""
+            if each.syncing:
+                self._rebalances.answer_sync(each, synced(group, each) if not code else SyncGroupResponse(error_code=code))
+                self._rebalances.expect(group, each)
+        if code:
+            self._rebalances.rebalance_or_complete(group, f"its assignment was not written: {ErrorCode(code).name}")
+        else:
+            group.happened(Event.ASSIGNED, self._around.now_ms(), f"generation {generation}")
+        self._rebalances.send()
+
+    # Leaving and failing
+
+    def _leave(self, group: Group, leaver: MemberIdentity) -> int:
+        member_id, instance_id = leaver.member_id, leaver.group_instance_id
+        if member_id == NOBODY:
+            member_id = group.static.get(instance_id, NOBODY) if instance_id is not None else NOBODY
+            code = ErrorCode.NONE if member_id != NOBODY else ErrorCode.UNKNOWN_MEMBER_ID
+        elif member_id in group.invited:
+            group.revoke(member_id)
+            return ErrorCode.NONE
+        else:
+            code = ErrorCode(group.member_error(member_id, instance_id))
+        if not code:
+            self._rebalances.remove(group, group.members[member_id])
+        return code

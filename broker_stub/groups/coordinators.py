@@ -1,0 +1,128 @@
+"""The group coordinators of a cluster: for each partition of __consumer_offsets the broker that leads it.
+
+A shard is what the leader of one partition knows. When the leader changes, everybody who waits is told NOT_COORDINATOR, and the next
+leader begins with what it reads in the partition: the last assignment of each group and its offsets. It decides nothing about groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.groups.classic import ClassicGroups
+from fencepost.broker_stub.groups.expiry import expire
+from fencepost.broker_stub.groups.offsets import GroupOffsets
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.rebalances import Surroundings
+from fencepost.producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+
+class NotHere(Exception):
+    """This broker does not coordinate the group."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class Shard:
+    """The groups of one partition, under one leader. It waits at the partition to hear of the next one."""
+
+    def __init__(self, partition: Partition, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
+        self.expired_at_ms = now_ms
+        self.store = store
+        self.groups = groups
+        self.offsets = offsets
+        self.leader_epoch = partition.leader_epoch
+        self.partition = partition
+        partition.waiting[self] = None
+
+    def grew(self, size_bytes: int) -> None:
+        """It knows what it wrote."""
+
+    def disturbed(self) -> None:
+        if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
+            self.partition.waiting.pop(self, None)
+            self.leader_epoch = -1
+            self.groups.unload()
+
+
+class GroupCoordinators:
+    """Every shard of the cluster, loaded when it is first asked for."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._shards: dict[tuple[UUID, int], Shard] = {}
+        config = context.config
+        self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
+        self._retention_ms = int(config["offsets.retention.minutes"]) * 60_000
+        self._metadata_bytes_max = int(config["offset.metadata.max.bytes"])
+        self._around = Surroundings(
+            timers=context.timers,
+            now_ms=context.now_ms,
+            new_id=context.new_id,
+            initial_delay_ms=int(config["group.initial.rebalance.delay.ms"]),
+            members_max=int(config["group.max.size"]),
+            groups_outlive_offsets=context.release.differs.groups_outlive_offsets,
+            groups_begin_with_offsets=context.release.differs.groups_begin_with_offsets,
+        )
+
+        context.on_topic_deleted.append(self.forget_topic)
+        context.on_transaction_ended.append(self.end_transaction)
+
+    def shard_for(self, group_id: str, node_id: int) -> Shard:
+        """The shard of that group, if this broker leads it; raises NotHere if not."""
+        topic = self._context.topics.named(OFFSETS_TOPIC)
+        if topic is None:
+            raise NotHere
+        partition = topic.partitions[partition_for(group_id, len(topic.partitions))]
+        if partition.leader != node_id:
+            raise NotHere
+        return self._shard(partition)
+
+    def shards_of(self, node_id: int) -> list[Shard]:
+        """Every shard that this broker leads."""
+        topic = self._context.topics.named(OFFSETS_TOPIC)
+        return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
+
+    def committed(self, group_id: str, node_id: int) -> list[tuple[str, int]]:
+        """The partitions in which that group has offsets; none where this broker does not coordinate it."""
+        try:
+            offsets = self.shard_for(group_id, node_id).offsets.every(group_id)
+        except NotHere:
+            return []
+        return [(topic, index) for topic, committed in offsets for index in committed]
+
+    def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
+        """That partition has the marker of a producer's transaction. A shard that has not read its log yet will find it there."""
+        shard = self._shards.get((partition.topic_id, partition.index))
+        if shard is not None and shard.leader_epoch == partition.leader_epoch:
+            shard.store.end_transaction(producer_id, commit=commit)
+
+    def forget_topic(self, name: str) -> None:
+        """Offsets of a deleted topic are deleted with it."""
+        topic = self._context.topics.named(OFFSETS_TOPIC)
+        for partition in topic.partitions if topic is not None else ():
+            if partition.leader != NO_LEADER and partition.log.log_end_offset:
+                shard = self._shard(partition)
+                shard.groups.forget_offsets(shard.store.keys_of_topic(name))
+
+    def _shard(self, partition: Partition) -> Shard:
+        """As its leader knows it now; forgets first what has expired, as often as Kafka looks for it."""
+        now_ms = self._context.now_ms()
+        key = (partition.topic_id, partition.index)
+        shard = self._shards.get(key)
+        if shard is None or shard.leader_epoch != partition.leader_epoch:
+            store = Store(self._context, partition)
+            groups = ClassicGroups(store, self._around)
+            offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
+            shard = self._shards[key] = Shard(partition, store, groups, offsets, now_ms=now_ms)
+            return shard
+        if now_ms - shard.expired_at_ms >= self._expire_every_ms:
+            shard.expired_at_ms = now_ms
+            expire(shard.groups, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
+        return shard

@@ -1,0 +1,51 @@
+"""When committed offsets expire, and groups with them (Kafka's `cleanupGroupMetadata` and `OffsetExpirationCondition`).
+
+An offset expires `offsets.retention.minutes` after its commit, or after its group lost its last member, which is when a group of consumers
+begins to be over; or at the time that an old client named. One that a member may be reading stays, and so does one about which a
+transaction will yet decide. A group without members and without offsets is gone. Nobody is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencepost.broker_stub.groups.classic import ClassicGroups
+from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL, Group
+from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.groups.states import State
+
+NO_TIME = -1
+
+
+def expire(groups: ClassicGroups, store: Store, *, now_ms: int, retention_ms: int) -> None:
+    """Writes that offsets and groups are no more."""
+    gone: list[Key] = []
+    for group in tuple(groups.groups.values()):
+        since = _counts_from(group)
+        keys = store.keys(group.id)
+        expired = [key for key in keys if since is not None and _is_expired(store, group, key, since, now_ms, retention_ms)]
+        if group.state is State.EMPTY and len(expired) == len(keys):
+            groups.delete(group.id)
+        else:
+            gone += expired
+    store.forget(gone)
+
+
+def _counts_from(group: Group) -> Callable[[Committed], int] | None:
+    """From when on the retention of an offset counts; None while nothing of the group expires."""
+    if group.protocol_type is None:
+        return lambda committed: committed.at_ms
+    if group.state is State.EMPTY:
+        return lambda committed: group.since_ms if group.since_ms != NO_TIME else committed.at_ms
+    if group.protocol_type == CONSUMER_PROTOCOL and group.subscribed is not None and group.state is State.STABLE:
+        return lambda committed: committed.at_ms
+    return None
+
+
+def _is_expired(store: Store, group: Group, key: Key, since: Callable[[Committed], int], now_ms: int, retention_ms: int) -> bool:
+    _, topic, partition = key
+    committed = store.offsets.get(group.id, {}).get(topic, {}).get(partition)
+    if committed is None or store.pending.has(key) or group.is_subscribed(topic):
+        return False
+    return now_ms >= (committed.expires_ms if committed.expires_ms != NO_TIME else since(committed) + retention_ms)

@@ -1,0 +1,284 @@
+"""The groups and offsets of one partition of `__consumer_offsets`, as its log has them: read when its leader begins, and written to it.
+
+What is committed counts once every in-sync replica has it, also when whoever asked has been told by then that it took too long. It decides
+nothing about groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fencepost.broker_stub.cluster.internal_append import How, Then, append
+from fencepost.broker_stub.groups.group import Group, Member
+from fencepost.broker_stub.groups.pending_offsets import Committed, Key, PendingOffsets
+from fencepost.broker_stub.groups.records import (
+    GroupMetadataValue,
+    GroupRecord,
+    MemberMetadata,
+    OffsetRecord,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+    read_record,
+    tombstones,
+)
+from fencepost.broker_stub.groups.states import State
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.records import ControlType, encode_batch, iter_batches, read_marker, read_records
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.partition import Partition
+    from fencepost.broker_stub.cluster.producer_ids import Identity
+    from fencepost.broker_stub.cluster.timers import Timer
+
+FOREVER_MS: Final = 1 << 60
+MEANING: Final = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told of a write to the log that failed; anything else as it is."""
+
+Offsets = Mapping[Key, Committed]
+Entry = tuple[bytes, bytes | None]
+
+
+class Store:
+    """Of one partition, under one leader: the next one reads the log anew."""
+
+    def __init__(self, context: Context, partition: Partition) -> None:
+        self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
+        self.pending = PendingOffsets()
+        self._context = context
+        self._partition = partition
+        self._epoch = partition.leader_epoch
+        self._timeout_ms = int(context.config["offsets.commit.timeout.ms"])
+        self._with_ids = context.release.differs.offsets_have_topic_ids
+        self._with_young = context.release.differs.young_groups_are_written
+        self._saved: dict[str, GroupMetadataValue | None] = {}
+        self._read()
+
+    def load(self, now_ms: int) -> list[Group]:
+        """Every group of the log: those with members are stable, the others empty. One that has offsets and nothing else is empty, too."""
+        saved, self._saved = self._saved, {}
+        return [_group(group_id, value) if value is not None else Group(group_id, now_ms) for group_id, value in saved.items()]
+
+    def save(self, group: Group, then: Then | None = None, *, assigned: Mapping[str, bytes] | None = None) -> None:
+        """Keeps the group as it is now, or as it will be with these assignments. Only what a coordinator would write: an assignment, or
+        that there is nobody."""
+        if group.generation == 0 and not self._with_young:
+            return
+        self._write([(group_key(group.id), group_value(_value(group, assigned)))], _nothing, then or _unheard)
+
+    def commit(self, offsets: Offsets, then: Then) -> None:
+        """These count from now on."""
+
+        def apply() -> None:
+            for key, committed in offsets.items():
+                self._commit(key, committed)
+
+        self._write(self._entries(offsets), apply, then)
+
+    def commit_pending(self, identity: Identity, offsets: Offsets, *, guard: int | None, then: Then) -> None:
+        """These count once that producer's transaction is committed; `guard`: what the partition's log gave for its batch."""
+        now_ms = self._context.now_ms()
+        data = encode_batch(
+            [(now_ms, key, value) for key, value in self._entries(offsets)],
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            transactional=True,
+        )
+
+        def written() -> None:
+            for key, committed in offsets.items():
+                self.pending.add(identity.producer_id, key, committed)
+
+        how = How(guard=guard, written=written)
+        append(self._context, self._partition, data, timeout_ms=self._timeout_ms, then=lambda code: then(_told(code)), how=how)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Offsets of that producer's transaction count from now on, or never will."""
+        for (group_id, topic, partition), committed in self.pending.end(producer_id).items():
+            if commit and committed is not None:
+                self.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def delete(self, group: Group, then: Then | None = None) -> None:
+        """The group is no more, and neither are its offsets."""
+        known = self._with_young or group.generation > 0
+        self._forget_all(self.keys(group.id), [group_key(group.id)] if known else [], then)
+
+    def forget(self, keys: Sequence[Key], then: Then | None = None) -> None:
+        """These offsets are no more."""
+        self._forget_all(keys, [], then)
+
+    def _forget_all(self, keys: Sequence[Key], groups: list[bytes], then: Then | None) -> None:
+
+        def apply() -> None:
+            for key in keys:
+                self._forget(key)
+
+        self._write(tombstones([*map(offset_key, keys), *groups]), apply, then or _unheard)
+
+    def keys(self, group_id: str) -> list[Key]:
+        """Every offset of the group that counts, and every one that may count one day: there may be both."""
+        committed = [(group_id, topic, partition) for topic, offsets in self.offsets.get(group_id, {}).items() for partition in offsets]
+        return [*committed, *(key for key in self.pending.every() if key[0] == group_id)]
+
+    def keys_of_topic(self, topic: str) -> list[Key]:
+        """The same for all of a topic's, whosever they are."""
+        groups = dict.fromkeys([*self.offsets, *(group_id for group_id, _, _ in self.pending.every())])
+        return [key for group_id in groups for key in self.keys(group_id) if key[1] == topic]
+
+    def _entries(self, offsets: Offsets) -> list[Entry]:
+        return [(offset_key(key), offset_value(committed, with_ids=self._with_ids)) for key, committed in offsets.items()]
+
+    def _write(self, entries: Sequence[Entry], apply: Callable[[], None], then: Then) -> None:
+        if not entries:
+            then(ErrorCode.NONE)
+            return
+        if self._partition.leader_epoch != self._epoch:
+            then(ErrorCode.NOT_COORDINATOR)
+            return
+        context = self._context
+        now_ms = context.now_ms()
+        answer = _Answer(then)
+
+        def written(code: int) -> None:
+            if not code:
+                apply()
+            answer(_told(code))
+
+        # Kafka, too, numbers a batch that has no producer.
+        data = encode_batch([(now_ms, key, value) for key, value in entries], base_sequence=0)
+        append(context, self._partition, data, timeout_ms=FOREVER_MS, then=written)
+        if not answer.given:
+            answer.timer = context.timers.at(now_ms + self._timeout_ms, lambda: answer(_told(ErrorCode.REQUEST_TIMED_OUT)))
+
+    # The log
+
+    def _read(self) -> None:
+        storage = self._partition.storage
+        for header, batch in iter_batches(storage.read(0, storage.size)):
+            if header.is_control:
+                kind, _, _ = read_marker(batch)
+                if kind in (ControlType.COMMIT, ControlType.ABORT):
+                    self.end_transaction(header.producer_id, commit=kind == ControlType.COMMIT)
+                continue
+            producer_id = header.producer_id if header.is_transactional else None
+            for record in read_records(batch, verify_crc=False):
+                assert record.key is not None
+                self._replay(read_record(record.key, record.value), producer_id)
+
+    def _replay(self, record: OffsetRecord | GroupRecord | None, producer_id: int | None) -> None:
+        if isinstance(record, GroupRecord):
+            if record.value is not None:
+                self._saved[record.group_id] = record.value
+            else:
+                self._saved.pop(record.group_id, None)
+        elif isinstance(record, OffsetRecord):
+            if record.committed is None:
+                self._forget(record.key)
+                return
+            self._saved.setdefault(record.key[0])
+            if producer_id is None:
+                self._commit(record.key, record.committed)
+            else:
+                self.pending.add(producer_id, record.key, record.committed)
+
+    def _commit(self, key: Key, committed: Committed) -> None:
+        group_id, topic, partition = key
+        self.pending.supersede(key)
+        self.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def _forget(self, key: Key) -> None:
+        group_id, topic, partition = key
+        topics = self.offsets.get(group_id, {})
+        offsets = topics.get(topic, {})
+        offsets.pop(partition, None)
+        if not offsets:
+            topics.pop(topic, None)
+        if not topics:
+            self.offsets.pop(group_id, None)
+        self.pending.drop(lambda each: each == key)
+
+
+class _Answer:
+    """The answer to who waits for a write, given once."""
+
+    __slots__ = ("_then", "given", "timer")
+
+    def __init__(self, then: Then) -> None:
+        self._then = then
+        self.given = False
+        self.timer: Timer | None = None
+
+    def __call__(self, code: int) -> None:
+        if self.given:
+            return
+        self.given = True
+        if self.timer is not None:
+            self.timer.cancel()
+        self._then(code)
+
+
+def _told(code: int) -> int:
+    return MEANING.get(ErrorCode(code), ErrorCode(code)) if code else ErrorCode.NONE
+
+
+def _nothing() -> None:
+    """A group's own record changes nothing that it does not know."""
+
+
+def _unheard(code: int) -> None:
+    """Nobody waits."""
+
+
+def _value(group: Group, assigned: Mapping[str, bytes] | None) -> GroupMetadataValue:
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        current_state_timestamp=group.since_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol),
+                assignment=assigned.get(member.id, b"") if assigned is not None else member.assignment,
+            )
+            for member in (() if group.state is State.EMPTY else group.members.values())
+        ],
+    )
+
+
+def _group(group_id: str, value: GroupMetadataValue) -> Group:
+    group = Group(group_id, value.current_state_timestamp, state=State.STABLE if value.members else State.EMPTY)
+    group.generation, group.protocol_type, group.protocol = value.generation, value.protocol_type or None, value.protocol
+    for each in value.members:
+        group.add(
+            Member(
+                each.member_id,
+                instance_id=each.group_instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                session_timeout_ms=each.session_timeout,
+                rebalance_timeout_ms=each.rebalance_timeout,
+                protocol_type=value.protocol_type,
+                protocols=((value.protocol or "", each.subscription),),
+                assignment=each.assignment,
+            )
+        )
+    group.leader = value.leader
+    group.note_subscriptions()
+    return group

@@ -1,0 +1,88 @@
+"""Whether the configs of a topic may be changed: AlterConfigs and IncrementalAlterConfigs check the same, in Kafka's order and words.
+
+Only topics can be changed. Brokers, loggers, client metrics and groups are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
+from fencepost.broker_stub.requests.permissions import WORDS
+from fencepost.broker_stub.security.operations import Operation, Resource
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.messages.configs import AlterConfigsResourceResponse
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.cluster import Cluster
+    from fencepost.broker_stub.requests.call import Call
+
+TOPIC, GROUP = 2, 32
+OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
+
+
+class Refusal(NamedTuple):
+    """Why the configs of a resource stay as they are."""
+
+    code: int
+    message: str | None
+
+
+def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
+    """Why a resource cannot be looked at. `configs`: their names; `nulls`: those without a value that need one; `twice`: the request names
+    the resource more than once."""
+    if twice:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len(set(configs)) < len(configs):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return _resource_refusal(call, kind, name)
+
+
+def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
+    """What became of a resource."""
+    code, message = refusal or (ErrorCode.NONE, None)
+    return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
+
+
+def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
+    """Why nothing of that type can be changed, None if it can. Who may not change it hears that first."""
+    if kind == TOPIC:
+        return None
+    if kind in OTHER_TYPES and (kind != GROUP or call.cluster.release.differs.groups_have_configs):
+        whose = (Resource.GROUP, name) if kind == GROUP else (Resource.CLUSTER,)
+        code = call.refusal(Operation.ALTER_CONFIGS, *whose)
+        if code:
+            return Refusal(code, WORDS[code])
+        return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:
+    """Why the topic cannot have these configs of its own, None if it can. Names and values come before the topic itself."""
+    if not topic:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    illegal = illegal_name(topic)
+    if illegal:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+    try:
+        check_together(overrides, cluster.config.of_topic(overrides))
+    except InvalidConfig as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    if cluster.topics.named(topic) is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+    return None
+
+
+def check_together(overrides: Mapping[str, str], in_force: Mapping[str, str]) -> None:
+    """Raises InvalidConfig for a value that is none and for values that contradict each other."""
+    for name, value in overrides.items():
+        check_topic_config(name, value)
+    shortest, longest = int(in_force["min.compaction.lag.ms"]), int(in_force["max.compaction.lag.ms"])
+    if shortest > longest:
+        raise InvalidConfig(f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})")
+    if in_force["remote.storage.enable"].lower() == "true":
+        raise InvalidConfig("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")

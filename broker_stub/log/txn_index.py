@@ -1,0 +1,99 @@
+"""Where readers of committed data must stop, and which transactions they must skip.
+
+Open transactions hold the last stable offset (LSO) back; so do finished ones until the high watermark has passed their marker. The
+aborted ones are kept for ever, in the order of their markers, as in Kafka's transaction index. It decides nothing about producers and
+sees no bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Self
+
+from msgspec import Struct
+
+from fencepost.broker_stub.log.producers import CompletedTxn
+from fencepost.producer.wire.records import BatchHeader
+
+
+class AbortedTxn(Struct, frozen=True):
+    """One entry of the transaction index. `last_offset` is the marker's; `last_stable_offset` is what the LSO became by it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def covers(self, batch: BatchHeader) -> bool:
+        """Whether the batch was part of it."""
+        mine = batch.is_transactional and batch.producer_id == self.producer_id
+        return mine and self.first_offset <= batch.base_offset <= self.last_offset
+
+
+class Transactions:
+    """The transactions of one partition."""
+
+    __slots__ = ("_aborted", "_aborted_ends", "_ongoing", "_unreplicated")
+
+    def __init__(self) -> None:
+        self._ongoing: dict[int, None] = {}  # first offsets; they only grow, so the first is the lowest
+        self._unreplicated: dict[int, int] = {}  # first offset -> marker's offset
+        self._aborted: list[AbortedTxn] = []
+        self._aborted_ends: list[int] = []
+
+    def copy(self) -> Self:
+        """The same, for whoever may have to come back to it."""
+        other = type(self)()
+        other._ongoing, other._unreplicated = dict(self._ongoing), dict(self._unreplicated)
+        other._aborted, other._aborted_ends = list(self._aborted), list(self._aborted_ends)
+        return other
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction began."""
+        return next(iter(self._ongoing), None)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction began that is open or whose marker is not yet committed."""
+        starts = [*self._unreplicated] if self._unreplicated else []
+        if self._ongoing:
+            starts.append(next(iter(self._ongoing)))
+        return min(starts, default=None)
+
+    @property
+    def aborted(self) -> tuple[AbortedTxn, ...]:
+        """Every aborted transaction, by the offset of its marker."""
+        return tuple(self._aborted)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        first = self.first_unstable_offset
+        return high_watermark if first is None else min(first, high_watermark)
+
+    def begin(self, first_offset: int) -> None:
+        self._ongoing[first_offset] = None
+
+    def complete(self, txn: CompletedTxn) -> None:
+        """The marker is written; it still has to be committed."""
+        del self._ongoing[txn.first_offset]
+        self._unreplicated[txn.first_offset] = txn.last_offset
+        if txn.aborted:
+            undecided = self.first_undecided_offset
+            stable = txn.last_offset + 1 if undecided is None else undecided
+            self._aborted.append(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable))
+            self._aborted_ends.append(txn.last_offset)
+
+    def committed(self, high_watermark: int) -> None:
+        """The high watermark moved: markers below it are out of the way."""
+        if self._unreplicated:
+            self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+
+    def aborted_between(self, offset: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that a reader of [offset, end) must know; some may lie beyond what it reads."""
+        found = []
+        for txn in self._aborted[bisect_left(self._aborted_ends, offset) :]:
+            if txn.first_offset < end:
+                found.append(txn)
+            if txn.last_stable_offset >= end:
+                break
+        return found

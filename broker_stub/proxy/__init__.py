@@ -1,0 +1,1 @@
+"""The fault proxy, which stands between clients and any Kafka."""

@@ -1,0 +1,418 @@
+"""One client's connection through the proxy: requests to a broker, answers back, and the faults in between.
+
+Frames pass as they are; only those that a fault is about, or that carry addresses, are read. Answers leave in the order of the requests.
+A request that a fault holds up holds up those behind it; what was forwarded already cannot be held, so while an answer waits at
+AFTER_APPEND, requests that left before it came may still take effect. It opens no sockets: the hub does, and tells it what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from fencepost.broker_stub.faults.rules import Action, Kind, Point
+from fencepost.broker_stub.journal import Exchange, Heard
+from fencepost.broker_stub.proxy.journal import note_answer, note_request
+from fencepost.broker_stub.proxy.request import Names, Slot
+from fencepost.broker_stub.proxy.writes import is_write, refusal, together, without
+from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge, Malformed, Message, encode_request
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.clock import Clock
+    from fencepost.broker_stub.faults.rules import Faults
+    from fencepost.broker_stub.journal import Journal
+    from fencepost.broker_stub.proxy.counters import ProxyCounters
+    from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
+
+ANSWER_BYTES_MAX = 1 << 30
+QUEUED_FRAMES_MAX = 64
+QUEUED_BYTES_MAX = 4 * 1024 * 1024
+LINGER_S = 5.0
+JOINED_BYTES_MAX = 64 * 1024
+
+_SIZE = Struct(">i")
+_log = logging.getLogger(__name__)
+
+
+class Shared(Names, Protocol):
+    """What all connections of a proxy share."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def faults(self) -> Faults: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def sessions(self) -> FetchSessions: ...
+    @property
+    def counters(self) -> ProxyCounters: ...
+    @property
+    def link_ids(self) -> Iterator[int]: ...
+    def post(self, run: Callable[[], None]) -> None:
+        """Runs it on the loop, from any thread."""
+        ...
+
+    def forget(self, link: ProxyConnection) -> None:
+        """The connection has ended."""
+        ...
+
+
+class ProxyConnection:
+    """One client connection and its connection to the broker."""
+
+    def __init__(self, hub: Shared, node: int) -> None:
+        self.hub = hub
+        self.node = node
+        self.id = next(hub.link_ids)
+        self._client: asyncio.Transport | None = None
+        self._broker: asyncio.Transport | None = None
+        self._requests = FrameSplitter(limit=FRAME_BYTES_MAX)
+        self._answers = FrameSplitter(limit=ANSWER_BYTES_MAX)
+        self._frames: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._slots: deque[Slot] = deque()  # answers that the client still expects, in order
+        self._asked: deque[tuple[Slot, Exchange | None, bool]] = deque()  # what the broker will answer, and whether the client gets it
+        self._blocks = 1  # why no request is forwarded now; the first reason is that the broker is not connected
+        self._held = 0  # requests held up before they are forwarded; they outlive the client
+        self._pumping = False
+        self._choked = False
+        self._paused = False
+        self._silent = False
+
+    # -- the client --------------------------------------------------------------------------------------------------------
+
+    def client_connected(self, transport: asyncio.Transport) -> None:
+        self._client = transport
+
+    def client_sent(self, data: bytes) -> None:
+        try:
+            frames = self._requests.feed(data)
+        except FrameTooLarge:
+            self.cut()
+            return
+        self._frames.extend(frames)
+        self._queued_bytes += sum(map(len, frames))
+        self._pump()
+
+    def client_lost(self) -> None:
+        """What was held on its way to the broker still gets there, as a packet that was late; nothing else does."""
+        self._client = None
+        self._frames.clear()
+        self._slots.clear()
+        self._silent = True
+        if self._held == 0:
+            self._hang_up()
+
+    # -- the broker --------------------------------------------------------------------------------------------------------
+
+    def broker_connected(self, transport: asyncio.Transport) -> None:
+        if self._client is None:
+            transport.close()
+            return
+        self._broker = transport
+        self._unblock()
+
+    def broker_sent(self, data: bytes) -> None:
+        try:
+            frames = self._answers.feed(data)
+        except FrameTooLarge:
+            self.cut()
+            return
+        for frame in frames:
+            self._answered(frame)
+
+    def broker_lost(self) -> None:
+        """The client is cut off as the broker's own clients are, after the answers that were on their way."""
+        self._broker = None
+        if self._client is not None:
+            self._client.close()
+        self.hub.forget(self)
+
+    def choke_client(self, choked: bool) -> None:
+        """The broker takes no more for now."""
+        self._choked = choked
+        self._read_or_wait()
+
+    def choke_broker(self, choked: bool) -> None:
+        """The client takes no more for now."""
+        if self._broker is not None and not self._broker.is_closing():
+            if choked:
+                self._broker.pause_reading()
+            else:
+                self._broker.resume_reading()
+
+    def cut(self) -> None:
+        """Ends both connections now."""
+        for transport in (self._client, self._broker):
+            if transport is not None:
+                transport.abort()
+        self._client = self._broker = None
+        self._frames.clear()
+        self._slots.clear()
+        self.hub.forget(self)
+
+    # -- requests ----------------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Forwards requests until one is held up; never re-enters itself."""
+        if self._pumping:
+            return
+        self._pumping = True
+        while self._frames and self._blocks == 0 and self._broker is not None:
+            frame = self._frames.popleft()
+            self._queued_bytes -= len(frame)
+            self._begin(frame)
+        self._pumping = False
+        self._read_or_wait()
+
+    def _read_or_wait(self) -> None:
+        """Takes no more from the client than can be passed on."""
+        wait = self._choked or len(self._frames) > QUEUED_FRAMES_MAX or self._queued_bytes > QUEUED_BYTES_MAX
+        if wait is self._paused or self._client is None or self._client.is_closing():
+            return
+        self._paused = wait
+        if wait:
+            self._client.pause_reading()
+        else:
+            self._client.resume_reading()
+
+    def _begin(self, frame: bytes) -> None:
+        self.hub.counters.requests += 1
+        try:
+            slot = Slot(self.hub, self.node, frame)
+        except Malformed:
+            self._send(frame)  # no request at all; the broker knows what to do with it
+            return
+        if slot.expects_answer and not self._silent:
+            self._slots.append(slot)
+        actions = self.hub.faults.match(slot, Point.BEFORE)
+        if actions:
+            self._blocks += 1
+            self._held += 1
+            self._carry_out(iter(actions), slot, Point.BEFORE, partial(self._released, slot))
+        else:
+            self._forward(slot)
+
+    def _released(self, slot: Slot) -> None:
+        self._forward(slot)
+        self._let_go()
+        self._unblock()
+
+    def _let_go(self) -> None:
+        """One request less is held up; the last one of a client that is gone ends the connection to the broker."""
+        self._held -= 1
+        if self._client is None and self._held == 0:
+            if self._asked:
+                self.hub.loop.call_later(LINGER_S, self._hang_up)  # the broker may need a moment to read it
+            else:
+                self._hang_up()
+
+    def _forward(self, slot: Slot) -> None:
+        """Sends the request to the broker, or what a fault has left of it."""
+        frame = self._refuse(slot) if slot.errors else slot.frame
+        if frame is None:
+            return
+        self._ask(slot, frame, wanted=True)
+        if slot.twice:
+            self._ask(slot, frame, wanted=False)
+        if not slot.expects_answer:
+            # Nobody will say when the broker has done it: that it was forwarded is all there is to go by.
+            self._pass(slot, Point.AFTER_APPEND, partial(self._unanswered, slot))
+
+    def _ask(self, slot: Slot, frame: bytes, *, wanted: bool) -> None:
+        hub = self.hub
+        kept = self._may_send()
+        exchange = note_request(hub.journal, slot, frame, connection_id=self.id, at_ms=hub.clock.now_ms()) if kept else None
+        self._send(frame)
+        if wanted:
+            slot.exchange = exchange
+        if slot.expects_answer:
+            self._asked.append((slot, exchange, wanted))
+
+    def _refuse(self, slot: Slot) -> bytes | None:
+        """The frame to forward when faults want errors before anything is done; None when the answer needs no broker."""
+        request = slot.request()
+        if request is None:
+            _log.warning(
+                "an error was asked for in an answer to what is not spoken here, or is damaged (api %d v%d): cut instead",
+                slot.api,
+                slot.version,
+            )
+            self._end_here(slot)
+            return None
+        if not is_write(request):
+            return slot.frame  # asking does nothing: the broker is asked, and its answer changed
+        left: Message | None = request
+        for action in slot.errors:
+            refused = refusal(request, action.code, action.covers, self.hub.name_of)
+            slot.refused = refused if slot.refused is None else together(slot.refused, refused)
+            left = None if left is None else without(left, action.covers, self.hub.name_of)
+        slot.errors = []
+        if left is not None:
+            parts = encode_request(left, slot.version, correlation_id=slot.correlation_id, client_id=slot.client_id)
+            return b"".join(parts)[_SIZE.size :]
+        if slot in self._slots:
+            self._after_append(slot)
+        elif not self._silent:
+            self._end_here(slot)  # acks 0: an error closes the connection
+        return None
+
+    def _unanswered(self, slot: Slot) -> None:
+        if slot.errors or slot.refused is not None:
+            self._end_here(slot)
+
+    # -- answers -----------------------------------------------------------------------------------------------------------
+
+    def _answered(self, frame: bytes) -> None:
+        self.hub.counters.answers += 1
+        (correlation_id,) = _SIZE.unpack_from(frame) if len(frame) >= _SIZE.size else (None,)
+        if not self._asked or self._asked[0][0].correlation_id != correlation_id:
+            _log.warning("node %d answered %s, which nobody asked next: the connection is cut", self.node, correlation_id)
+            self.cut()
+            return
+        slot, exchange, wanted = self._asked.popleft()
+        if exchange is not None:
+            note_answer(self.hub.journal, exchange, frame)
+        if wanted:
+            slot.answer = frame
+            self.hub.sessions.note(slot, frame)
+            if slot in self._slots:
+                self._after_append(slot)
+        if self._client is None and not self._asked and self._held == 0:
+            self._hang_up()
+
+    def _after_append(self, slot: Slot) -> None:
+        self._pass(slot, Point.AFTER_APPEND, partial(self._pass, slot, Point.REPLY, partial(self._fill, slot)))
+
+    def _fill(self, slot: Slot, *, halfway: bool = False) -> None:
+        """The answer is ready to leave when those before it have left."""
+        if slot not in self._slots:
+            return
+        try:
+            parts = slot.answer_parts()
+        except (OSError, ValueError) as error:
+            _log.warning("node %d: its answer names a node that there can be no listener for: %s; the connection is cut", self.node, error)
+            self.cut()
+            return
+        if halfway:
+            whole = b"".join(parts)
+            parts = [whole[: len(whole) // 2]]
+            slot.cut = True
+        slot.parts = parts
+        if slot.throttle_ms:
+            self._blocks += 1
+            self.hub.loop.call_later(slot.throttle_ms / 1000, self._unblock)
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._slots and self._slots[0].parts is not None and self._client is not None:
+            slot = self._slots.popleft()
+            if slot.exchange is not None and not slot.cut:
+                slot.exchange.heard = Heard.CHANGED if slot.changed else Heard.ALL
+            _write(self._client, slot.parts or [])
+            if slot.cut:
+                self._client.close()
+                self._hang_up()
+
+    # -- faults ------------------------------------------------------------------------------------------------------------
+
+    def _pass(self, slot: Slot, point: Point, go_on: Callable[[], None]) -> None:
+        actions = self.hub.faults.match(slot, point)
+        if not actions:
+            go_on()
+        elif point is Point.AFTER_APPEND:
+            self._blocks += 1
+            self._carry_out(iter(actions), slot, point, partial(self._unblocked, go_on))
+        else:
+            self._carry_out(iter(actions), slot, point, go_on)
+
+    def _unblocked(self, go_on: Callable[[], None]) -> None:
+        go_on()
+        self._unblock()
+
+    def _unblock(self) -> None:
+        self._blocks -= 1
+        self._pump()
+
+    def _carry_out(self, actions: Iterator[Action], slot: Slot, point: Point, go_on: Callable[[], None]) -> None:
+        """Does what the faults want, one after the other; one that waits comes back here for the rest."""
+        for action in actions:
+            rest = partial(self._carry_out, actions, slot, point, go_on)
+            if action.kind is Kind.ERROR:
+                slot.errors.append(action)
+            elif action.kind is Kind.THROTTLE:
+                slot.throttle_ms = action.ms
+            elif action.kind is Kind.DUPLICATE and point is Point.BEFORE:
+                slot.twice = True
+            elif action.kind is Kind.DUPLICATE:
+                self._ask(slot, slot.frame, wanted=False)
+            elif action.kind is Kind.DELAY:
+                self.hub.loop.call_later(action.ms / 1000, rest)
+                return
+            elif action.kind is Kind.HOLD:
+                action.fault.when_released(partial(self.hub.post, rest))
+                return
+            elif slot.expects_answer or action.kind is Kind.DISCONNECT or point is Point.BEFORE:
+                self._break_off(action.kind, slot, point)
+                return
+            # What is left is the drop of an answer that was not due.
+        go_on()
+
+    def _break_off(self, kind: Kind, slot: Slot, point: Point) -> None:
+        """The exchange ends here; after a drop the requests behind it go on, unheard."""
+        if point is Point.BEFORE:
+            self._let_go()
+        if kind is Kind.DISCONNECT and point is Point.REPLY:
+            self._fill(slot, halfway=True)
+        elif kind is Kind.DISCONNECT:
+            self._end_here(slot)
+        else:
+            self._fall_silent(slot)
+            if point is not Point.REPLY:
+                self._unblock()
+
+    def _fall_silent(self, slot: Slot) -> None:
+        """No answer to this request or to any after it; those before it still leave."""
+        self._silent = True
+        while slot in self._slots:
+            self._slots.pop()
+
+    def _end_here(self, slot: Slot) -> None:
+        """The connection ends when the answers before this one have left."""
+        if slot not in self._slots:
+            self._slots.append(slot)
+        slot.parts, slot.cut = [], True
+        self._flush()
+
+    # -- bytes -------------------------------------------------------------------------------------------------------------
+
+    def _may_send(self) -> bool:
+        """Whether the connection to the broker is up, as far as this side knows."""
+        return self._broker is not None and not self._broker.is_closing()
+
+    def _send(self, frame: bytes) -> None:
+        if self._broker is not None and self._may_send():
+            _write(self._broker, [_SIZE.pack(len(frame)), frame])
+
+    def _hang_up(self) -> None:
+        """Ends the connection to the broker after what was written."""
+        if self._broker is not None:
+            self._broker.close()
+        else:
+            self.hub.forget(self)
+
+
+def _write(transport: asyncio.Transport, parts: list[Buffer]) -> None:
+    if sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
+        transport.write(b"".join(parts))
+    else:
+        for part in parts:
+            transport.write(part)

@@ -1,0 +1,13 @@
+"""What a proxy has counted since it began. Only the loop's thread counts; a copy is what others read."""
+
+from msgspec import Struct
+
+
+class ProxyCounters(Struct):
+    """Plain numbers that only grow."""
+
+    connections: int = 0
+    requests: int = 0
+    answers: int = 0
+    unreachable: int = 0  # connections whose broker could not be reached
+    links_cut: int = 0

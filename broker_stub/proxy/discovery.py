@@ -1,0 +1,85 @@
+"""Finding the brokers behind a proxy: the upstream's addresses are asked in turn, again and again, until one answers or the time is up.
+
+It believes nobody who does not answer as a broker does: an answer of an impossible size is refused before it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from struct import Struct
+
+from tenacity import AsyncRetrying, retry_if_not_result, wait_random_exponential
+
+from fencepost.broker_stub.network.addresses import spelled
+from fencepost.broker_stub.proxy.hub import Address, Hub
+from fencepost.broker_stub.proxy.messages import names_in
+from fencepost.producer.wire import Malformed, MetadataRequest, MetadataResponse, decode_response, encode_request
+
+DISCOVER_TIMEOUT_S = 12.0
+ADDRESS_TIMEOUT_S = 3.0
+"""Then the next address is asked: one that is silent keeps nobody from being found."""
+PAUSE_MIN_S = 0.05
+PAUSE_MAX_S = 1.0
+ANSWER_BYTES_MAX = 100 * 1024 * 1024
+SILENT = "it does not answer"
+
+_SIZE = Struct(">i")
+
+
+async def discover(hub: Hub, upstream: list[Address]) -> None:
+    """Has the hub listen for each of the cluster's brokers and learn its topics. Raises ConnectionError, with each address's reason."""
+    reasons: dict[Address, str] = {}
+    asking = AsyncRetrying(retry=retry_if_not_result(bool), wait=wait_random_exponential(multiplier=PAUSE_MIN_S, max=PAUSE_MAX_S))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCOVER_TIMEOUT_S):
+            answer: MetadataResponse = await asking(_first_answer, upstream, reasons)
+            for broker in sorted(answer.brokers, key=lambda each: each.node_id):
+                hub.address_of(broker.node_id, broker.host, broker.port)
+            hub.learn(names_in(answer))
+            return
+    raise ConnectionError("no broker answered: " + ", ".join(f"{spelled(*address)}: {why}" for address, why in reasons.items()))
+
+
+async def _first_answer(upstream: list[Address], reasons: dict[Address, str]) -> MetadataResponse | None:
+    """The first answer that names brokers, or None with everybody's reason noted."""
+    for address in upstream:
+        reasons.setdefault(address, SILENT)  # what it said before is more than that the time was up the next time
+        try:
+            async with asyncio.timeout(ADDRESS_TIMEOUT_S):
+                answer = await _metadata(address)
+        except TimeoutError:
+            reasons[address] = SILENT
+            continue
+        except (OSError, asyncio.IncompleteReadError, Malformed) as error:
+            reasons[address] = str(error) or type(error).__name__
+            continue
+        if answer.brokers:
+            return answer
+        reasons[address] = "it names no brokers"
+    return None
+
+
+async def _metadata(address: Address) -> MetadataResponse:
+    """Every broker and topic, in the newest version that the broker answers."""
+    try:
+        return await _ask_metadata(address, 12)
+    except asyncio.IncompleteReadError:
+        return await _ask_metadata(address, 1)  # it closed on the version; an old broker has no topic ids either
+
+
+async def _ask_metadata(address: Address, version: int) -> MetadataResponse:
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=version < 4)
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(b"".join(encode_request(request, version, correlation_id=1, client_id="fault-proxy")))
+        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+        if not 0 < size <= ANSWER_BYTES_MAX:
+            raise ConnectionError(f"its answer begins with {_SIZE.pack(size)!r}, as no Kafka broker's does")
+        _, answer = decode_response(await reader.readexactly(size), request.api, version)
+        assert isinstance(answer, MetadataResponse)
+        return answer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

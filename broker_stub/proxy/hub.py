@@ -1,0 +1,223 @@
+"""The sockets of a proxy: one listener per broker behind it, and what all of its links share.
+
+It moves bytes and decides nothing: links do. All of it runs on the loop's thread except `post`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from itertools import count
+from typing import cast
+from uuid import UUID
+
+import msgspec
+
+from fencepost.broker_stub.cluster.clock import RealClock
+from fencepost.broker_stub.configs.server_properties import Place
+from fencepost.broker_stub.faults.rules import Faults, TopicPartition
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.network.addresses import printable, spelled
+from fencepost.broker_stub.network.listeners import bound, naming
+from fencepost.broker_stub.proxy.connection import ProxyConnection
+from fencepost.broker_stub.proxy.counters import ProxyCounters
+from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
+from fencepost.producer.wire import Message
+
+CONNECT_TIMEOUT_S = 10.0
+ACCEPT_BACKLOG = 128
+NODES_MAX = 1000
+WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+DOWN_TURNS_MAX = 100
+
+Address = tuple[str, int]
+
+_log = logging.getLogger(__name__)
+
+
+class Hub:
+    """Listeners, links, the addresses of both sides and the names of topic ids."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, place: Place) -> None:
+        self.loop = loop
+        self.faults = faults
+        self.journal = journal
+        self.clock = RealClock()
+        self.counters = ProxyCounters()
+        self.sessions = FetchSessions()
+        self.link_ids = count(1)
+        self.addresses: dict[int, Address] = {}  # where clients find a node
+        self._upstream: dict[int, Address] = {}  # where the node is
+        self._place = place
+        self._listeners: dict[int, socket.socket] = {}
+        self._servers: list[asyncio.Server] = []
+        self._links: set[ProxyConnection] = set()
+        self._names: dict[UUID, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transports: set[asyncio.BaseTransport] = set()
+
+    # -- what links share --------------------------------------------------------------------------------------------------
+
+    def address_of(self, node: int, host: str, port: int) -> Address:
+        """Where clients find this node, which is at that address itself; a new node gets a listener. Raises OSError or ValueError when
+        there can be none, or when there are more nodes than any cluster has."""
+        if node not in self.addresses:
+            if len(self.addresses) >= NODES_MAX:
+                raise OSError(f"node {node} is one too many: the broker has named {NODES_MAX} already")
+            self._listen(node)
+        self._upstream[node] = (host, port)
+        return self.addresses[node]
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self._names.get(topic_id)
+
+    def learn(self, names: Mapping[UUID, str]) -> None:
+        """Topic ids seen in an answer."""
+        self._names.update(names)
+
+    def in_session(self, node: int, request: Message) -> list[TopicPartition]:
+        """What the request's fetch session was told before."""
+        return self.sessions.partitions_of(node, request, self.name_of)
+
+    def forget(self, link: ProxyConnection) -> None:
+        """The link has ended."""
+        self._links.discard(link)
+
+    def opened(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
+        """A socket of either side is up."""
+        # No assert: uvloop's is none by its class.
+        transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        self._transports.add(transport)
+        return transport
+
+    def closed(self, transport: asyncio.BaseTransport | None) -> None:
+        """A socket of either side is down."""
+        if transport is not None:
+            self._transports.discard(transport)
+
+    def post(self, run: Callable[[], None]) -> None:
+        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(run)
+
+    def cut_links(self, node: int | None) -> int:
+        links = [link for link in self._links if node is None or link.node == node]
+        for link in links:
+            link.cut()
+        self.counters.links_cut += len(links)
+        return len(links)
+
+    def stats(self) -> dict[str, int]:
+        return {**msgspec.structs.asdict(self.counters), "open": len(self._links)}
+
+    async def down(self) -> None:
+        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        for task in self._tasks:
+            task.cancel()
+        for server in self._servers:
+            server.close()
+        for listener in self._listeners.values():
+            listener.close()
+        for _ in range(DOWN_TURNS_MAX):
+            for link in tuple(self._links):
+                link.cut()
+            for transport in self._transports:
+                transport.close()
+            await asyncio.sleep(0)
+            if not (self._links or self._tasks or self._transports):
+                break
+        else:
+            _log.warning("%d connections did not end", len(self._transports))
+        await self.loop.shutdown_default_executor()  # names may have been looked up in it
+
+    # -- sockets -----------------------------------------------------------------------------------------------------------
+
+    def _listen(self, node: int) -> None:
+        number = len(self.addresses)
+        host, port = self._place.host, self._place.port + number if self._place.port else 0
+        self._listeners[node] = listener = bound(host, port)
+        with naming(host, port):
+            listener.listen(ACCEPT_BACKLOG)
+        self.addresses[node] = (self._place.advertised_host, listener.getsockname()[1])
+        self._spawn(self._serve(node, listener))
+
+    async def _serve(self, node: int, listener: socket.socket) -> None:
+        self._servers.append(await self.loop.create_server(lambda: _ClientSide(self, node), sock=listener, backlog=ACCEPT_BACKLOG))
+
+    def joined(self, link: ProxyConnection) -> None:
+        """A client has connected: its broker is called."""
+        self.counters.connections += 1
+        self._links.add(link)
+        self._spawn(self._connect(link))
+
+    async def _connect(self, link: ProxyConnection) -> None:
+        host, port = self._upstream[link.node]
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self.loop.create_connection(lambda: _BrokerSide(self, link), host, port)
+        except (OSError, OverflowError, ValueError) as error:  # an address that is none, and a port, are said in ways of their own
+            _log.info("node %d at %s cannot be reached: %s", link.node, printable(spelled(host, port)), error)
+            self.counters.unreachable += 1
+            link.broker_lost()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _ClientSide(asyncio.Protocol):
+    """The socket that a client opened."""
+
+    def __init__(self, hub: Hub, node: int) -> None:
+        self._hub = hub
+        self._link = ProxyConnection(hub, node)
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._link.client_connected(self._hub.opened(transport))
+        self._hub.joined(self._link)
+
+    def data_received(self, data: bytes) -> None:
+        self._link.client_sent(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._hub.closed(self._transport)
+        self._link.client_lost()
+
+    def pause_writing(self) -> None:
+        self._link.choke_broker(True)
+
+    def resume_writing(self) -> None:
+        self._link.choke_broker(False)
+
+
+class _BrokerSide(asyncio.Protocol):
+    """The socket to the broker."""
+
+    def __init__(self, hub: Hub, link: ProxyConnection) -> None:
+        self._hub = hub
+        self._link = link
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._link.broker_connected(self._hub.opened(transport))
+
+    def data_received(self, data: bytes) -> None:
+        self._link.broker_sent(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._hub.closed(self._transport)
+        self._link.broker_lost()
+
+    def pause_writing(self) -> None:
+        self._link.choke_client(True)
+
+    def resume_writing(self) -> None:
+        self._link.choke_client(False)

@@ -1,0 +1,160 @@
+"""`FaultProxy`: a Kafka-aware TCP proxy in front of any broker, so that a real Kafka loses replies on demand.
+
+    with FaultProxy("localhost:9092") as proxy:
+        proxy.faults.on(Api.PRODUCE).drop_reply().times(3)
+        producer = Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=1000)  # or each lost reply is missed for 30 s
+
+It listens once for every broker behind it and writes its own addresses into the answers that name brokers, so clients never learn the real
+ones. The faults are the stub's and mean the same. It never retries, and keeps no data but its journal. It does not speak TLS, does not
+understand the bare tokens of SaslHandshake version 0, and takes the share group APIs out of ApiVersions, because their answers name
+brokers too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVar
+from uuid import UUID
+
+from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_from
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.network.addresses import all_spelled, read_address
+from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded
+from fencepost.broker_stub.proxy.discovery import discover
+from fencepost.broker_stub.proxy.hub import Hub
+
+START_TIMEOUT_S = 15.0
+CALL_TIMEOUT_S = 10.0
+NOT_RUNNING = "the proxy does not run"
+CLOSE_TIMEOUT_S = 10.0
+
+T = TypeVar("T")
+
+
+class FaultProxy:
+    """A proxy with its own thread; every public method may be called from any thread and comes back within a deadline.
+
+    `upstream_bootstrap` is HOST:PORT, or several with commas. `port` is the first listener's, the others follow it; 0 takes free ones.
+    `advertised_host` is what clients are told to connect to, where that is not `host`, as with `BrokerStub`.
+    Starting raises ConnectionError when no broker answers. One proxy starts once. `journal` is how many exchanges are kept, 0 for none;
+    then nothing is read that would otherwise pass as it is.
+
+    The journal tells what brokers were asked and what they said, not what clients were made to believe. An exchange is a request as it was
+    handed to a broker: none for one that a fault kept from it, two for one that a fault doubled, less than the client's where a fault
+    refused a part. Its response is the broker's own, with the broker's addresses, also when no client ever got it; `heard` says what the
+    client was sent. Where response is None, though one was due, the connection ended first: whether the broker did what was asked, or even
+    read it, cannot be known here. Requests of APIs that are not spoken here are not in it.
+    """
+
+    # Of the class, for one that was never made: `__del__` sees that, too.
+    _hub: Hub | None = None
+    _thread: threading.Thread | None = None
+    _calls: LoopCalls | None = None
+
+    def __init__(
+        self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
+    ) -> None:
+        self.faults = Faults()
+        self.journal = Journal(journal)
+        self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
+        self._place = place_from({}, host=host, port=port, advertised_host=advertised_host, protocol=PLAINTEXT)
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Where clients find each broker that is known by now. Raises RuntimeError unless the proxy runs."""
+        hub = self._running()
+        return self._call(lambda: dict(hub.addresses))
+
+    @property
+    def bootstrap(self) -> str:
+        return all_spelled(self.addresses.values())
+
+    def start(self) -> Self:
+        """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
+        if self._thread is not None:
+            raise RuntimeError("a proxy starts once")
+        loop = asyncio.new_event_loop()
+        self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
+        self._calls = LoopCalls(loop)
+        self._thread = threading.Thread(target=_run, args=(self._hub, self._calls), name="fault-proxy", daemon=True)
+        self._thread.start()
+        begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)
+        try:
+            begun.result(START_TIMEOUT_S)
+        except BaseException:
+            begun.cancel()
+            self.close()
+            raise
+        return self
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Cuts every connection, closes every socket, ends the thread; a second call does nothing."""
+        hub, thread = self._hub, self._thread
+        if hub is None or thread is None:
+            return
+        if thread.is_alive():
+            with suppress(RuntimeError):  # the loop has just ended by itself
+                hub.loop.call_soon_threadsafe(hub.loop.stop)
+            thread.join(timeout)
+            if thread.is_alive():
+                raise TimeoutError(f"the proxy's thread did not end within {timeout} s")
+        self._hub = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        thread = self._thread
+        if self._hub is not None and thread is not None and thread.is_alive():
+            warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
+            self._hub.post(self._hub.loop.stop)
+
+    def cut_links(self, node: int | None = None) -> int:
+        """Ends every client connection now, of one broker or of all; returns how many."""
+        hub = self._running()
+        return self._call(lambda: hub.cut_links(node))
+
+    def stats(self) -> dict[str, int]:
+        """What has been counted, and the connections open now."""
+        hub = self._running()
+        return self._call(hub.stats)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic's name, where an answer has told it."""
+        return None if self._hub is None else self._hub.name_of(topic_id)
+
+    async def _begin(self, hub: Hub) -> None:
+        await discover(hub, self._upstream)
+
+    def _running(self) -> Hub:
+        if self._hub is None:
+            raise RuntimeError(NOT_RUNNING)
+        return self._hub
+
+    def _call(self, run: Callable[[], T]) -> T:
+        """Runs it on the loop's thread."""
+        if self._calls is None:
+            raise RuntimeError(NOT_RUNNING)
+        try:
+            return self._calls.call(run, CALL_TIMEOUT_S)
+        except LoopEnded:
+            raise RuntimeError(NOT_RUNNING) from None
+
+
+def _run(hub: Hub, calls: LoopCalls) -> None:
+    """The thread: serves until the loop is stopped, then leaves nothing behind."""
+    try:
+        hub.loop.run_forever()
+        hub.loop.run_until_complete(hub.down())
+    finally:
+        hub.loop.close()
+        calls.end()

@@ -1,0 +1,1 @@
+"""Clients' quotas, and what clients have used of them."""

@@ -1,0 +1,106 @@
+"""What clients have used of one broker, and for how long that mutes them (KIP-13, KIP-124, KIP-219).
+
+Produce is charged the bytes of the request, Fetch those of its answer, and every request the time that a thread of Kafka's would have been
+busy with it, for which the stub takes REQUEST_MS each: it reads no clock, and its own time would say nothing about Kafka's. Where a quota
+is exceeded the answer goes out at once and says for how long the connection is not listened to; of a Fetch nothing else is left in it.
+
+Leaves out: the quotas of addresses (connections) and of the controller (topics and partitions made), which are kept and not obeyed, and
+replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isnan
+from typing import Final, NamedTuple, Protocol
+
+from fencepost.broker_stub.quotas.quotas import FETCH, PRODUCE, REQUEST, Limit, Quotas
+from fencepost.broker_stub.quotas.rates import Rate
+from fencepost.producer.wire import FetchRequest, FetchResponse, Message, ProduceRequest, encode_parts
+
+REQUEST_MS: Final = 1.0
+SIZE_BYTES: Final = 4  # in front of every frame
+NO_SESSION: Final = 0
+INT_RANGE: Final = 1 << 32
+
+
+class Charged(Protocol):
+    """A request that is charged, and who sent it."""
+
+    @property
+    def request(self) -> Message: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_id(self) -> str | None: ...
+
+
+class Verdict(NamedTuple):
+    """The answer as it goes out, and for how long the connection is muted."""
+
+    response: Message | None
+    throttle_ms: int
+
+
+class Throttling:
+    """The accounts of one broker. `end_session` ends a fetch session by its id."""
+
+    def __init__(
+        self, quotas: Quotas, *, now_ms: Callable[[], int], end_session: Callable[[int], None], windows: int, window_ms: int
+    ) -> None:
+        self._quotas = quotas
+        self._now_ms = now_ms
+        self._end_session = end_session
+        self._windows = windows
+        self._window_ms = window_ms
+        self._rates: dict[tuple[str, tuple[str, str]], Rate] = {}
+
+    def charge(self, call: Charged, response: Message | None) -> Verdict:
+        """What the answer costs; None for an answer that is not due."""
+        now_ms = self._now_ms()
+        answered = response is not None
+        busy_ms = self._charge(REQUEST, call, REQUEST_MS / 10, now_ms, most_ms=self._window_ms) if answered else 0
+        if isinstance(call.request, ProduceRequest):
+            return Verdict(response, max(busy_ms, self._charge(PRODUCE, call, call.size_bytes, now_ms)))
+        if isinstance(call.request, FetchRequest) and isinstance(response, FetchResponse):
+            size = SIZE_BYTES + sum(map(len, encode_parts(response, call.version)))
+            throttle_ms = max(busy_ms, self._charge(FETCH, call, size, now_ms))
+            if throttle_ms:
+                self._charge(FETCH, call, -size, now_ms)
+                return Verdict(self._emptied(call.request, response), throttle_ms)
+        return Verdict(response, busy_ms)
+
+    def fetch_bytes_max(self, call: Charged) -> int | None:
+        """As much as a client may fetch at once without being throttled for ever; None for any size."""
+        limit = self._limit(FETCH, call)
+        if limit is None:
+            return None
+        return 0 if isnan(limit.bound) else int(limit.bound * (self._windows - 1) * self._window_ms / 1000)
+
+    def _charge(self, key: str, call: Charged, value: float, now_ms: int, *, most_ms: int | None = None) -> int:
+        limit = self._limit(key, call)
+        if limit is None:
+            return 0
+        rate = self._rates.setdefault((key, limit.shared_by), Rate(windows=self._windows, window_ms=self._window_ms))
+        rate.record(value, now_ms)
+        throttle_ms = rate.throttle_ms(limit.bound, now_ms)
+        return _as_int(throttle_ms) if most_ms is None else min(throttle_ms, most_ms)
+
+    def _limit(self, key: str, call: Charged) -> Limit | None:
+        return self._quotas.limit(key, call.principal.partition(":")[2], call.client_id or "")
+
+    def _emptied(self, request: FetchRequest, response: FetchResponse) -> FetchResponse:
+        """A Fetch that has to come again. A session that it would have begun does not begin."""
+        if request.session_epoch > 0:
+            return FetchResponse(session_id=response.session_id)
+        self._end_session(response.session_id)
+        return FetchResponse(session_id=NO_SESSION)
+
+
+def _as_int(ms: int) -> int:
+    """As Java casts a long: 25 days are more than an int has room for, and what is below 0 then throttles nobody, in Kafka as here."""
+    return max(0, ((ms + INT_RANGE // 2) % INT_RANGE) - INT_RANGE // 2)

@@ -1,0 +1,337 @@
+"""One request on its way through the cluster: fault points, handler, answer, journal.
+
+A call runs through BEFORE, its handler, AFTER_APPEND and REPLY; at each point faults may change it, hold it up or end it. Once started, it
+goes on even when its connection is gone, as a request that a broker has read does; it ends when its broker stops. It writes nothing:
+whoever started it gets a `Reply`, at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from fencepost.broker_stub.faults.rules import Action, Kind, Point
+from fencepost.broker_stub.faults.subjects import with_error
+from fencepost.broker_stub.journal import Exchange, lightened
+from fencepost.broker_stub.requests.permissions import INJECTED, Asker, Needs
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.security.operations import CLUSTER_NAME, OLDER, SUPPORTED, Operation, Resource
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+from fencepost.producer.wire import ErrorCode, Message
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.broker import Broker
+    from fencepost.broker_stub.cluster.cluster import Cluster
+    from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+    from fencepost.broker_stub.security.sasl import Gate
+    from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
+    from fencepost.broker_stub.transactions.verification import TransactionVerification
+
+
+class Instead(Enum):
+    """What a handler may return in place of an answer."""
+
+    LATER = "later"  # it has parked the call and will call `call.answer`
+    NOTHING = "nothing"  # no answer is due (acks=0)
+    CUT = "cut"  # the connection is to be closed
+
+
+Result = Message | Instead
+Handler = Callable[["Call", Message], Result]
+
+
+class Fate(Enum):
+    """What becomes of the connection when a call has ended."""
+
+    ANSWER = "answer"
+    NOTHING = "nothing"  # no answer is due
+    SILENCE = "silence"  # no answer, now or later
+    CUT = "cut"
+    CUT_HALFWAY = "cut halfway"  # the first half of the answer, then the end
+
+
+class Reply(NamedTuple):
+    """How a call ended."""
+
+    fate: Fate
+    response: Message | None = None
+    throttle_ms: int = 0
+    exchange: Exchange | None = None  # which the journal may have
+
+
+class Call:
+    """What a handler sees of one request, and the request's way through the points.
+
+    `principal`: who sent it, as ACLs name him, and `host`: from where. `gate`: how his connection is authenticated, None on a listener
+    without SASL. `size_bytes`: of its frame.
+    """
+
+    __slots__ = (
+        "_generation",
+        "_handler",
+        "_needs",
+        "_processed",
+        "_reply",
+        "_result",
+        "_services",
+        "_throttle_ms",
+        "_twice",
+        "broker",
+        "errors",
+        "exchange",
+        "gate",
+        "host",
+        "on_lost",
+        "principal",
+        "request",
+        "size_bytes",
+        "version",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        broker: Broker,
+        handler: Handler,
+        *,
+        needs: Needs,
+        request: Message,
+        exchange: Exchange,
+        reply: Callable[[Reply], None],
+        processed: Callable[[], None],
+        principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
+        gate: Gate | None = None,
+        size_bytes: int = 0,
+    ) -> None:
+        self.broker = broker
+        self.principal = principal
+        self.host = host
+        self.gate = gate
+        self.request = request
+        self.size_bytes = size_bytes
+        self.exchange = exchange
+        self.version = exchange.version
+        self.errors: list[Action] = []
+        self.on_lost: Callable[[], None] | None = None  # a parked handler's way to hear that nobody waits any more
+        self._generation = broker.generation
+        self._handler = handler
+        self._needs = needs
+        self._processed = processed
+        self._reply = reply
+        self._result: Result | None = None
+        self._services = services
+        self._throttle_ms = 0
+        self._twice = False
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._services.cluster
+
+    @property
+    def groups(self) -> GroupCoordinators:
+        return self._services.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinators:
+        return self._services.transactions
+
+    @property
+    def verification(self) -> TransactionVerification:
+        return self._services.verification
+
+    @property
+    def client_id(self) -> str | None:
+        return self.exchange.client_id
+
+    def fault_for(self, topic: str, partition: int) -> int:
+        """The code a fault wants for this partition, 0 if none."""
+        return next((action.code for action in self.errors if action.covers(topic, partition)), 0)
+
+    def error_for(self, topic: str, partition: int) -> int:
+        """The code a fault wants for this partition, or the one for a topic that this client may not touch, 0 if none."""
+        return self.fault_for(topic, partition) or self.topic_refusal(topic)
+
+    @property
+    def error(self) -> int:
+        """The code a fault wants for the whole request, or the one for a cluster that this client may not touch, 0 if none."""
+        injected = next((action.code for action in self.errors if action.only is None), 0)
+        return injected or self.asker.refusal(self._needs.cluster, Resource.CLUSTER)
+
+    def group_error(self, group_id: str) -> int:
+        """The code a fault wants for the whole request, or the one for a group that this client may not touch, 0 if none."""
+        return self.error or self.asker.refusal(self._needs.group, Resource.GROUP, group_id)
+
+    def topic_refusal(self, topic: str) -> int:
+        """The code for a topic that this client may not touch, 0 if it may."""
+        if self.cluster.authorizer is None:
+            return 0  # soon said, for every partition of every request
+        return self.asker.refusal(self._needs.topic, Resource.TOPIC, topic)
+
+    def refusal(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> int:
+        """The code for what this client may not do, 0 if it may."""
+        return self.asker.refusal(operation, resource, name)
+
+    @property
+    def asker(self) -> Asker:
+        """Who wants to know what he may do."""
+        cluster = self.cluster
+        supported = SUPPORTED if cluster.release.differs.groups_have_configs else OLDER
+        return Asker(cluster.authorizer, self.principal, self.host, supported)
+
+    def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+        """Whether this client may do that."""
+        return self.asker.may(operation, resource, name)
+
+    def needs_words(self, code: int, operation: Operation) -> str:
+        """What is said where a whole request needs a permission on the cluster. Kafka prints the request itself."""
+        if code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return INJECTED
+        request = f"Request {type(self.request).__name__.removesuffix('Request')}"
+        if self.cluster.release.differs.needs_are_named:
+            return f"{request} needs {operation.name} permission."
+        return f"{request} is not authorized."
+
+    def start(self) -> None:
+        self._pass(Point.BEFORE, self._process)
+
+    def answer(self, result: Result) -> None:
+        """A parked handler's answer; a broker that has stopped gives none."""
+        if self.broker.generation == self._generation:
+            self._handled(result)
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more: a parked handler stops waiting, anything else goes on."""
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _process(self) -> None:
+        result = self._handler(self, self.request)
+        if self._twice:
+            self._process_again()
+        if result is not Instead.LATER:
+            self._handled(result)
+
+    def _process_again(self) -> None:
+        """The same request once more, as a network that repeats itself would bring it; its answer goes nowhere."""
+        echo = _Echo(
+            self._services,
+            self.broker,
+            self._handler,
+            needs=self._needs,
+            request=self.request,
+            exchange=self.exchange,
+            reply=_unheard,
+            processed=_nothing,
+            principal=self.principal,
+            host=self.host,
+            gate=self.gate,
+        )
+        if self._handler(echo, self.request) is Instead.LATER:
+            echo.abandon()
+
+    def _handled(self, result: Result) -> None:
+        self.on_lost = None
+        self.errors = []  # these were the handler's to heed; those that come now change its answer
+        self._result = result
+        if self.cluster.quotas and result is not Instead.CUT:
+            self._charge()
+        self._pass(Point.AFTER_APPEND, self._effected)
+
+    def _charge(self) -> None:
+        """Somebody has quotas, this client perhaps among them."""
+        response = self._result if isinstance(self._result, Message) else None
+        verdict = self.cluster.throttling_of(self.broker).charge(self, response)
+        self._throttle_ms = max(self._throttle_ms, verdict.throttle_ms)
+        if verdict.response is not None:
+            self._result = verdict.response
+
+    def _effected(self) -> None:
+        if isinstance(self._result, Message):
+            self._pass(Point.REPLY, self._send)
+        elif self._result is Instead.NOTHING and not self.errors:
+            self._end(Reply(Fate.NOTHING, throttle_ms=self._throttle_ms))
+        else:
+            self._end(Reply(Fate.CUT))
+        self._processed()
+
+    def _send(self, fate: Fate = Fate.ANSWER) -> None:
+        response = self._result
+        assert isinstance(response, Message)
+        for action in self.errors:
+            response = with_error(response, action.code, action.covers, self.cluster.topic_name)
+        if self._throttle_ms and "throttle_time_ms" in response.__struct_fields__:
+            response = msgspec.structs.replace(response, throttle_time_ms=self._throttle_ms)
+        self._end(Reply(fate, response, self._throttle_ms, self.exchange))
+
+    def _end(self, reply: Reply) -> None:
+        if reply.response is not None and reply.fate is Fate.ANSWER and self._services.journal.enabled:
+            self.exchange.response = lightened(reply.response)
+        self.exchange.settle()
+        self._reply(reply)
+
+    def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
+        actions = self.cluster.faults.match(self.exchange, point)
+        if actions:
+            self._carry_out(iter(actions), point, go_on)
+        else:
+            go_on()
+
+    def _carry_out(self, actions: Iterator[Action], point: Point, go_on: Callable[[], None]) -> None:
+        """Does what the faults want, one after the other; one that waits comes back here for the rest."""
+        if self.broker.generation != self._generation:
+            return  # the broker stopped meanwhile, and its connections with it
+        cluster = self.cluster
+        for action in actions:
+            if action.kind is Kind.ERROR:
+                self.errors.append(action)
+            elif action.kind is Kind.THROTTLE:
+                self._throttle_ms = max(self._throttle_ms, action.ms)
+            elif action.kind is Kind.DUPLICATE:
+                if point is Point.BEFORE:
+                    self._twice = True
+                else:
+                    self._process_again()
+            elif action.kind is Kind.DELAY:
+                cluster.timers.at(cluster.now_ms() + action.ms, partial(self._carry_out, actions, point, go_on))
+                return
+            elif action.kind is Kind.HOLD:
+                action.fault.when_released(partial(cluster.post, partial(self._carry_out, actions, point, go_on)))
+                return
+            elif action.kind is Kind.DISCONNECT:
+                self._break_off(Fate.CUT, point)
+                return
+            elif self._result is not Instead.NOTHING:  # a drop; an answer that is not due cannot be dropped
+                self._break_off(Fate.SILENCE, point)
+                return
+        go_on()
+
+    def _break_off(self, fate: Fate, point: Point) -> None:
+        if point is not Point.REPLY:
+            self._end(Reply(fate))
+            self._processed()
+        elif fate is Fate.CUT:
+            self._send(Fate.CUT_HALFWAY)
+        else:
+            self._end(Reply(fate))
+
+
+class _Echo(Call):
+    """A request that comes once more."""
+
+    __slots__ = ()
+
+    def answer(self, result: Result) -> None:
+        """It goes nowhere, and no fault meets it."""
+
+
+def _unheard(reply: Reply) -> None:
+    """Where the answer of a repeated request goes."""
+
+
+def _nothing() -> None:
+    """Nobody waits for a repeated request to be processed."""

@@ -1,0 +1,256 @@
+"""One Fetch being served: what can be read now, whether that is enough, and waiting until it is.
+
+It reads from the logs and from nothing else. While it waits, it is told of every append to its partitions. It looks at the logs again only
+when the bytes it still lacks have come, something else changed, or its time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from fencepost.broker_stub.cluster.fetch_sessions import Asked, Session
+from fencepost.broker_stub.cluster.leadership import NO_EPOCH, current_leader, endpoints, leadership_error
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.log.errors import OffsetOutOfRange
+from fencepost.broker_stub.requests.call import Call
+from fencepost.producer.wire import (
+    AbortedTransaction,
+    EpochEndOffset,
+    ErrorCode,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+FETCH_BYTES_MAX = 55 * 1024 * 1024  # the broker's fetch.max.bytes
+FOLLOWERS_SINCE = 11
+LEADER_SINCE = 16
+ZSTD_SINCE = 10
+_BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class DelayedFetch:
+    """A reader of partitions, parked or not."""
+
+    def __init__(
+        self,
+        call: Call,
+        asked: Sequence[Asked],
+        *,
+        session: Session | None,
+        incremental: bool,
+        min_bytes: int,
+        max_bytes: int,
+        by_id: bool,
+        read_committed: bool,
+    ) -> None:
+        self._call = call
+        self._asked = asked
+        self._session = session
+        self._names: dict[UUID, str] = {} if session is None else session.names
+        self._incremental = incremental
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._by_id = by_id
+        self._read_committed = read_committed
+        self._answers: list[PartitionData] = []
+        self._read_bytes = 0
+        self._urgent = False
+        self._missing_bytes = 0
+        self._looking = False
+        self._parked_at: list[Partition] = []
+        self._timer: Timer | None = None
+
+    def enough(self) -> bool:
+        """Reads, and says whether the client need not wait for more."""
+        self._read()
+        return self._urgent or not self._asked or self._read_bytes >= self._min_bytes
+
+    def park(self, wait_ms: int) -> None:
+        """Answers later, by `call.answer`: when there is enough or when the time is over."""
+        cluster = self._call.cluster
+        self._missing_bytes = self._min_bytes - self._read_bytes
+        self._parked_at = [partition for asked in self._asked if (partition := self._partition(asked)) is not None]
+        for partition in self._parked_at:
+            partition.waiting[self] = None
+        self._timer = cluster.timers.at(cluster.now_ms() + wait_ms, self._time_over)
+        self._call.on_lost = self._unpark
+
+    def grew(self, size_bytes: int) -> None:
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0:
+            self.disturbed()
+
+    def disturbed(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._call.cluster.soon(self._look_again)
+
+    def response(self) -> FetchResponse:
+        """What was read last, without what a session's client knows already."""
+        if not self._answers:
+            self._read()
+        topics: dict[tuple[str, object], FetchableTopicResponse] = {}
+        for asked, answer in zip(self._asked, self._answers, strict=True):
+            if self._is_news(asked, answer):
+                key = (asked.topic, asked.topic_id)
+                if key not in topics:
+                    topics[key] = FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[])
+                topics[key].partitions.append(answer)
+        return FetchResponse(
+            session_id=self._session.id if self._session is not None else 0,
+            responses=list(topics.values()),
+            node_endpoints=endpoints(self._call.cluster, (answer.current_leader.leader_id for answer in self._answers)),
+        )
+
+    def _is_news(self, asked: Asked, answer: PartitionData) -> bool:
+        if self._session is None:
+            return True
+        news = self._session.is_news(
+            asked.key,
+            has_records=bool(answer.records) and self._incremental,  # the answer that begins a session leaves its order alone
+            failed=answer.error_code != 0,
+            diverges=answer.diverging_epoch.end_offset >= 0,
+            high_watermark=answer.high_watermark,
+            log_start_offset=answer.log_start_offset,
+        )
+        return news or not self._incremental
+
+    def _look_again(self) -> None:
+        self._looking = False
+        if self._timer is None:
+            return  # answered or abandoned meanwhile
+        if self.enough():
+            self._answer()
+        else:
+            self._missing_bytes = self._min_bytes - self._read_bytes
+
+    def _time_over(self) -> None:
+        self._read()
+        self._answer()
+
+    def _answer(self) -> None:
+        self._unpark()
+        self._call.answer(self.response())
+
+    def _unpark(self) -> None:
+        for partition in self._parked_at:
+            partition.waiting.pop(self, None)
+        self._parked_at = []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _read(self) -> None:
+        self._answers = []
+        self._read_bytes = 0
+        self._urgent = False
+        for asked in self._asked:
+            answer = self._read_one(asked)
+            self._answers.append(self._readable(asked, answer))
+            self._read_bytes += len(answer.records or b"")
+            self._urgent = self._urgent or answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
+
+    def _read_one(self, asked: Asked) -> PartitionData:
+        partition = self._partition(asked)
+        code = self._error(asked, partition)
+        if code or partition is None:
+            return self._failed(asked, code, partition)
+        log = partition.log
+        if asked.last_fetched_epoch >= 0:
+            epoch, end = log.end_offset_for(asked.last_fetched_epoch)
+            if end < 0 or asked.offset < log.log_start_offset:
+                return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
+            if epoch < asked.last_fetched_epoch or end < asked.offset:
+                return PartitionData(
+                    partition_index=asked.partition,
+                    high_watermark=log.high_watermark,
+                    last_stable_offset=log.last_stable_offset,
+                    log_start_offset=log.log_start_offset,
+                    diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+                    aborted_transactions=None,
+                    records=b"",
+                )
+        try:
+            result = log.read(
+                asked.offset,
+                max_bytes=max(0, min(asked.bytes_max, self._max_bytes - self._read_bytes)),
+                read_committed=self._read_committed,
+                min_one_batch=self._read_bytes == 0,
+                copied=partition.copied(self._call.broker.node_id),
+            )
+        except OffsetOutOfRange:
+            return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
+        self._urgent = self._urgent or result.beyond  # a reader out there may have come from a log that was cut off; Kafka tells him now
+        return PartitionData(
+            partition_index=asked.partition,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=None
+            if result.aborted is None
+            else [AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset) for txn in result.aborted],
+            records=result.records,
+        )
+
+    def _readable(self, asked: Asked, answer: PartitionData) -> PartitionData:
+        """What a client of that version can be given. Kafka finds out when it has read, so nobody waits less for it."""
+        if not self._call.cluster.release.differs.zstd_needs_fetch_10 or self._call.version >= ZSTD_SINCE:
+            return answer
+        partition = self._partition(asked)
+        if partition is None or partition.topic_config["compression.type"] != "zstd" or answer.error_code in _BEFORE_READING:
+            return answer
+        return PartitionData(
+            partition_index=asked.partition,
+            error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            high_watermark=-1,
+            aborted_transactions=[],
+            records=None,
+        )
+
+    def _partition(self, asked: Asked) -> Partition | None:
+        topics = self._call.cluster.topics
+        topic = topics.with_id(asked.topic_id) if self._by_id else topics.named(asked.topic)
+        return topic.partition(asked.partition) if topic is not None else None
+
+    def _error(self, asked: Asked, partition: Partition | None) -> int:
+        name = partition.topic if partition is not None else asked.topic
+        code = self._call.fault_for(name, asked.partition)
+        if code:
+            return code
+        if self._by_id:
+            topic = self._call.cluster.topics.with_id(asked.topic_id)
+            if topic is not None:
+                self._names[asked.topic_id] = topic.name
+            elif asked.topic_id not in self._names:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            name = self._names[asked.topic_id]
+        code = self._call.topic_refusal(name)
+        if code:
+            return code
+        if partition is None and self._call.cluster.find(name, asked.partition) is not None:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        code = leadership_error(
+            self._call.broker,
+            partition,
+            max(asked.leader_epoch, NO_EPOCH),  # here Kafka takes any negative one for none
+            follower_will_do=self._call.version >= FOLLOWERS_SINCE,
+        )
+        if not code and min(self._max_bytes, asked.bytes_max) < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's read trips over a negative size
+        return code
+
+    def _failed(self, asked: Asked, code: int, partition: Partition | None) -> PartitionData:
+        tells = code in _TELLS_LEADER and partition is not None and self._call.version >= LEADER_SINCE
+        return PartitionData(
+            partition_index=asked.partition,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=[] if code in _BEFORE_READING else None,  # as Kafka has it
+            current_leader=current_leader(partition) if tells and partition is not None else LeaderIdAndEpoch(),
+            records=b"",
+        )

@@ -1,0 +1,125 @@
+"""The way of a decoded request to its handler: its exchange, its place in the journal, and its call.
+
+A connection or a simulator brings requests. It validates none: that is each handler's business. Handlers must have been registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fencepost.broker_stub.cluster.broker import Broker
+from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of
+from fencepost.broker_stub.journal import Exchange, lightened
+from fencepost.broker_stub.requests.call import Call, Reply
+from fencepost.broker_stub.requests.router import route_to
+from fencepost.broker_stub.requests.services import Services
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+from fencepost.producer.wire import Api, Message, RequestHeader
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.security.sasl import Gate
+
+UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
+"""The largest request of a client that has still to be authenticated which the journal keeps: such clients must not fill the memory."""
+
+
+class Dispatcher:
+    """For every broker of a cluster."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.cluster = services.cluster
+        self.journal = services.journal
+
+    def handle(
+        self,
+        node_id: int,
+        connection: int,
+        header: RequestHeader,
+        request: Message,
+        reply: Callable[[Reply], None],
+        *,
+        principal: str = ANONYMOUS,
+    ) -> Call:
+        """Serves one decoded request of connection number `connection`; `reply` is called once, now or in a later tick of the cluster."""
+        broker = self.cluster.brokers[node_id]
+        call = self.call(broker, connection, header, request=request, reply=reply, processed=_nothing, principal=principal)
+        call.start()
+        return call
+
+    def call(
+        self,
+        broker: Broker,
+        connection: int,
+        header: RequestHeader,
+        *,
+        request: Message,
+        reply: Callable[[Reply], None],
+        processed: Callable[[], None],
+        principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
+        gate: Gate | None = None,
+        size_bytes: int = 0,
+    ) -> Call:
+        """A call that has not started: `processed` is called when the connection's next request may be."""
+        exchange = Exchange(
+            node=broker.node_id,
+            connection_id=connection,
+            api=header.api_key,
+            version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            request=lightened(request) if self.journal.enabled else request,
+            at_ms=self.cluster.now_ms(),
+            partitions=self._naming(broker, request, header.api_version),
+        )
+        self.cluster.counters.requests += 1
+        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or gate is None or gate.proven):
+            self.journal.add(exchange)
+        route = route_to(header.api_key)
+        assert route is not None, f"{request!r:.100} is not served"
+        return Call(
+            self.services,
+            broker,
+            route.handler,
+            needs=route.needs,
+            request=request,
+            exchange=exchange,
+            reply=reply,
+            processed=processed,
+            principal=principal,
+            host=host,
+            gate=gate,
+            size_bytes=size_bytes,
+        )
+
+    def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
+        """Returns what the request is about, whenever a fault rule asks."""
+        if request.api == Api.DELETE_TOPICS:
+            named = self._subjects(broker, request, version)  # when they are deleted their ids are nobody's
+            return lambda: named
+        return partial(self._subjects, broker, request, version)
+
+    def _subjects(self, broker: Broker, request: Message, version: int) -> list[tuple[str, int]]:
+        """What the request is about; an incremental fetch is about its whole session, and a request for all about all that there is."""
+        cluster = self.cluster
+        named = partitions_of(request, cluster.topic_name)
+        if asks_for_all(request, version):
+            if request.api == Api.OFFSET_FETCH:
+                asked: list[Any] = [each for each in (request, *getattr(request, "groups", ())) if getattr(each, "topics", ()) is None]
+                return named + [tp for each in asked for tp in self.services.groups.committed(each.group_id, broker.node_id)]
+            if names_partitions(request.api):
+                return [(topic.name, each.index) for topic in cluster.topics for each in topic.partitions]
+            return [(topic.name, ANY_PARTITION) for topic in cluster.topics]
+        if request.api == Api.FETCH:
+            session = broker.sessions.get(getattr(request, "session_id", 0))
+            if session is not None:
+                named += [(asked.topic or cluster.topic_name(asked.topic_id) or "", asked.partition) for asked in session.partitions()]
+        return named
+
+
+def _nothing() -> None:
+    """A call that came alone holds nothing up."""

@@ -1,0 +1,43 @@
+"""What serving a request takes besides the broker that was asked: the cluster, its coordinators, and the journal.
+
+A coordinator is loaded when the first request needs it: a stub has to start fast. It serves nothing itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.journal import Journal
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+    from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
+    from fencepost.broker_stub.transactions.verification import TransactionVerification
+
+
+class Services:
+    """Of one cluster."""
+
+    def __init__(self, cluster: Cluster, journal: Journal) -> None:
+        self.cluster = cluster
+        self.journal = journal
+
+    @cached_property
+    def groups(self) -> GroupCoordinators:
+        from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+
+        return GroupCoordinators(self.cluster)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinators:
+        from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
+
+        return TransactionCoordinators(self.cluster)
+
+    @cached_property
+    def verification(self) -> TransactionVerification:
+        from fencepost.broker_stub.transactions.verification import TransactionVerification
+
+        return TransactionVerification(self.cluster, self.transactions)

@@ -1,0 +1,86 @@
+"""What a tester says of permissions and quotas: the part of `BrokerStub` that is about what clients may do and how much of it.
+
+It changes what the cluster keeps and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.quotas.quotas import Quotas
+    from fencepost.broker_stub.security.acls import Acl
+    from fencepost.broker_stub.security.authorizer import Authorizer
+
+T = TypeVar("T")
+
+
+class Restricted(Protocol):
+    """The cluster, as far as it matters here."""
+
+    @property
+    def authorizer(self) -> Authorizer | None: ...
+    @property
+    def quotas(self) -> Quotas: ...
+
+
+class Restrictions:
+    """Mixed into `BrokerStub`."""
+
+    @property
+    def cluster(self) -> Restricted:
+        raise NotImplementedError
+
+    def _call(self, run: Callable[[], T]) -> T:
+        raise NotImplementedError
+
+    @property
+    def acls(self) -> list[Acl]:
+        """The ACLs that are in force, whoever made them."""
+        return self._call(lambda: self._authorizer().acls)
+
+    def allow(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
+        """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`; `*` is every one, and with
+        `prefixed` those whose names begin so. Returns the ACLs, for `revoke`."""
+        from fencepost.broker_stub.security.acls import Acl
+
+        return self._add([Acl.allow(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
+
+    def deny(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
+        """Forbids them, whatever else permits them."""
+        from fencepost.broker_stub.security.acls import Acl
+
+        return self._add([Acl.deny(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
+
+    def revoke(self, acls: Iterable[Acl]) -> None:
+        """Takes these ACLs back; those that are not there are passed over."""
+        gone = list(acls)
+        self._call(lambda: self._authorizer().remove(gone))
+
+    def _add(self, acls: list[Acl]) -> list[Acl]:
+        if not acls:
+            raise ValueError("name at least one operation, for example WRITE, or ALL")
+        self._call(lambda: self._authorizer().add(acls))
+        return acls
+
+    def _authorizer(self) -> Authorizer:
+        if self.cluster.authorizer is None:
+            raise ValueError("this stub permits everything: BrokerStub(acls=[...]) has it ask ACLs, acls=[] begins without any")
+        return self.cluster.authorizer
+
+    def quota(self, *, user: str | None = None, client_id: str | None = None, **rates: float | None) -> None:
+        """Sets `producer_byte_rate`, `consumer_byte_rate` (bytes a second) or `request_percentage` of a user, a client id, or one with the
+        other; `<default>` is whoever has none of his own, and None as a rate takes the quota away."""
+        from fencepost.broker_stub.quotas.quotas import CLIENT_ID, DEFAULT, FETCH, PRODUCE, REQUEST, USER, why_not
+
+        obeyed = (PRODUCE, FETCH, REQUEST)
+        unknown = sorted(rates.keys() - set(obeyed))
+        if unknown or not rates:
+            raise ValueError(f"quotas are {', '.join(obeyed)}, not {', '.join(unknown) or 'nothing'}")
+        named = {USER: user, CLIENT_ID: client_id}
+        entity = frozenset((kind, None if name == DEFAULT else name) for kind, name in named.items() if name is not None)
+        reason = why_not(entity, rates) if entity else f"whose quota? user=, client_id= or both; {DEFAULT!r} is everybody without one"
+        if reason is not None:
+            raise ValueError(f"{reason} ({', '.join(f'{key}={value}' for key, value in rates.items())})")
+        self._call(lambda: self.cluster.quotas.change(entity, rates))

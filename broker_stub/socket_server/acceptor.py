@@ -1,0 +1,47 @@
+"""Accepts the connections of clients to a cluster's brokers, below their sockets.
+
+Each gets a number and, where the listeners have SASL, its own way to be authenticated. It refuses a connection to a broker that is down.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from typing import TYPE_CHECKING
+
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+from fencepost.broker_stub.socket_server.client_connection import ClientConnection, Wire
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.security.sasl import Gate, Sasl
+
+
+class Acceptor:
+    """For every broker of a cluster. `seed` decides the nonces of SCRAM."""
+
+    def __init__(self, dispatcher: Dispatcher, *, sasl: Sasl | None = None, seed: int = 0) -> None:
+        self.cluster = dispatcher.cluster
+        self.sasl = sasl
+        self._dispatcher = dispatcher
+        self._ids = count(1)
+        self._nonces = random.Random(f"{seed} nonces")  # of their own, so that connections change no id
+
+    def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS, host: str = LOCALHOST) -> ClientConnection:
+        """A new connection to that broker; refused with ConnectionRefusedError while it is down. `principal`: who it belongs to, unless
+        it has to be authenticated first."""
+        broker = self.cluster.brokers[node_id]
+        if not broker.alive:
+            raise ConnectionRefusedError(f"broker {node_id} is down")
+        link = ClientConnection(self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, gate=self._gate())
+        broker.links.add(link)
+        self.cluster.counters.connections += 1
+        return link
+
+    def _gate(self) -> Gate | None:
+        """What a new connection has to pass, loaded when there is something to pass."""
+        if self.sasl is None:
+            return None
+        from fencepost.broker_stub.security.sasl import Gate
+
+        return Gate(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")

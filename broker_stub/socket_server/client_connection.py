@@ -1,0 +1,321 @@
+"""One client connection below its socket: frames in, frames out, in order.
+
+As in Kafka, requests of one connection are processed one at a time and answered in their order; while one waits, those behind it wait too.
+Only an answer that is held up at the REPLY point, on its way out, lets the next request be processed meanwhile. Whatever is no request
+that this broker serves (garbage, an unknown API, a version outside the advertised ones) ends the connection without an answer; only
+ApiVersions answers a version it does not know (KIP-511). A link whose answer was dropped stays silent from then on: Kafka has no gaps in
+its answers either.
+
+It does no I/O: `write` takes the pieces of a frame, `cut` ends the connection after what was written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from fencepost.broker_stub.requests.call import Call, Fate, Reply
+from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.router import route_to
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+from fencepost.producer.wire import (
+    RESPONSES,
+    Api,
+    ApiVersionsRequest,
+    Buffer,
+    ErrorCode,
+    Malformed,
+    Message,
+    RequestHeader,
+    api_name,
+    decode,
+    decode_request_header,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.broker import Broker
+    from fencepost.broker_stub.security.sasl import Gate
+
+UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of a client that has still to be authenticated
+QUEUED_FRAMES_MAX = 64
+QUEUED_BYTES_MAX = 4 * 1024 * 1024
+WAITING_ANSWERS_MAX = 64  # held up on their way out
+
+_log = logging.getLogger(__name__)
+
+
+class Wire(Protocol):
+    """What a link needs of its transport."""
+
+    def write(self, parts: list[Buffer]) -> None:
+        """Sends these pieces in this order."""
+        ...
+
+    def cut(self, *, flush: bool) -> None:
+        """Ends the connection, after sending what was written or at once; `lost` is called when it is down."""
+        ...
+
+    def pause(self, paused: bool) -> None:
+        """Asks for no more frames for now, or for more again."""
+        ...
+
+
+class _Slot:
+    """The place of one answer in the order of answers."""
+
+    __slots__ = ("correlation_id", "cut", "filled", "parts", "version")
+
+    def __init__(self, version: int, correlation_id: int) -> None:
+        self.version = version
+        self.correlation_id = correlation_id
+        self.filled = False
+        self.parts: list[Buffer] = []
+        self.cut = False
+
+
+class ClientConnection:
+    """One connection to one broker. `gate`: what it has to pass before its requests are served, where that is anything."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        broker: Broker,
+        link_id: int,
+        wire: Wire,
+        *,
+        principal: str = ANONYMOUS,
+        host: str = LOCALHOST,
+        gate: Gate | None = None,
+    ) -> None:
+        self.id = link_id
+        self.broker = broker
+        self._dispatcher = dispatcher
+        self._cluster = dispatcher.cluster
+        self.gate = gate
+        self.host = host
+        self._principal = principal
+        self._wire = wire
+        self._frames: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._slots: deque[_Slot] = deque()
+        self._call: Call | None = None
+        self._pumping = False
+        self._paused = False
+        self._choked = False
+        self._silent = False
+        self._muted_until_ms = 0
+        self._open = True
+
+    @property
+    def open(self) -> bool:
+        return self._open
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is still to be answered."""
+        return bool(self._slots or self._frames) or self._call is not None
+
+    @property
+    def principal(self) -> str:
+        """Who it belongs to, now."""
+        return self._principal if self.gate is None else self.gate.principal
+
+    @property
+    def proven(self) -> bool:
+        """Whether it has passed what it had to."""
+        return self.gate is None or self.gate.proven
+
+    def receive(self, frame: bytes) -> None:
+        """One complete frame, without its length prefix."""
+        if not self._open:
+            return
+        self._cluster.counters.frames += 1
+        self._frames.append(frame)
+        self._queued_bytes += len(frame)
+        self._pump()
+
+    def choke(self, choked: bool) -> None:
+        """The transport's buffer is full: nothing is processed until it is not."""
+        self._choked = choked
+        self._pump()
+
+    def cut(self) -> None:
+        """Ends the connection now, whatever was still to be sent."""
+        self._finish(flush=False)
+
+    def lost(self) -> None:
+        """The connection is down. What is being processed goes on, what was not begun is forgotten."""
+        self._open = False
+        self._frames.clear()
+        self._slots.clear()
+        self.broker.links.discard(self)
+        call, self._call = self._call, None
+        if call is not None:
+            call.abandon()
+
+    def _finish(self, *, flush: bool) -> None:
+        if self._open:
+            self.lost()
+            self._wire.cut(flush=flush)
+
+    def _pump(self) -> None:
+        """Processes queued requests until one waits; never re-enters itself."""
+        if self._pumping:
+            return
+        self._pumping = True
+        cluster = self._cluster
+        while self._frames and self._may_begin() and self._muted_until_ms <= cluster.now_ms():
+            frame = self._frames.popleft()
+            self._queued_bytes -= len(frame)
+            try:
+                self._begin(frame)
+            except Exception:  # noqa: BLE001 - the outermost loop of a connection: see `_failed`
+                self._failed()
+        self._pumping = False
+        full = len(self._frames) > QUEUED_FRAMES_MAX or self._queued_bytes > QUEUED_BYTES_MAX
+        if full is not self._paused and self._open:
+            self._paused = full
+            self._wire.pause(full)
+
+    def _may_begin(self) -> bool:
+        """Neither waits a request, nor do too many answers."""
+        return self._call is None and not self._choked and len(self._slots) < WAITING_ANSWERS_MAX
+
+    def _begin(self, frame: bytes) -> None:
+        if self.gate is not None and self.gate.bare:
+            self._take_token(self.gate, frame)
+            return
+        try:
+            header, start = decode_request_header(frame)
+            if self.gate is not None and not self._admitted(self.gate, header, len(frame)):
+                return
+            route = route_to(header.api_key)
+            known = route is not None and self._cluster.release.takes(header.api_key, route.versions, header.api_version)
+            if route is not None and known:
+                request = _decoded(route.request, header.api_version, frame, start)
+            elif header.api_key == Api.API_VERSIONS:
+                request = ApiVersionsRequest()
+            else:
+                self._refuse(f"{api_name(header.api_key)} v{header.api_version} is not served")
+                return
+        except Malformed as error:
+            self._refuse(str(error))
+            return
+        slot = _Slot(header.api_version if known else 0, header.correlation_id)
+        if not self._silent:
+            self._slots.append(slot)
+        self._call = self._dispatcher.call(
+            self.broker,
+            self.id,
+            header,
+            request=request,
+            reply=partial(self._fill, slot),
+            processed=self._processed,
+            principal=self.principal,
+            host=self.host,
+            gate=self.gate,
+            size_bytes=len(frame),
+        )
+        self._call.start()
+
+    def _admitted(self, gate: Gate, header: RequestHeader, size: int) -> bool:
+        """Whether the request may be looked at; if not, the connection ends, with the answer that Kafka gives where it gives one."""
+        from fencepost.broker_stub.security.sasl import Admission
+
+        if not gate.proven and size > UNPROVEN_BYTES_MAX:  # it was on its way when authenticating again began
+            admission = Admission.CLOSE
+        else:
+            admission = gate.admit(header.api_key, self._cluster.now_ms())
+        if admission is Admission.SERVE:
+            return True
+        response = RESPONSES.get(header.api_key) if admission is Admission.ILLEGAL else None
+        if response is not None and header.api_version in response.versions and "error_code" in response.__struct_fields__:
+            answer = response(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            self._wire.write(encode_response(answer, header.api_version, correlation_id=header.correlation_id))
+        self._refuse(f"{api_name(header.api_key)} from somebody who is not authenticated")
+        return False
+
+    def _take_token(self, gate: Gate, frame: bytes) -> None:
+        """A bare SASL token, after SaslHandshake version 0."""
+        answer = gate.take_bare(frame, self._cluster.now_ms())
+        if answer is None:
+            self._refuse("the client was not authenticated")
+        else:
+            self._wire.write([len(answer).to_bytes(4, "big") + answer])
+
+    def _refuse(self, reason: str) -> None:
+        """Ends the connection as Kafka does, without an answer; the reason is for whoever wonders why."""
+        _log.info("broker %d closes connection %d: %s", self.broker.node_id, self.id, reason)
+        self._finish(flush=True)
+
+    def _failed(self) -> None:
+        """The stub itself has failed at a request. That is this client's bad luck and nobody else's: whose bytes or time brought it here
+        may be another one."""
+        _log.exception("broker %d closes connection %d: it failed at a request", self.broker.node_id, self.id)
+        self._finish(flush=True)
+
+    def _processed(self) -> None:
+        self._call = None
+        self._pump()
+
+    def _fill(self, slot: _Slot, reply: Reply) -> None:
+        if reply.throttle_ms:
+            self._mute(reply.throttle_ms)
+        if slot not in self._slots:
+            if reply.exchange is not None:
+                reply.exchange.response = None
+            return  # the connection is down or silent
+        if reply.fate is Fate.SILENCE:
+            self._silent = True
+            while self._slots.pop() is not slot:
+                pass  # later answers must not overtake the one that never comes
+            return
+        if reply.fate is Fate.CUT:
+            self._finish(flush=True)
+            return
+        if self.gate is not None:
+            if reply.response is not None and reply.response.api == Api.API_VERSIONS and not getattr(reply.response, "error_code", 0):
+                self.gate.told_versions()
+            slot.cut = self.gate.failed
+        if reply.response is not None:
+            try:
+                slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
+            except Exception:  # noqa: BLE001 - an answer may come in the middle of somebody else's request: see `_failed`
+                self._failed()
+                return
+            journal = self._dispatcher.journal
+            if journal.enabled and reply.exchange is not None:
+                journal.weigh(reply.exchange)
+        if reply.fate is Fate.CUT_HALFWAY:
+            whole = b"".join(slot.parts)
+            slot.parts = [whole[: len(whole) // 2]]
+            slot.cut = True
+        slot.filled = True
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._slots and self._slots[0].filled:
+            slot = self._slots.popleft()
+            if slot.parts:
+                self._wire.write(slot.parts)
+            if slot.cut:
+                self._finish(flush=True)
+        self._pump()
+
+    def _mute(self, ms: int) -> None:
+        """KIP-219: the answer goes out at once, the next request is looked at later."""
+        cluster = self._cluster
+        self._muted_until_ms = cluster.now_ms() + ms
+        cluster.timers.at(self._muted_until_ms, self._pump)
+
+
+def _decoded(request: type[Message], version: int, frame: bytes, start: int) -> Message:
+    """The body of a frame. Bytes after its end are passed over, as Kafka does: librdkafka sends some with Metadata."""
+    try:
+        return decode(request, version, frame, start=start)
+    except Malformed as error:
+        # If nothing was wrong but those bytes, the message ends where they were met.
+        return decode(request, version, frame[: error.offset], start=start)

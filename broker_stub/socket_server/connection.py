@@ -1,0 +1,190 @@
+"""One accepted socket of a broker: bytes come in and go out, through TLS where that is wanted, and its link makes sense of them.
+
+With TLS there is no link before the handshake is over. It decides nothing but when a handshake has taken too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING, Protocol, cast
+
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST, of_certificate
+from fencepost.broker_stub.socket_server.client_connection import UNPROVEN_BYTES_MAX, ClientConnection
+from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.socket_server.acceptor import Acceptor
+    from fencepost.producer.wire.tls import TlsPipe
+
+WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
+HANDSHAKE_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Listening(Protocol):
+    """The server that accepted a connection, as far as the connection needs it."""
+
+    @property
+    def acceptor(self) -> Acceptor: ...
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def tls(self) -> ssl.SSLContext | None: ...
+    def began(self, connection: Connection) -> None:
+        """It is up."""
+        ...
+
+    def ended(self, connection: Connection) -> None:
+        """It is down."""
+        ...
+
+    def arm(self) -> None:
+        """The cluster was touched: what is due is done."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """See the module."""
+
+    def __init__(self, server: Listening, node_id: int) -> None:
+        self._server = server
+        self.node_id = node_id
+        self._now_ms = server.acceptor.cluster.now_ms
+        self.seen_ms = self._now_ms()
+        self._splitter = FrameSplitter()
+        self._transport: asyncio.Transport | None = None
+        self._link: ClientConnection | None = None
+        self._tls: TlsPipe | None = None
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # No assert: uvloop's is none by its class.
+        self._transport = transport = cast(asyncio.Transport, transport)
+        self._server.began(self)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        if self._server.tls is None:
+            self._connect(transport, ANONYMOUS)
+            return
+        from fencepost.producer.wire.tls import TlsPipe
+
+        self._tls = TlsPipe(self._server.tls, server_side=True)
+        self._patience = self._server.loop.call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
+
+    def _connect(self, transport: asyncio.Transport, principal: str) -> None:
+        try:
+            host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
+            self._link = self._server.acceptor.connect(self.node_id, self, principal=principal, host=host)
+        except ConnectionRefusedError:
+            transport.abort()  # the broker stopped while the connection was being accepted
+
+    @property
+    def busy(self) -> bool:
+        return self._link is not None and self._link.busy
+
+    def data_received(self, data: bytes) -> None:
+        self.seen_ms = self._now_ms()
+        if self._tls is None:
+            self._take(data)
+            return
+        self._take(self._decrypt(data, self._tls))
+        if self._tls.ended and self._transport is not None:
+            self.cut(flush=True)  # some clients wait until their goodbye is answered
+
+    def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
+        """What the bytes say; once the handshake is over there is a link that it can be said to. What is not TLS, or the client's alert,
+        ends the connection with an alert, if TLS has one for that."""
+        transport = self._transport
+        assert transport is not None
+        try:
+            return tls.receive(data)
+        except ssl.SSLError as error:
+            _log.info("broker %d closes a connection: %s", self.node_id, error)
+            transport.write(tls.pending())
+            transport.close()
+            return b""
+        finally:
+            transport.write(tls.pending())
+            if tls.established and self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+                self._connect(transport, of_certificate(tls.peer_certificate()))
+
+    def _take(self, data: bytes) -> None:
+        link = self._link
+        if link is None or not link.open:
+            return
+        view = memoryview(data)
+        while view and link.open:
+            # Of somebody who has not been let in frame by frame, so that none of them is larger than it may be when its turn comes.
+            self._splitter.limit = FRAME_BYTES_MAX if link.proven else UNPROVEN_BYTES_MAX
+            piece = view if link.proven else view[: self._splitter.missing]
+            view = view[len(piece) :]
+            too_large = False
+            try:
+                frames = self._splitter.feed(piece)
+            except FrameTooLarge as error:
+                frames, too_large = error.frames, True
+            for frame in frames:
+                link.receive(frame)
+            if too_large:
+                link.cut()
+        self._server.arm()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.ended(self)
+        if self._patience is not None:
+            self._patience.cancel()
+        link, self._link = self._link, None
+        # Nothing that was received outlives the connection, though it and its link know each other.
+        self._splitter, self._tls = FrameSplitter(), None
+        if link is not None:
+            link.lost()
+            self._server.arm()
+
+    def pause_writing(self) -> None:
+        if self._link is not None:
+            self._link.choke(True)
+
+    def resume_writing(self) -> None:
+        if self._link is not None:
+            self._link.choke(False)
+            self._server.arm()
+
+    # What the link asks of it
+
+    def write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None
+        self.seen_ms = self._now_ms()
+        if self._tls is not None:
+            for part in parts:
+                self._tls.send(part)
+            self._transport.write(self._tls.pending())
+        elif len(parts) == 1:
+            self._transport.write(parts[0])
+        elif sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
+            self._transport.write(b"".join(parts))
+        else:
+            # `writelines` joins before Python 3.12 and forgets flow control in some releases after it.
+            for part in parts:
+                self._transport.write(part)
+
+    def cut(self, *, flush: bool) -> None:
+        assert self._transport is not None
+        if flush:
+            if self._tls is not None:
+                self._tls.end()
+                self._transport.write(self._tls.pending())
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+    def pause(self, paused: bool) -> None:
+        assert self._transport is not None
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

@@ -1,0 +1,232 @@
+"""The sockets of a cluster: one listener per broker, all on one event loop, which owns everything.
+
+It moves bytes and time and decides nothing: frames go to links, through TLS where that is wanted, and `tick` is called when the cluster's
+next deadline has come. All of it runs on the loop's thread except `bind`. A stopped broker's port stays reserved, by a socket that is bound
+and does not listen: connections are refused, and no other process can take the port before the broker is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+from fencepost.broker_stub.cluster.clock import Clock
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.network.listeners import bound, deaf, naming
+from fencepost.broker_stub.socket_server.acceptor import Acceptor
+from fencepost.broker_stub.socket_server.connection import Connection
+from fencepost.broker_stub.socket_server.connection_limits import Connections
+
+ACCEPT_BACKLOG = 128
+DOWN_TURNS_MAX = 100
+ACCEPT_AGAIN_S = 1.0  # after the system has refused to give a socket
+COMPLAIN_AGAIN_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Listeners, connections and the one timer."""
+
+    def __init__(self, acceptor: Acceptor, clock: Clock, loop: asyncio.AbstractEventLoop, *, tls: ssl.SSLContext | None = None) -> None:
+        self.acceptor = acceptor
+        self.cluster = cluster = acceptor.cluster
+        self.loop = loop
+        self.tls = tls
+        self._clock = clock
+        self._sockets: dict[int, socket.socket] = {}
+        self._connections: set[Connection] = set()
+        self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
+        self._looks: dict[int, Timer] = {}  # when each node's connections are looked at for idle ones
+        self._waiting: set[int] = set()  # nodes that accept nobody for now
+        self._silent_until = 0.0
+        self._accepting: set[asyncio.Task[object]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for_ms: int | None = None
+        cluster.post = self.post
+        self._unwatch = clock.watch(partial(self.post, _nothing))
+
+    def bind(self, host: str, port: int, *, advertised_host: str) -> None:
+        """Every broker gets its socket, listening: clients may connect before the loop runs. Ports are consecutive, or free ones for 0."""
+        try:
+            for number, broker in enumerate(self.cluster.brokers.values()):
+                listener = bound(host, port + number if port else 0)
+                self._sockets[broker.node_id] = listener
+                with naming(host, port + number):
+                    listener.listen(ACCEPT_BACKLOG)
+                broker.listens_on = host
+                broker.host, broker.port = advertised_host, listener.getsockname()[1]
+        except OSError:
+            self._close_sockets()
+            raise
+
+    def serve(self) -> None:
+        """Begins to accept on every socket."""
+        for node_id in self._sockets:
+            self._accept_on(node_id)
+
+    def stop_broker(self, node_id: int, *, clean: bool) -> None:
+        broker = self.cluster.brokers[node_id]
+        if broker.alive:
+            self.loop.remove_reader(self._sockets[node_id])
+            self._sockets[node_id] = deaf(self._sockets[node_id])
+            self.cluster.stop_broker(node_id, clean=clean)
+        self.arm()
+
+    def start_broker(self, node_id: int, *, port: int | None = None) -> None:
+        broker = self.cluster.brokers[node_id]
+        if not broker.alive:
+            if port is not None:
+                moved = bound(broker.listens_on, port)
+                self._sockets[node_id].close()
+                self._sockets[node_id] = moved
+                broker.port = moved.getsockname()[1]
+            self.cluster.start_broker(node_id)
+            self._sockets[node_id].listen(ACCEPT_BACKLOG)
+            self._accept_on(node_id)
+        self.arm()
+
+    def post(self, run: Callable[[], None]) -> None:
+        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        try:
+            self.loop.call_soon_threadsafe(self._run, run)
+        except RuntimeError:
+            _log.debug("the cluster is down, %r is not run", run)
+
+    def arm(self) -> None:
+        """Runs what is due and sets the timer for what comes next. To be called after everything that touched the cluster."""
+        cluster = self.cluster
+        deadline_ms = cluster.next_deadline()
+        while deadline_ms is not None and deadline_ms <= cluster.now_ms():
+            try:
+                cluster.tick()
+            except Exception:  # noqa: BLE001 - the outermost loop of what is due: it may be anybody's, and whoever woke it must not suffer
+                _log.exception("something that was due has failed")
+            deadline_ms = cluster.next_deadline()
+        if deadline_ms == self._armed_for_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = self._clock.delay_s(deadline_ms) if deadline_ms is not None else None
+        self._timer = self.loop.call_later(delay_s, self._due) if delay_s is not None else None
+        self._armed_for_ms = deadline_ms if self._timer is not None else None
+
+    async def down(self) -> None:
+        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        self._unwatch()
+        for listener in self._sockets.values():
+            self.loop.remove_reader(listener)
+        self._close_sockets()
+        for task in self._accepting:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for _ in range(DOWN_TURNS_MAX):
+            for connection in tuple(self._connections):
+                connection.cut(flush=False)
+            if not self._connections and not self._accepting:
+                return
+            await asyncio.sleep(0)
+        _log.warning("%d connections did not end", len(self._connections))
+
+    def _run(self, run: Callable[[], None]) -> None:
+        run()
+        self.arm()
+
+    def _due(self) -> None:
+        self._timer = None
+        self._armed_for_ms = None
+        self.arm()
+
+    def _accept_on(self, node_id: int) -> None:
+        listener = self._sockets[node_id]
+        listener.setblocking(False)
+        self._waiting.discard(node_id)
+        self.loop.add_reader(listener, self._accept, node_id, listener)
+
+    def _accept(self, node_id: int, listener: socket.socket) -> None:
+        limits = self._limits[node_id]
+        try:
+            for _ in range(ACCEPT_BACKLOG):
+                if limits.full:
+                    self._wait(node_id)
+                    return
+                accepted, peer = listener.accept()
+                connection = Connection(self, node_id)
+                if not limits.opened(connection, peer[0]):
+                    _log.info("broker %d refuses a connection from %s: max.connections.per.ip", node_id, peer[0])
+                    limits.closed(connection)
+                    accepted.close()
+                    continue
+                accepted.setblocking(False)
+                task = self.loop.create_task(self._take_over(connection, accepted))
+                self._accepting.add(task)
+                task.add_done_callback(partial(self._accepted, connection, accepted))
+        except BlockingIOError:
+            return  # that was all
+        except OSError as error:
+            now = self.loop.time()
+            if now >= self._silent_until:  # not for each connection that ends and makes room for one
+                self._silent_until = now + COMPLAIN_AGAIN_S
+                _log.warning("broker %d cannot accept a connection: %s", node_id, error)
+            self._wait(node_id)
+            self.loop.call_later(ACCEPT_AGAIN_S, self._go_on_accepting, node_id)  # one may end, and not of this broker
+
+    def _wait(self, node_id: int) -> None:
+        """Leaves new connections where they are for now."""
+        self._waiting.add(node_id)
+        self.loop.remove_reader(self._sockets[node_id])
+
+    def _go_on_accepting(self, node_id: int) -> None:
+        if node_id in self._waiting and self.cluster.brokers[node_id].alive and node_id in self._sockets:
+            self._accept_on(node_id)
+
+    async def _take_over(self, connection: Connection, accepted: socket.socket) -> None:
+        try:
+            await self.loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            _log.warning("broker %d lost a connection while accepting it: %s", connection.node_id, error)
+            accepted.close()
+            self.ended(connection)
+
+    def _accepted(self, connection: Connection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
+        """A task that is cancelled before its first step never knows of its socket, so that is closed here."""
+        self._accepting.discard(task)
+        if task.cancelled():
+            accepted.close()
+            self.ended(connection)
+
+    def began(self, connection: Connection) -> None:
+        """A connection is up."""
+        self._connections.add(connection)
+        if connection.node_id not in self._looks:
+            self._look_for_idle(connection.node_id)
+
+    def ended(self, connection: Connection) -> None:
+        """A connection is down, or never came up."""
+        self._connections.discard(connection)
+        limits = self._limits[connection.node_id]
+        limits.closed(connection)
+        if not len(limits) and connection.node_id in self._looks:
+            self._looks.pop(connection.node_id).cancel()
+        self._go_on_accepting(connection.node_id)
+
+    def _look_for_idle(self, node_id: int) -> None:
+        """Ends what is idle, and comes again while there is anything."""
+        self._looks.pop(node_id, None)
+        next_look_ms = self._limits[node_id].look(self.cluster.now_ms())
+        if next_look_ms is not None:
+            self._looks[node_id] = self.cluster.timers.at(next_look_ms, partial(self._look_for_idle, node_id))
+
+    def _close_sockets(self) -> None:
+        for listener in self._sockets.values():
+            listener.close()
+        self._sockets.clear()
+
+
+def _nothing() -> None:
+    """A jump of the clock is nothing by itself: `arm` does what has come due."""

@@ -1,0 +1,216 @@
+"""The transaction coordinators of a cluster: who coordinates which transactional id, and what is done about what `txn_table` decides.
+
+Every answer is given once, through `then`, when what it says is in the log: at once, unless a replica is behind. A transaction that is open
+for longer than its timeout is aborted in the name of nobody. Permissions, topics, and what an old version of a request may be told are the
+handlers' business. Two-phase commit is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.cluster.release import TRANSACTION_VERSION
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
+from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
+from fencepost.broker_stub.transactions.state_log import TxnShard
+from fencepost.broker_stub.transactions.states import (
+    EPOCH_MAX,
+    NONE,
+    PREPARED,
+    State,
+    TopicPartition,
+    TransactionMetadata,
+    is_timed_out,
+    new_txn,
+)
+from fencepost.broker_stub.transactions.table import Add, Decision, Init, decide_add, decide_init, decide_verify
+from fencepost.producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+ThenIdentity = Callable[[int, Identity], None]
+NOBODY: Final = Identity(NONE, NONE)
+
+
+class TransactionCoordinators:
+    """Every shard of the cluster. A transactional id is asked for at the broker that leads its partition."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._shards: dict[tuple[UUID, int], TxnShard] = {}
+        self._looking: Timer | None = None
+        config, (_, _, self.version) = context.config, context.features.get(TRANSACTION_VERSION, (0, 0, 0))
+        self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+        self._expire_every_ms = int(config["transaction.remove.expired.transaction.cleanup.interval.ms"])
+        self._expire_after_ms = int(config["transactional.id.expiration.ms"])
+        self.decided: Callable[[Decision], None] = _unheard  # for those who count rows
+
+    def leader_of(self, transactional_id: str) -> int | None:
+        """The broker that coordinates the id, NO_LEADER for now; None while the topic is not there."""
+        partition = self._partition_of(transactional_id)
+        return partition.leader if partition is not None else None
+
+    def shards_of(self, node_id: int) -> Iterator[TxnShard]:
+        """Every shard that this broker leads."""
+        topic = self._context.topics.named(STATE_TOPIC)
+        return (self._shard(each) for each in topic.partitions if each.leader == node_id) if topic is not None else iter(())
+
+    def shard_for(self, transactional_id: str, node_id: int) -> TxnShard | None:
+        """The shard of that id, None if this broker does not lead it."""
+        partition = self._partition_of(transactional_id)
+        return self._shard(partition) if partition is not None and partition.leader == node_id else None
+
+    def init(self, transactional_id: str, node_id: int, *, expected: Identity | None, timeout_ms: int, then: ThenIdentity) -> None:
+        """InitProducerId: the identity to go on with."""
+        shard = self.shard_for(transactional_id, node_id)
+        if shard is None:
+            then(ErrorCode.NOT_COORDINATOR, NOBODY)
+            return
+        now_ms, fresh_id = self._context.now_ms(), self._context.producer_ids.fresh
+        known = shard.ids.get(transactional_id)
+        if known is None:
+            known = shard.ids[transactional_id] = TransactionMetadata(new_txn(fresh_id(), timeout_ms=timeout_ms, now_ms=now_ms))
+        decision = decide_init(known, Init(expected=expected, timeout_ms=timeout_ms, now_ms=now_ms, fresh_id=fresh_id))
+        self.decided(decision)
+        if decision.fences:
+            self._fence(shard, transactional_id, known, lambda code: then(code or ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY))
+        elif decision.coming is None:
+            then(decision.code, NOBODY)
+        else:
+            identity = decision.identity or NOBODY
+            shard.write(transactional_id, known, decision.coming, lambda code: then(code, NOBODY if code else identity))
+
+    def add(
+        self, transactional_id: str, node_id: int, identity: Identity, partitions: frozenset[TopicPartition], *, version: int, then: Then
+    ) -> None:
+        """Adds the partitions to the open transaction, or opens one with them. `version`: the client's transaction version."""
+        shard, known, code = self._known(transactional_id, node_id)
+        if shard is None or known is None:
+            then(code)
+            return
+        asked = Add(identity=identity, partitions=partitions, now_ms=self._context.now_ms(), version=version)
+        decision = decide_add(known, asked)
+        self.decided(decision)
+        if decision.coming is None:
+            then(decision.code)
+        else:
+            self._watch()
+            shard.write(transactional_id, known, decision.coming, then)
+
+    def verify(
+        self, transactional_id: str, node_id: int, identity: Identity, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Whether each partition is part of the open transaction."""
+        _, known, code = self._known(transactional_id, node_id)
+        if known is None:
+            return dict.fromkeys(partitions, code)
+        decision = decide_verify(known, Add(identity=identity, partitions=partitions, now_ms=self._context.now_ms()))
+        self.decided(decision)
+        if decision.code:
+            return dict.fromkeys(partitions, decision.code)
+        return {each: ErrorCode.NONE if each in known.txn.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+
+    def end(self, transactional_id: str, node_id: int, identity: Identity, *, commit: bool, version: int, then: ThenIdentity) -> None:
+        """EndTxn: answered when the end is decided; the markers follow."""
+        shard, known, code = self._known(transactional_id, node_id)
+        if shard is None or known is None:
+            then(code, NOBODY)
+            return
+        fresh_id = self._context.producer_ids.fresh
+        asked = End(identity=identity, commit=commit, now_ms=self._context.now_ms(), fresh_id=fresh_id)
+        decision = decide_end(known, asked, version=version)
+        self.decided(decision)
+        answer = decision.identity or NOBODY
+        if decision.coming is None:
+            then(decision.code, answer)
+        else:
+            self._end(shard, transactional_id, known, decision, lambda code: then(code, NOBODY if code else answer))
+
+    def _end(self, shard: TxnShard, name: str, known: TransactionMetadata, decision: Decision, then: Then) -> None:
+        """Writes that the transaction is about to end, says so, and ends it."""
+
+        def written(code: int) -> None:
+            then(code)
+            if not code and known.pending is None and known.txn.state in PREPARED:
+                shard.finish(name, known)
+
+        assert decision.coming is not None
+        shard.write(name, known, decision.coming, written)
+
+    def _fence(self, shard: TxnShard, name: str, known: TransactionMetadata, then: Then) -> None:
+        """Aborts the open transaction under the next epoch, so that its producer can do nothing more."""
+        bumps = self.version >= EPOCH_BUMP_SINCE
+        txn = known.txn
+        stays = bumps or known.fence_failed or txn.epoch == EPOCH_MAX
+        identity = Identity(txn.producer_id, txn.epoch if stays else txn.epoch + 1)
+        known.prepare_fence()
+        asked = End(
+            identity=identity, commit=False, now_ms=self._context.now_ms(), fresh_id=self._context.producer_ids.fresh, internal=True
+        )
+        decision = decide_end(known, asked, version=self.version)
+        self.decided(decision)
+        known.give_up()
+        if not bumps:
+            known.txn = replace(txn, epoch=identity.epoch, last_epoch=NONE)
+
+        def written(code: int) -> None:
+            known.fence_failed = bool(code) and not bumps
+            then(code)
+
+        self._end(shard, name, known, decision, written)
+
+    def _known(self, name: str, node_id: int) -> tuple[TxnShard | None, TransactionMetadata | None, int]:
+        """The shard and the id, or why there is none."""
+        if not name:
+            return None, None, ErrorCode.INVALID_REQUEST
+        shard = self.shard_for(name, node_id)
+        if shard is None:
+            return None, None, ErrorCode.NOT_COORDINATOR
+        return shard, shard.ids.get(name), ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    def _watch(self) -> None:
+        """A transaction may be open: looks for those that are for too long, as often as Kafka does."""
+        if self._looking is None:
+            self._looking = self._context.timers.at(self._context.now_ms() + self._look_every_ms, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        now_ms, any_open = self._context.now_ms(), False
+        for shard in tuple(self._shards.values()):
+            for name, known in tuple(shard.ids.items()):
+                if shard.leads and is_timed_out(known, now_ms):
+                    self._fence(shard, name, known, _ignored)
+                any_open = any_open or known.txn.state is State.ONGOING or known.pending is not None
+        if any_open:
+            self._watch()
+
+    def _partition_of(self, transactional_id: str) -> Partition | None:
+        topic = self._context.topics.named(STATE_TOPIC)
+        return topic.partitions[partition_for(transactional_id, len(topic.partitions))] if topic is not None else None
+
+    def _shard(self, partition: Partition) -> TxnShard:
+        key = (partition.topic_id, partition.index)
+        shard = self._shards.get(key)
+        if shard is None:
+            shard = self._shards[key] = TxnShard(self._context, partition, transaction_version=self.version, found_open=self._watch)
+        shard.load()
+        shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
+        return shard
+
+
+def _unheard(decision: Decision) -> None:
+    """Nobody counts."""
+
+
+def _ignored(code: int) -> None:
+    """What nobody asked for is tried again when it is next looked for."""

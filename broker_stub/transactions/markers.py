@@ -1,0 +1,146 @@
+"""The markers that end a transaction in its partitions: who gets one, and what is done where one cannot be written (Kafka's
+TransactionMarkerChannelManager).
+
+A partition that the coordinator's broker does not reach, or that has too few replicas, is tried again; one that says that a newer producer
+or coordinator was there is left alone. So is one that is gone, and, as Kafka takes it for gone, one that has no leader: what was written
+there in the transaction stays undecided for good. Faults that name WRITE_TXN_MARKERS meet each attempt. It does not know what a
+transaction is: `transactions` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from fencepost.broker_stub.cluster.internal_append import RETRY_MS, How, Then, append
+from fencepost.broker_stub.cluster.partition import NO_LEADER
+from fencepost.broker_stub.transactions.states import TopicPartition
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.partition import Partition
+
+TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
+
+_AGAIN: Final = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+_DONE: Final = frozenset((ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION))
+# Anything else is INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, from a newer producer or coordinator, or what nobody expects.
+
+
+class TxnMarker(Struct, frozen=True, kw_only=True):
+    """What a marker says."""
+
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+def write_marker(context: Context, partition: Partition, marker: TxnMarker, then: Then) -> None:
+    """Appends it, and says that the producer's transaction has ended in that partition."""
+    data = encode_marker(
+        ControlType.COMMIT if marker.commit else ControlType.ABORT,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=context.now_ms(),
+    )
+
+    def written(code: int) -> None:
+        if not code:
+            for ended in context.on_transaction_ended:
+                ended(partition, marker.producer_id, commit=marker.commit)
+        then(code)
+
+    append(context, partition, data, timeout_ms=TIMEOUT_MS, then=written, how=How(transaction_version=marker.transaction_version))
+
+
+class Markers:
+    """The markers of one transaction on their way. `done` is called when no partition waits for one; `left` says which do.
+
+    `valid` is asked before each attempt: a coordinator that is none any more writes nothing.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        node_id: int,
+        marker: TxnMarker,
+        *,
+        transactional_id: str,
+        partitions: Collection[TopicPartition],
+        valid: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> None:
+        self.left = set(partitions)
+        self._context = context
+        self._node_id = node_id
+        self._marker = marker
+        self._transactional_id = transactional_id
+        self._valid = valid
+        self._done: Callable[[], None] | None = done
+
+    def send(self) -> None:
+        for each in sorted(self.left):
+            self._try(each)
+        self._look()
+
+    def _try(self, each: TopicPartition) -> None:
+        if not self._valid():
+            return
+        then = partial(self._answered, each)
+        if not self._context.faults.installed:
+            self._write(each, then)
+            return
+        from fencepost.broker_stub.cluster.broker_requests import Asked, BrokerRequest
+
+        partition = self._context.find(*each)
+        asked = Asked(
+            Api.WRITE_TXN_MARKERS,
+            node=partition.leader if partition is not None else NO_LEADER,
+            client_id=f"broker-{self._node_id}-txn-marker-sender",
+            partition=each,
+            transactional_id=self._transactional_id,
+        )
+        BrokerRequest(self._context, asked, partial(self._write, each), then).start()
+
+    def _write(self, each: TopicPartition, then: Then) -> None:
+        if not self._valid():
+            return
+        partition = self._context.find(*each)
+        if partition is None or partition.leader == NO_LEADER:
+            then(ErrorCode.NONE)
+        elif not self._context.reach(self._node_id, partition.leader):
+            then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            write_marker(self._context, partition, self._marker, then)
+
+    def _answered(self, each: TopicPartition, code: int) -> None:
+        if code in _AGAIN:
+            self._context.timers.at(self._context.now_ms() + RETRY_MS, partial(self._try, each))
+            return
+        if code not in _DONE:
+            self._done = None  # it stays prepared until another coordinator reads it
+            return
+        self.left.discard(each)
+        self._look()
+
+    def _look(self) -> None:
+        if not self.left and self._done is not None and self._valid():
+            done, self._done = self._done, None
+            done()

@@ -1,0 +1,183 @@
+"""The transactional ids of one partition of `__transaction_state`, as its leader knows them: read from the log, and written to it.
+
+Everything that it knows it has from the log, so a coordinator that moves or restarts goes on where the last one was; transactions that were
+about to end then are ended. A write is answered when every in-sync replica has it. It decides nothing about transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from fencepost.broker_stub.cluster.internal_append import RETRY_MS, Then, append
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.transactions.markers import Markers, TxnMarker
+from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
+from fencepost.broker_stub.transactions.states import PREPARED, State, TransactionMetadata, Txn, ended, is_expired
+from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.records import encode_batch, iter_batches, read_records
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+MEANING: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+}
+"""What a client is told of a write to the log that failed; anything else is UNKNOWN_SERVER_ERROR."""
+
+
+class TxnShard:
+    """One partition's ids. It waits at the partition to hear of its next leader. `found_open` is called when it reads of a transaction
+    that is open."""
+
+    def __init__(self, context: Context, partition: Partition, *, transaction_version: int, found_open: Callable[[], None]) -> None:
+        self.ids: dict[str, TransactionMetadata] = {}
+        self._found_open = found_open
+        self._context = context
+        self._partition = partition
+        self._flexible = transaction_version > 0
+        self._epoch = -1
+        self._ending: dict[str, Markers] = {}
+        self._expired_at_ms = context.now_ms()
+        partition.waiting[self] = None
+        self.load()
+
+    @property
+    def leads(self) -> bool:
+        """Whether what it knows is what its partition's leader knows."""
+        return self._partition.leader_epoch == self._epoch and self._partition.leader != NO_LEADER
+
+    @property
+    def node_id(self) -> int:
+        return self._partition.leader
+
+    def load(self) -> None:
+        """Reads the log, if this is a leader whose log it has not read yet, and ends what was about to end."""
+        partition = self._partition
+        if partition.leader_epoch == self._epoch or partition.leader == NO_LEADER:
+            return
+        self._epoch = partition.leader_epoch
+        self.ids = {name: TransactionMetadata(txn) for name, txn in _read(partition).items()}
+        self._ending = {}
+        for name, known in self.ids.items():
+            if known.txn.state in PREPARED:
+                self.finish(name, known)
+            elif known.txn.state is State.ONGOING:
+                self._found_open()
+
+    def grew(self, size_bytes: int) -> None:
+        """It knows what it wrote."""
+
+    def disturbed(self) -> None:
+        if self._partition.leader_epoch != self._epoch:
+            self._context.soon(self.load)
+
+    def write(self, name: str, known: TransactionMetadata, coming: Txn, then: Then) -> None:
+        """Puts these values into the log and then in force; `then` hears what a client is to be told."""
+        known.prepare(coming)
+        self._append(name, coming, coming.timeout_ms, partial(self._written, self._epoch, known, coming, then))
+
+    def finish(self, name: str, known: TransactionMetadata) -> None:
+        """Writes the markers of a transaction that is prepared, and then that it is complete."""
+        txn = known.txn
+        known.prepare(ended(txn, now_ms=self._context.now_ms()))
+        marker = TxnMarker(
+            producer_id=txn.producer_id,
+            epoch=txn.epoch,
+            commit=txn.state is State.PREPARE_COMMIT,
+            coordinator_epoch=self._epoch,
+            transaction_version=txn.client_version,
+        )
+        epoch = self._epoch
+        self._ending[name] = markers = Markers(
+            self._context,
+            self.node_id,
+            marker,
+            transactional_id=name,
+            partitions=txn.partitions,
+            valid=lambda: self._leads_in(epoch),
+            done=partial(self._marked, epoch, name, known),
+        )
+        markers.send()
+
+    def without_marker(self, name: str) -> frozenset[tuple[str, int]] | None:
+        """Where a transaction that ends has no marker yet; None if it does not end."""
+        markers = self._ending.get(name)
+        return frozenset(markers.left) if markers is not None else None
+
+    def expire(self, *, after_ms: int, every_ms: int) -> None:
+        """Forgets ids that nobody has used for that long, as often as Kafka looks for them; to be called before anybody asks for one."""
+        now_ms = self._context.now_ms()
+        if now_ms - self._expired_at_ms < every_ms:
+            return
+        self._expired_at_ms = now_ms
+        for name in [name for name, known in self.ids.items() if is_expired(known, now_ms, after_ms=after_ms)]:
+            known = self.ids[name]
+            known.pending = State.DEAD
+            self._append(name, None, known.txn.timeout_ms, partial(self._buried, self._epoch, name, known))
+
+    def _append(self, name: str, txn: Txn | None, timeout_ms: int, then: Then) -> None:
+        value = txn_value(txn, flexible=self._flexible) if txn is not None else None
+        data = encode_batch([(self._context.now_ms(), txn_key(name), value)])
+        append(self._context, self._partition, data, timeout_ms=timeout_ms, then=then)
+
+    def _written(self, epoch: int, known: TransactionMetadata, coming: Txn, then: Then, code: int) -> None:
+        if not self._leads_in(epoch):
+            then(ErrorCode.NOT_COORDINATOR)
+        elif code:
+            known.give_up()
+            then(MEANING.get(ErrorCode(code), ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            known.complete(coming)
+            then(ErrorCode.NONE)
+
+    def _marked(self, epoch: int, name: str, known: TransactionMetadata) -> None:
+        """Every partition has its marker."""
+        if not self._leads_in(epoch):
+            return
+        self._ending.pop(name, None)
+        coming = ended(known.txn, now_ms=self._context.now_ms())
+
+        def written(code: int) -> None:
+            if not self._leads_in(epoch):
+                return
+            if code:
+                self._later(lambda: self._marked(epoch, name, known))
+            else:
+                known.fence_failed = False
+                known.complete(coming)
+
+        self._append(name, coming, coming.timeout_ms, written)
+
+    def _buried(self, epoch: int, name: str, known: TransactionMetadata, code: int) -> None:
+        if not self._leads_in(epoch):
+            return
+        known.give_up()
+        if not code:
+            del self.ids[name]
+
+    def _leads_in(self, epoch: int) -> bool:
+        """Whether what was begun in that leader epoch still matters: whoever leads by now has read the log."""
+        return epoch == self._epoch == self._partition.leader_epoch
+
+    def _later(self, run: Callable[[], None]) -> None:
+        self._context.timers.at(self._context.now_ms() + RETRY_MS, run)
+
+
+def _read(partition: Partition) -> dict[str, Txn]:
+    """The newest values of every id in the log."""
+    found: dict[str, Txn] = {}
+    for _, batch in iter_batches(partition.storage.read(0, partition.storage.size)):
+        for record in read_records(batch):
+            assert record.key is not None
+            name, txn = read_txn(record.key, record.value)
+            if txn is None:
+                found.pop(name, None)
+            else:
+                found[name] = txn
+    return found

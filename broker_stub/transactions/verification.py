@@ -1,0 +1,143 @@
+"""How the leader of partitions asks the transaction coordinator whether a producer may write there in its transaction, or has it add them
+(Kafka's AddPartitionsToTxnManager).
+
+One question is open at a time for a transactional id and a leader: the same producer's next one takes its place, one of an older epoch is
+turned away. While the last transaction ends a producer of transaction version 2 waits a little. It writes no batch; what a code means to a
+client is its caller's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.cluster.partition import NO_LEADER
+from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.transactions.states import TopicPartition
+from fencepost.producer.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
+
+ThenEach = Callable[[dict[TopicPartition, int]], None]
+CLIENT_VERSION_THAT_ADDS = 2
+
+
+class Mode(Enum):
+    """What the version of a request lets its client understand."""
+
+    ANY_ERROR_IS_A_STATE = "verify, and say INVALID_TXN_STATE"
+    ABORTABLE = "verify, and say TRANSACTION_ABORTABLE"
+    ADD = "add"
+
+    @classmethod
+    def of(cls, version: int, *, abortable_since: int, adds_since: int) -> Mode:
+        """That of a request in this version."""
+        if version >= adds_since:
+            return cls.ADD
+        return cls.ABORTABLE if version >= abortable_since else cls.ANY_ERROR_IS_A_STATE
+
+    @property
+    def adds(self) -> bool:
+        """Whether the client's transactions are those of version 2: partitions join by being written, and every one has its epoch."""
+        return self is Mode.ADD
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """In whose name which partitions are to be written."""
+
+    transactional_id: str
+    identity: Identity
+    partitions: frozenset[TopicPartition]
+    mode: Mode
+
+
+class TransactionVerification:
+    """The questions of all brokers."""
+
+    def __init__(self, context: Context, transactions: TransactionCoordinators) -> None:
+        self._context = context
+        self._transactions = transactions
+        self._open: dict[tuple[int, str], _Open] = {}
+        config = context.config
+        self._retry_ms = int(config["add.partitions.to.txn.retry.backoff.ms"])
+        self._retry_max_ms = int(config["add.partitions.to.txn.retry.backoff.max.ms"])
+
+    def ask(self, node_id: int, question: Question, then: ThenEach) -> None:
+        """`then` hears a code for every partition."""
+        if question.mode.adds:
+            self._add(node_id, question, self._context.now_ms() + self._retry_max_ms, then)
+            return
+        coordinator, code = self._coordinator(node_id, question.transactional_id)
+        if code:
+            codes = dict.fromkeys(question.partitions, int(code))
+        else:
+            codes = self._transactions.verify(question.transactional_id, coordinator, question.identity, question.partitions)
+        then({each: _told(code, question.mode) for each, code in codes.items()})
+
+    def _add(self, node_id: int, question: Question, until_ms: int, then: ThenEach) -> None:
+        context = self._context
+
+        def answered(code: int) -> None:
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS and context.now_ms() < until_ms:
+                context.timers.at(context.now_ms() + self._retry_ms, lambda: self._add(node_id, question, until_ms, then))
+            else:
+                then(dict.fromkeys(question.partitions, _told(code, question.mode)))
+
+        coordinator, code = self._coordinator(node_id, question.transactional_id)
+        if code:
+            answered(code)
+            return
+        key = (node_id, question.transactional_id)
+        before = self._open.get(key)
+        if before is not None:
+            if before.epoch > question.identity.epoch:
+                answered(ErrorCode.INVALID_PRODUCER_EPOCH)
+                return
+            older = before.epoch < question.identity.epoch
+            self._close(key, before, ErrorCode.INVALID_PRODUCER_EPOCH if older else ErrorCode.NETWORK_EXCEPTION)
+        opened = self._open[key] = _Open(question.identity.epoch, answered)
+        self._transactions.add(
+            question.transactional_id,
+            coordinator,
+            question.identity,
+            question.partitions,
+            version=CLIENT_VERSION_THAT_ADDS,
+            then=lambda code: self._close(key, opened, code),
+        )
+
+    def _close(self, key: tuple[int, str], opened: _Open, code: int) -> None:
+        if self._open.get(key) is opened:
+            del self._open[key]
+            opened.then(code)
+
+    def _coordinator(self, node_id: int, transactional_id: str) -> tuple[int, int]:
+        """The broker to ask, or why it cannot be asked."""
+        leader = self._transactions.leader_of(transactional_id)
+        if leader is None or leader == NO_LEADER:
+            return NO_LEADER, ErrorCode.COORDINATOR_NOT_AVAILABLE
+        reached = self._context.reach(node_id, leader)
+        return leader, ErrorCode.NONE if reached else ErrorCode.NETWORK_EXCEPTION
+
+
+class _Open:
+    """A question that the coordinator has not answered."""
+
+    __slots__ = ("epoch", "then")
+
+    def __init__(self, epoch: int, then: Then) -> None:
+        self.epoch = epoch
+        self.then = then
+
+
+def _told(code: int, mode: Mode) -> int:
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and mode is Mode.ANY_ERROR_IS_A_STATE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,366 @@
+"""The RecordAccumulator: where callers' threads append and the sender takes batches away, under one short lock and one byte budget.
+
+Appends encode straight into the partition's open batch. The sender hears of a partition once per batch, not per record, and one wake-up
+covers everything appended until it looks. Nothing here decides when a batch may leave (`core` does) and nothing here waits: an append
+that finds no room says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Final
+
+from mypy_extensions import i64
+
+from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
+from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, murmur2
+from fencepost.producer.errors import FencepostError, Misuse, again
+
+RECORD_OVERHEAD_MAX: Final[i64] = 21
+BATCH_OVERHEAD: Final[i64] = 61
+CALLBACK_BYTES: Final[i64] = 80
+"""What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
+record; a future without a callback is kept by the program, or by nobody."""
+
+ROW_BYTES: Final[i64] = 8
+"""What a bulk remembers of each of its rows for as long: where in its batch it lies. Counted for the same reason."""
+
+
+class PartitionQueue:
+    """Batches of one partition that wait for the sender, oldest first; the last one may still be open for appends."""
+
+    def __init__(self, topic: str, partition: i64) -> None:
+        self.topic = topic
+        self.partition: i64 = partition
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        self.queued_bytes: i64 = 0
+        self.touched = False
+
+
+class TopicQueues:
+    """One topic's queues and the state of its keyless partitioning. `available`: partitions that have a leader."""
+
+    def __init__(self, topic: str, *, draw: Callable[[], int], round_robin: bool) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue] = []
+        self.partitions = 0
+        self.available: list[int] = []
+        self.sticky = Sticky(draw=draw)
+        self.rotation: RoundRobin | None = RoundRobin() if round_robin else None
+
+    def grow(self, partitions: int) -> None:
+        """Make queues for partitions that are new; a topic never loses the queues it has."""
+        for partition in range(len(self.queues), partitions):
+            self.queues.append(PartitionQueue(self.topic, partition))
+
+    def queue_for(self, key: bytes | None, partitions: i64) -> PartitionQueue:
+        """The queue a record without an explicit partition goes to."""
+        if self.rotation is not None:
+            return self.queues[self.rotation.choose(self.available, partitions)]
+        if key is not None:
+            return self.queues[(murmur2(key) & 0x7FFFFFFF) % partitions]
+        current: i64 = self.sticky.current
+        if current < 0 or current >= partitions:
+            current = self.sticky.choose(self.available, partitions, [int(queue.queued_bytes) for queue in self.queues[:partitions]])
+        return self.queues[current]
+
+
+class Accumulator:
+    """The byte budget, the topics' queues and the set of records without an outcome.
+
+    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, callbacks and rows, queued and in
+    flight. `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
+    `takes_aside`: a record that is sent in the middle of another call is accepted.
+    """
+
+    def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
+        self.shared = shared
+        self.topics: dict[str, TopicQueues] = {}
+        self.used: i64 = 0
+        self.waiting: i64 = 0
+        self.flushes: i64 = 0
+        self._flushing: dict[object, None] = {}
+        self.refusal: FencepostError | None = None
+        self.takes_aside = True
+        self._memory: i64 = buffer_memory
+        self._limit: i64 = buffer_memory
+        self._turn: i64 = 0
+        self._aside: list[tuple[TopicQueues, bytes | None, Batch]] = []
+        self._aside_bytes: i64 = 0
+        self.batch_size: i64 = batch_size
+        self._clock = clock
+        self._touched: list[PartitionQueue] = []
+        self._incomplete: dict[Batch, None] = {}
+
+    # -- callers' side -----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | None:
+        """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
+        once it is set."""
+        need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
+        if key is not None:
+            need += len(key)
+        if value is not None:
+            need += len(value)
+        if headers is not None:
+            need += len(headers)
+        held = self.shared.held
+        if (not COMPILED or held.holder != 0) and self.shared.inside():
+            return self._put_aside(topic, partition, timestamp, key, value, headers, on_delivery, need)
+        try:
+            with self.shared.lock:
+                if self._aside:
+                    held.enter_with_lock()
+                    self.bring_in()
+                if self.refusal is not None:
+                    held.enter_with_lock()
+                    raise again(self.refusal)
+                if self.used + need > self._limit and not self._has_turn(need):
+                    held.holder = 0
+                    return None
+                if partition < 0 and key is None and topic.sticky.current < 0:
+                    held.enter_with_lock()
+                queues = topic.queues
+                queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
+                batch = queue.open
+                fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
+                if batch is None or fresh:
+                    held.enter_with_lock()
+                    batch = self.new_batch(queue)
+                before: i64 = batch.size
+                # What the encoder refuses raises here, before anybody has been told of the batch.
+                future = batch.append(timestamp, key, value, headers, on_delivery)
+                if fresh:
+                    self.line_up(queue, batch)
+                    before = 0
+                grown: i64 = batch.size - before
+                self.used += grown
+                if on_delivery is not None:
+                    # Beyond what was asked for, so that a record that fits the budget is never kept out by its callback.
+                    batch.kept += CALLBACK_BYTES
+                    self.used += CALLBACK_BYTES
+                queue.queued_bytes += grown
+                if partition < 0 and key is None and topic.rotation is None:
+                    topic.sticky.spend(grown)
+                due = not self.shared.woken and len(self._touched) > 0
+                held.holder = 0
+            if due:
+                self.wake_if_due()
+        except BaseException:
+            held.leave_without_lock()
+            self.wake_if_due()  # Also where Ctrl-C struck between a new batch and this.
+            raise
+        return future
+
+    def _put_aside(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes | None,
+        on_delivery: OnDelivery | None,
+        need: i64,
+    ) -> RecordFuture | None:
+        """`append` in the middle of another call that has the lock (`Shared`): the record gets a batch of its own, which whoever has the
+        lock next lines up, the sender at the latest. None where the budget has no room; nobody can wait for it here."""
+        if self.refusal is not None:
+            raise again(self.refusal)
+        if not self.takes_aside:
+            raise Misuse(INSIDE)
+        if self.used + self._aside_bytes + need > self._limit:
+            return None
+        batch = Batch(topic.topic, partition, self._clock(), self.shared)
+        future = batch.append(timestamp, key, value, headers, on_delivery)
+        if on_delivery is not None:
+            batch.kept += CALLBACK_BYTES
+        self._aside_bytes += need
+        self._aside += [(topic, key, batch)]
+        try:
+            self.shared.rouse()
+        except BaseException:
+            self.shared.rouse()  # Ctrl-C struck on the way there.
+            raise
+        return future
+
+    def bring_in(self) -> None:
+        """Line up what was put aside, in order; in the region."""
+        while self._aside:
+            topic, key, batch = self._aside[0]
+            queue = topic.queues[batch.partition] if batch.partition >= 0 else topic.queue_for(key, topic.partitions)
+            batch.partition = queue.partition
+            self.line_up(queue, batch)
+            # Without a call, as in `line_up`.
+            self.used += batch.size + batch.kept
+            queue.queued_bytes += batch.size
+            self._aside_bytes = 0
+            del self._aside[0]
+
+    def batch_for(self, queue: PartitionQueue, need: i64) -> Batch:
+        """The batch that takes a record of so many bytes: the open one, or a new one in no queue yet. It comes into one (`line_up`) with a
+        record in it, so that nobody ever meets an empty batch."""
+        batch = queue.open
+        if batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size:
+            return self.new_batch(queue)
+        return batch
+
+    def new_batch(self, queue: PartitionQueue) -> Batch:
+        """An empty batch for the partition, in no queue yet."""
+        return Batch(queue.topic, queue.partition, self._clock(), self.shared)
+
+    def room(self) -> i64:
+        """Bytes that the budget has left for the caller; under the lock, as the next one."""
+        return (self._memory if self._turn == get_ident() else self._limit) - self.used
+
+    def room_for(self, need: i64) -> bool:
+        """Whether the budget has room for a record of so many bytes."""
+        if self.refusal is not None:
+            raise again(self.refusal)
+        return self.used + need <= self._limit or self._has_turn(need)
+
+    # -- whose turn it is, where callers wait for room ---------------------------------------------------------------
+
+    def begin_turn(self) -> None:
+        """The calling thread is the first of those that wait for room, and tries to get some. Until it has it, nobody else gets any."""
+        self._turn = get_ident()
+        self._limit = -1
+
+    def keep_room(self, need: i64) -> None:
+        """The calling thread finds no room for so many bytes. Where it has its turn, others get what is left beyond that."""
+        if self._turn == get_ident():
+            self._limit = self._memory - need
+
+    def end_turn(self) -> None:
+        """The calling thread does not wait any more."""
+        if self._turn == get_ident():
+            self._turn = 0
+            self._limit = self._memory
+
+    def _has_turn(self, need: i64) -> bool:
+        """Whether the calling thread gets so many bytes because it has its turn."""
+        if self._turn != get_ident():
+            return False
+        if self.used + need <= self._memory:
+            return True
+        self.keep_room(need)
+        return False
+
+    # -- the sender hears of it --------------------------------------------------------------------------------------
+
+    def wake_if_due(self) -> None:
+        """Wake the sender for what was appended, unless it is going to look anyhow; not under the lock."""
+        shared = self.shared
+        with shared.region:
+            looks = -1 if shared.woken or not self._touched else shared.looks
+        if looks >= 0:
+            shared.rouse_after(looks)
+
+    def line_up(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Have a new batch, with its first record in it, follow the one that was open."""
+        # Without a call in it: uncompiled, Ctrl-C can strike at any, and all of this happens or nothing does.
+        queue.batches += (batch,)
+        queue.open = batch
+        self._incomplete[batch] = None
+        if not queue.touched:
+            queue.touched = True
+            self._touched += [queue]
+
+    def begin_flush(self, whose: object) -> list[Batch]:
+        """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet. `whose` flush it is, so that
+        it can be ended wherever Ctrl-C struck, also before it had begun."""
+        with self.shared.region:
+            self.bring_in()
+            self._flushing[whose] = None
+            self.flushes += 1
+            waiting = list(self._incomplete)
+        self.shared.rouse()
+        return waiting
+
+    def end_flush(self, whose: object) -> None:
+        """The flush is over, whatever became of it."""
+        with self.shared.region:
+            self._flushing.pop(whose, None)
+
+    # -- the sender's side -------------------------------------------------------------------------------------------
+
+    def take_touched(self) -> list[PartitionQueue]:
+        """Queues that got a new batch since the last call; from here on the next new batch wakes the sender again."""
+        with self.shared.region:
+            self.bring_in()
+            touched, self._touched = self._touched, []
+            self.shared.woken = False
+            self.shared.looks += 1
+            for queue in touched:
+                queue.touched = False
+            return touched
+
+    def take_urgent(self) -> list[Batch]:
+        """Batches somebody began to wait for since the last call."""
+        with self.shared.region:
+            urgent, self.shared.urgent = self.shared.urgent, []
+            return urgent
+
+    def hurried(self) -> bool:
+        """Whether lingering is pointless: somebody flushes, waits for room, or the producer is closing."""
+        return bool(self._flushing) or self.waiting > 0 or self.refusal is not None
+
+    def head(self, queue: PartitionQueue) -> Batch | None:
+        """The oldest batch that waits, still in its queue."""
+        with self.shared.region:
+            return queue.batches[0] if queue.batches else None
+
+    def is_full(self, queue: PartitionQueue) -> bool:
+        """Whether the head takes no more records."""
+        return len(queue.batches) > 1 or queue.open is None
+
+    def close_head(self, queue: PartitionQueue) -> None:
+        """The head takes no more records; it stays where it is."""
+        with self.shared.region:
+            if len(queue.batches) == 1:
+                queue.open = None
+
+    def take(self, queue: PartitionQueue) -> Batch:
+        """Remove the head; if it was open, the next append begins a new batch."""
+        with self.shared.region:
+            batch = queue.batches.popleft()
+            if queue.open is batch:
+                queue.open = None
+            queue.queued_bytes -= batch.size
+            batch.urgent = True
+            return batch
+
+    def replace(self, batch: Batch, pieces: list[Batch]) -> None:
+        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces. Each piece but one has a
+        header more, which nobody asked the budget for; it comes back with the piece."""
+        with self.shared.region:
+            del self._incomplete[batch]
+            self.used -= batch.size
+            for piece in pieces:
+                self._incomplete[piece] = None
+                self.used += piece.size
+            pieces[0].kept = batch.kept
+        batch.split_into(pieces)
+
+    def unsettled(self) -> list[Batch]:
+        """Batches without an outcome that no queue holds."""
+        with self.shared.region:
+            return [batch for batch in self._incomplete if not batch.settled]
+
+    def release(self, batch: Batch) -> None:
+        """Give the bytes of a batch with an outcome back to the budget."""
+        with self.shared.region:
+            del self._incomplete[batch]
+            self.used -= batch.size + batch.kept

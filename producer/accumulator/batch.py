@@ -1,0 +1,532 @@
+"""A run of records bound for one partition, and the future each of them gets.
+
+Appends happen under the accumulator's lock, settlement on the sender thread; what both touch (callbacks, waiters, the outcome) is
+guarded by that same lock. A future is a (batch, index) pair: it holds no result of its own, so that settling costs the same for one
+record and for ten thousand. Callbacks run on the sender thread, in the order in which the batch's records were sent; one added after
+the outcome is known runs at once, on the caller's thread. A callback's exception is logged and goes no further.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from threading import get_ident
+from typing import Any, Final, cast
+
+from librt.threading import Lock
+from mypy_extensions import i64, mypyc_attr
+
+from fencepost.producer.accumulator.record_metadata import RecordMetadata
+from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
+from fencepost.producer.timeouts import seconds
+from fencepost.producer.wire.records.batch_builder import BatchBuilder
+
+log = logging.getLogger("fencepost.producer")
+
+WAIT_SECONDS_MAX = 100 * 365 * 86_400.0
+
+UNTOLD: Final = -2
+"""For `log_append_time`: the broker's time is the records', and nobody said which. -1: it is not."""
+
+Headers = Sequence[tuple[str, bytes | None]]
+OnDelivery = Callable[["RecordFuture"], object]
+
+
+class Region:
+    """What is done under the lock, for all but `Accumulator.append`: in it Python may run code of the program's (`Shared.inside`).
+    `holder`: the thread that is in it, 0 for none. Not to be entered by a thread that is in it."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+        self.holder: i64 = 0
+
+    def __enter__(self) -> None:
+        me: i64 = get_ident()
+        if self.holder == me:
+            raise Misuse(INSIDE)
+        self._lock.acquire()
+        self.holder = me
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.holder = 0
+        self._lock.release()
+
+    def enter_with_lock(self) -> None:
+        """Whoever has taken the lock alone goes on to what Python may interrupt."""
+        self.holder = get_ident()
+
+    def leave_without_lock(self) -> None:
+        """The lock is let go of, whether or not it had come to that."""
+        if self.holder == get_ident():
+            self.holder = 0
+
+
+COMPILED: Final = not hasattr(Region.enter_with_lock, "__code__")
+INSIDE: Final = (
+    "this is called in the middle of another call of the same producer, as a finalizer, a weak reference's callback or a signal's handler "
+    "may be, and the other call goes on only when this one has ended"
+)
+
+
+class Shared:
+    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `woken`: the
+    sender is going to look anyhow; `looks`: how often he has. `planning` is held from a plan's making to its end (`columns`), so that no
+    plan spoils another.
+
+    Python may run code of the program's at nearly any point: where it makes an object, a collection may run a finalizer, and uncompiled a
+    signal's handler may run anywhere. That code may call the producer, on the thread that has the lock. So everything is done in `region`,
+    where a thread that comes back is noticed (`inside`) and neither waits for itself nor meets what is half done. Only
+    `Accumulator.append` takes the bare `lock`, for what runs no such code when compiled, and enters the region from there for the rest.
+    Uncompiled both are one RLock, taken without a call at which Ctrl-C could strike; `held` is Region's part of it.
+    """
+
+    def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
+        self.planning = threading.Lock()
+        self.renew_lock()
+        self.wake: Callable[[], object] = wake or asleep
+        self.patience_s = patience_s
+        self.sender_ident = 0
+        self.urgent: list[Batch] = []
+        self.woken = False
+        self.looks = 0
+        self.forked: FencepostError | None = None
+        self.leave: Callable[[BaseException], None] | None = None
+        self.stranded: Callable[[BaseException | None], None] | None = None
+        self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
+        self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
+
+    def renew_lock(self) -> None:
+        """Take another one, that nobody has: in a forked child."""
+        self.lock: Lock = Lock() if COMPILED else cast(Lock, threading.RLock())
+        self.held = Region(self.lock)
+        self.region: Region = self.held if COMPILED else cast(Region, self.lock)
+
+    def inside(self) -> bool:
+        """Whether the caller is in the middle of something that this very thread does under the lock."""
+        if COMPILED:
+            return self.held.holder == get_ident()
+        return bool(cast(Any, self.lock)._is_owned())
+
+    def rouse(self) -> None:
+        """Wake the sender; once more where Ctrl-C struck in the middle of it. In a forked child it is somebody else's."""
+        if self.forked is None:
+            self.wake()
+
+    def rouse_after(self, looks: int) -> None:
+        """Wake the sender, who had looked so often, and note that he is going to look: afterwards, because what comes in the middle of this
+        on the same thread may wait for it."""
+        self.rouse()
+        with self.region:
+            if self.looks == looks:
+                self.woken = True
+
+    def hasten(self, batches: list[Batch]) -> None:
+        """Have these sent without further lingering, because somebody waits. The sender is woken unless it is going to look anyhow."""
+        looks = -1
+        try:
+            with self.region:
+                for batch in batches:
+                    if not batch.urgent:
+                        # Without a call in it: uncompiled, Ctrl-C can strike at any.
+                        batch.urgent = True
+                        self.urgent += [batch]
+                if self.urgent and not self.woken:
+                    looks = self.looks
+            if looks >= 0:
+                self.rouse_after(looks)
+        except BaseException:
+            if looks >= 0:
+                self.rouse()
+            raise
+
+    def came_back(self, error: BaseException | None = None) -> None:
+        """A callback has returned, or raised. In a child that it forked on the sender thread there is nothing left to do."""
+        if self.stranded is not None:
+            self.stranded(error)
+
+    def pass_on(self, error: BaseException) -> None:
+        """A callback raised. What is meant to end a program goes on to the loop of the caller's, if that is where callbacks run."""
+        if self.leave is not None and isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self.leave(error)
+
+    def on_sender(self) -> bool:
+        """Whether the caller is the sender thread, where waiting for the sender would never end."""
+        return get_ident() == self.sender_ident
+
+    def why_no_wait(self, call: str) -> str:
+        """Why waiting for the sender in this call would never end; empty where it would."""
+        if self.on_sender():
+            return f"{call} inside a delivery callback would never end: the callback runs on the thread that delivers"
+        return f"{call} would never end: {INSIDE}" if self.inside() else ""
+
+
+def nobody_awaits(future: RecordFuture) -> Coroutine[Any, Any, RecordMetadata]:
+    """There is no producer around this accumulator."""
+    raise Misuse("this future cannot be awaited")
+
+
+def asleep() -> None:
+    """There is no sender to wake yet."""
+
+
+class Follower:
+    """Somebody who follows some of a batch's records without a future for each (`bulk`)."""
+
+    def settle(self) -> None:
+        """The batch has its outcome."""
+        raise NotImplementedError
+
+    def move(self, pieces: list[Batch]) -> None:
+        """The batch was split; its records lie in these, in order."""
+        raise NotImplementedError
+
+
+def wake_all(waiting: list[threading.Lock] | None) -> None:
+    """Let go of the locks that others wait for."""
+    if waiting is not None:
+        for held in waiting:
+            held.release()
+
+
+class Batch:
+    """Records of one partition, from the first append to the outcome that they share. `urgent`: it is not to linger, or does no more.
+    `kept`: bytes that the budget counts beside those of the records."""
+
+    def __init__(self, topic: str, partition: i64, created_ms: float, shared: Shared) -> None:
+        self.topic = topic
+        self.partition: i64 = partition
+        self.created_ms = created_ms
+        self.builder: BatchBuilder | None = BatchBuilder()
+        self.count: i64 = 0
+        self.size: i64 = 61
+        self.kept: i64 = 0
+        self.urgent = False
+        self.settled = False
+        self.base_offset: i64 = -1
+        self.log_append_time: i64 = -1
+        self.failure: DeliveryError | None = None
+        self.unseen: i64 = 0
+        self.pieces: list[Batch] | None = None
+        self.shared = shared
+        self.newest_follower: Follower | None = None
+        self._followers: list[Follower] | None = None
+        self._waiting: list[threading.Lock] | None = None
+        # Made here, and not with the first callback, where a finalizer may not run (`Shared`).
+        self._callbacks: list[OnDelivery] | None = []
+        self._watched: list[RecordFuture] | None = []
+
+    # -- appending, under the accumulator's lock ---------------------------------------------------------------------
+
+    def append(
+        self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None, on_delivery: OnDelivery | None
+    ) -> RecordFuture:
+        builder = self.builder
+        assert builder is not None
+        # The future first: uncompiled, Ctrl-C can strike at any call, and nothing may come between a record's bytes and its count.
+        future = RecordFuture(self, self.count, timestamp)
+        if on_delivery is None:
+            builder.append(timestamp, key, value, headers)
+        else:
+            self._watch(future, on_delivery)
+            try:
+                builder.append(timestamp, key, value, headers)
+            except BaseException:
+                self._watch_no_more()
+                raise
+        self.size = builder.size
+        self.count += 1
+        return future
+
+    def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
+        """Append a record that has a future already (a split), or needs none (a bulk)."""
+        builder = self.builder
+        assert builder is not None
+        builder.append(timestamp, key, value, headers)
+        self.size = builder.size
+        self.count += 1
+
+    def refill_range(
+        self,
+        timestamp: i64,
+        keys: bytes,
+        key_start: i64,
+        key_length: i64,
+        values: bytes,
+        value_start: i64,
+        value_length: i64,
+        headers: bytes | None,
+    ) -> None:
+        """The same for a record that lies in columns."""
+        builder = self.builder
+        assert builder is not None
+        builder.append_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
+        self.size = builder.size
+        self.count += 1
+
+    def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
+        """Append records that were encoded for this place; the rest is what the batch has with them."""
+        builder = self.builder
+        assert builder is not None
+        builder.extend(records, count, size, base_timestamp, max_timestamp)
+        self.size = size
+        self.count += count
+
+    def follow(self, follower: Follower) -> None:
+        """Tell it of the outcome, or of a split."""
+        # Without a call in it, as in `Accumulator.line_up`.
+        if self._followers is None:
+            self._followers = [follower]
+        else:
+            self._followers += [follower]
+        self.newest_follower = follower
+
+    def follow_no_more(self, follower: Follower) -> None:
+        """The newest of them has nothing to follow."""
+        if self._followers is not None and self.newest_follower is follower:
+            self._followers.pop()
+            self.newest_follower = None
+
+    def _watch(self, future: RecordFuture, on_delivery: OnDelivery) -> None:
+        callbacks, watched = self._callbacks, self._watched
+        assert callbacks is not None
+        assert watched is not None
+        noted = len(watched)
+        try:
+            callbacks.append(on_delivery)
+            watched.append(future)
+        except BaseException:
+            del callbacks[noted:], watched[noted:]
+            raise
+
+    def _watch_no_more(self) -> None:
+        """The newest callback's record did not come into the batch."""
+        if self._callbacks and self._watched:
+            del self._callbacks[-1], self._watched[-1]
+
+    # -- the outcome -------------------------------------------------------------------------------------------------
+
+    def settle(self, base_offset: i64, log_append_time: i64, failure: DeliveryError | None) -> None:
+        """Publish the outcome, wake whoever waits and run the callbacks. Only the first call counts."""
+        with self.shared.region:
+            if self.settled:
+                return
+            self.settled = True
+            self.base_offset = base_offset
+            self.log_append_time = log_append_time
+            self.failure = failure
+            self.builder = None
+            waiting, callbacks, watched = self._waiting, self._callbacks, self._watched
+            self._waiting = self._callbacks = self._watched = None
+            if failure is not None:
+                self.unseen = self.count
+        wake_all(waiting)
+        followers, self._followers, self.newest_follower = self._followers, None, None
+        if followers is not None:
+            for follower in followers:
+                follower.settle()
+        if callbacks is not None and watched is not None:
+            for index in range(len(callbacks)):
+                watched[index].looked()
+                run_callback(callbacks[index], watched[index])
+
+    def split_into(self, pieces: list[Batch]) -> None:
+        """Hand futures, waiters and callbacks over to the batches that take this one's place; they hold its records in order."""
+        with self.shared.region:
+            self.pieces = pieces
+            self.builder = None
+            waiting, callbacks, watched = self._waiting, self._callbacks, self._watched
+            self._waiting = self._callbacks = self._watched = None
+            if callbacks is not None and watched is not None:
+                for index in range(len(callbacks)):
+                    watched[index].move()
+                    watched[index].batch._watch(watched[index], callbacks[index])
+            followers, self._followers, self.newest_follower = self._followers, None, None
+            if followers is not None:
+                for follower in followers:
+                    follower.move(pieces)
+        wake_all(waiting)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until this batch and all that took its place have an outcome; False when the time passed first. Ctrl-C interrupts it."""
+        deadline = deadline_after(timeout_s)
+        if not self._wait_until(deadline):
+            return False
+        pieces = self.pieces
+        if pieces is not None:
+            for piece in pieces:
+                if not piece.wait(deadline - time.monotonic()):
+                    return False
+        return True
+
+    def _wait_until(self, deadline: float) -> bool:
+        """Wait for an outcome or a split. A lock for each who waits: an Event makes three and takes five times as long."""
+        held = threading.Lock()
+        held.acquire()
+        with self.shared.region:
+            if self.settled or self.pieces is not None:
+                return True
+            if self._waiting is None:
+                self._waiting = []
+            self._waiting.append(held)
+        happened = held.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        if not happened:
+            self._wait_no_more(held)
+        return happened
+
+    def _wait_no_more(self, held: threading.Lock) -> None:
+        with self.shared.region:
+            if self._waiting is not None:
+                self._waiting.remove(held)
+
+    def complete(self) -> bool:
+        """Whether every record of it has an outcome."""
+        pieces = self.pieces
+        if pieces is None:
+            return self.settled
+        return all(piece.complete() for piece in pieces)
+
+
+# Not tracked by the cycle collector when compiled: a program that keeps millions of futures would pay twice their price in collections
+# that find nothing. The one cycle there can be, through a batch's callbacks, is cut when the batch settles, and every batch settles.
+@mypyc_attr(acyclic=True)
+class RecordFuture:
+    """The outcome of one `send`, now or later. Cheap: an index into a batch."""
+
+    def __init__(self, batch: Batch, index: i64, timestamp: i64) -> None:
+        self.batch = batch
+        self._index: i64 = index
+        self._timestamp: i64 = timestamp
+        self._looked = False
+
+    def done(self) -> bool:
+        """Whether the record has been acknowledged or has failed."""
+        self.rehome()
+        return self.batch.settled
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record went, waiting up to `timeout` seconds (None: until the delivery deadline decides).
+
+        Raises DeliveryError (its `persisted` says whether the record may be in the log) or TimeoutError when `timeout` passed first.
+        Waiting sends the record's batch without further lingering.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        batch = self.batch
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp = self._timestamp if batch.log_append_time == -1 else max(batch.log_append_time, -1)
+        return RecordMetadata(batch.topic, int(batch.partition), int(offset), int(timestamp))
+
+    def exception(self, timeout: float | None = None) -> DeliveryError | None:
+        """The failure, or None for an acknowledged record. Waits and raises TimeoutError like `result`."""
+        limit_s = self.batch.shared.patience_s if timeout is None else seconds(timeout, 0.0)
+        self.rehome()
+        if not self.batch.settled:
+            self._wait(limit_s)
+        self.looked()
+        failure = self.batch.failure
+        return None if failure is None else failure.again()
+
+    def add_done_callback(self, callback: OnDelivery) -> None:
+        """Run `callback(self)` on the sender thread once the outcome is known, or here and now when it already is."""
+        shared = self.batch.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        if shared.inside():
+            raise Misuse(f"{INSIDE}: give `send` an `on_delivery` instead")
+        with shared.region:
+            self.move()
+            waits = not self.batch.settled
+            if waits:
+                self.batch._watch(self, callback)
+        if not waits:
+            self.looked()
+            run_callback(callback, self)
+
+    def rehome(self) -> None:
+        """Follow a split: point at the piece that holds this record now."""
+        if self.batch.pieces is not None and not self.batch.shared.inside():
+            with self.batch.shared.region:
+                self.move()
+
+    def move(self) -> None:
+        """The same, under the lock."""
+        pieces = self.batch.pieces
+        while pieces is not None:
+            for piece in pieces:
+                if self._index < piece.count:
+                    self.batch = piece
+                    break
+                self._index -= piece.count
+            pieces = self.batch.pieces
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """`await future` is `result()` for asyncio: on any event loop, without a thread that waits. Cancelling it leaves the record on its
+        way."""
+        return self.batch.shared.awaiter(self).__await__()
+
+    def hasten(self) -> None:
+        """Have the record's batch sent without further lingering, because somebody waits for it."""
+        shared = self.batch.shared
+        if not self.batch.urgent or (shared.urgent and not shared.woken):
+            shared.hasten([self.batch])
+
+    def overlooked(self) -> None:
+        """Whoever was to be told of the outcome has left: it counts as not looked at."""
+        batch = self.batch
+        if batch.shared.inside():
+            self._see(batch, False)
+        else:
+            with batch.shared.region:
+                self._see(batch, False)
+
+    def looked(self) -> None:
+        """Somebody has seen this record's outcome, so nobody else needs to be told of its failure."""
+        batch = self.batch
+        if not self._looked and batch.failure is not None:
+            if batch.shared.inside():
+                self._see(batch, True)
+            else:
+                with batch.shared.region:
+                    self._see(batch, True)
+
+    def _see(self, batch: Batch, looked: bool) -> None:
+        if self._looked is not looked:
+            self._looked = looked
+            batch.unseen += -1 if looked else 1
+
+    def _wait(self, limit_s: float) -> None:
+        shared = self.batch.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        refusal = shared.why_no_wait("waiting for a delivery")
+        if refusal:
+            raise Misuse(refusal)
+        deadline = deadline_after(limit_s)
+        while not self.batch.settled:
+            self.hasten()
+            if not self.batch._wait_until(deadline):
+                raise TimeoutError(
+                    f"{self.batch.topic}-{self.batch.partition}: no outcome within {plain(limit_s)} s; the record is still on its way"
+                )
+            self.rehome()
+
+
+def deadline_after(seconds: float) -> float:
+    """The monotonic time so many seconds from now; "for ever" is a century, because no lock can wait for longer."""
+    return time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
+
+
+def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
+    """Run one delivery callback; what it raises is logged here and goes no further, KeyboardInterrupt and SystemExit on the sender thread
+    included: it is not theirs."""
+    shared = future.batch.shared
+    try:
+        callback(future)
+        shared.came_back()
+    except BaseException as error:
+        shared.came_back(error)
+        log.exception("a delivery callback for %s-%d raised", future.batch.topic, future.batch.partition)
+        shared.pass_on(error)

@@ -1,0 +1,339 @@
+"""The producer for asyncio: the same core on the caller's own event loop, without a thread.
+
+Nothing here blocks the loop, and everything must be called on it: a producer belongs to the loop on which it was first used. Waits are
+first come, first served, and nobody waits who finds room, unless others wait for some. Cancelling a wait takes nothing back: what was
+accepted is delivered, what was not was never counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
+from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import Event
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
+from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.interceptors import ProducerRecord
+from fencepost.producer.network.async_engine import AsyncEngine
+from fencepost.producer.timeouts import seconds
+
+log = logging.getLogger("fencepost.producer")
+
+T = TypeVar("T")
+
+
+class AsyncProducer(BaseProducer):
+    """An idempotent Kafka producer for asyncio; settings, guarantees and errors are those of `Producer`.
+
+        async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+            future = await producer.send("events", b"hello")   # accepted: there was room
+            metadata = await future                            # acknowledged
+
+    Delivery callbacks run on the loop, a partition's in the order of its records.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(config, settings)
+        self._side: AsyncEngine | None = None
+        self._turn = asyncio.Lock()
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Accept one record, waiting for its topic and for room up to `max_block_ms`, and return the future of its delivery, which can be
+        awaited. Arguments and errors are `Producer.send`'s. Cancelled while it waits, it has accepted nothing."""
+        self._running()
+        if self._serializes:
+            if self._interceptors is not None:
+                return await self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
+            key, value = self._serialized(topic, key, value, headers)
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is not None:
+            return future
+        return await self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
+
+    def try_send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once, also
+        while others wait for room."""
+        self._running()
+        if self._serializes:
+            if self._interceptors is not None:
+                return self._try_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
+            key, value = self._serialized(topic, key, value, headers)
+        return self._accept_now(topic, value, key, partition, headers, timestamp, on_delivery)
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        return await self._send_bulk(topic, self._rows(topic, records), partition)
+
+    async def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        value: str = "value",
+        key: str | None = None,
+        partition: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+    ) -> BulkFuture:
+        """`Producer.send_arrow`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+        return await self._send_bulk(topic, chunks, None)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
+        self._running()
+        self._refuse_after_close()
+        check_topic(topic)
+        if not self._known(topic, None):
+            await self._hear_of(topic, None, limit_s)
+        return list(range(self._topics[topic].partitions))
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record accepted before this call has its outcome and its callbacks have returned; as `Producer.flush`."""
+        await self._drain(seconds(timeout, self._patience_s))
+        unseen = self._running().failures.take()
+        if unseen is not None:
+            raise unseen
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what is left, then end the connections; as `Producer.close`. Cancelled, it ends them at once."""
+        limit_s = seconds(timeout, self._patience_s)
+        if self._closed:
+            return
+        side = self._running()
+        self._refuse_records()
+        try:
+            await self._drain(limit_s)
+        except TimeoutError:
+            log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
+        finally:
+            # Cut short before it has come to that, it can be called once more.
+            await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
+            self._closed = True
+        unseen = side.failures.take()
+        if unseen is not None:
+            raise unseen
+
+    async def __aenter__(self) -> Self:
+        self._running()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            await self.close(self._time_to_leave(error))
+        except UndeliveredRecords as undelivered:
+            if error is None:
+                raise
+            log.error("while another exception left the block: %s", undelivered)
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    def _running(self) -> AsyncEngine:
+        """The engine's side, begun on the loop that asks first."""
+        self._refuse_after_fork()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise Misuse("this is called on the event loop of the producer: no loop runs on this thread; elsewhere use Producer") from None
+        if self._side is None:
+            side = AsyncEngine(
+                self._settings,
+                self._accumulator,
+                self._shared,
+                loop,
+                transactions=self._transactions(),
+                announce=self._directory.announce,
+                died=self._directory.die,
+            )
+            exit_guard = ExitGuard(side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
+            self._exit_guard, self._side = exit_guard, side
+        elif self._side.loop is not loop:
+            raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
+        return self._side
+
+    async def _accept_later(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture:
+        """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
+        await self._topic(topic, partition)
+        append = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)
+        future = append() if not self._in_line else None
+        return future if future is not None else await self._when_room(append)
+
+    async def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
+        """`send` of what the interceptors made of a record."""
+        interceptors = self._interceptors
+        assert interceptors is not None
+        topic, partition, timestamp = record.topic, record.partition, record.timestamp
+        try:
+            key, value = self._serialized(topic, record.key, record.value, record.headers)
+            headers = record.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            future = self._accept(topic, value, key, partition, headers, timestamp, watched)
+            if future is not None:
+                return future
+            return await self._accept_later(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(record, error)
+            raise
+
+    def _try_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
+        """`try_send` of the same."""
+        interceptors = self._interceptors
+        assert interceptors is not None
+        topic, partition, timestamp = record.topic, record.partition, record.timestamp
+        try:
+            key, value = self._serialized(topic, record.key, record.value, record.headers)
+            headers = record.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            return self._accept_now(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(record, error)
+            raise
+
+    async def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
+        bulk = BulkFuture(self._shared)
+        try:
+            check_topic(topic)
+            where = place_of(partition)
+            for chunk in chunks:
+                if chunk is None:
+                    await asyncio.sleep(0)
+                    continue
+                highest = max(chunk.partition_max, where)
+                await self._topic(topic, None if highest < 0 else highest)
+                self._place(topic, chunk, where)
+                target = self._target(topic, bulk, where)
+                while not chunk.done:
+                    await self._fill(chunk, target)
+        except BaseException as error:
+            error.sent = bulk  # type: ignore[attr-defined]
+            raise
+        finally:
+            bulk.whole = True
+        return bulk
+
+    async def _fill(self, chunk: Chunk, target: Target) -> None:
+        """Append some of the chunk, waiting for room where there is none, and let other tasks run."""
+        if self._in_line or chunk.step(target, wall_ms()) is None:
+            await self._when_room(lambda: chunk.step(target, wall_ms()))
+        await asyncio.sleep(0)
+
+    async def _when_room(self, attempt: Callable[[], T | None]) -> T:
+        """Make the attempt until it finds room, up to max_block_ms; whoever began to wait before has his first."""
+        limit = asyncio.timeout(self._settings.max_block_ms / 1000.0)
+        self._in_line += 1
+        try:
+            async with limit, self._turn:
+                while (result := attempt()) is None:
+                    await self._room()
+                return result
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
+        finally:
+            self._in_line -= 1
+
+    async def _topic(self, topic: str, partition: int | None) -> None:
+        """Wait until the topic is known, and to have the partition."""
+        if not self._known(topic, partition):
+            self._refuse_what_cannot_wait(topic)
+            await self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
+
+    async def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> None:
+        """The same of one that is not known, up to a limit."""
+        self._ask_for(topic, partition, limit_s)
+        side = self._running()
+        wanted = -1 if partition is None else partition
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                while self._directory.look(topic, wanted) is None:
+                    await side.heard.wait()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._directory.unavailable(topic, wanted, limit_s, side.engine.trouble()) from None
+
+    async def _room(self) -> None:
+        """Wait until bytes are given back to the budget; the engine stops lingering meanwhile."""
+        side = self._running()
+        self._accumulator.waiting += 1
+        try:
+            side.wake()
+            await side.settled.wait()
+        finally:
+            self._accumulator.waiting -= 1
+
+    def _transactions(self) -> Transactions | None:
+        """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
+        return None
+
+    def _core(self) -> Core | None:
+        return self._side.engine.core if self._side is not None else None
+
+    def _post(self, event: Event) -> None:
+        self._running().post(event)
+
+    async def _drain(self, timeout_s: float) -> None:
+        """Wait for every batch that is incomplete now, without lingering."""
+        side = self._running()
+        flush = object()
+        waiting: list[Batch] = []
+        try:
+            waiting = self._accumulator.begin_flush(flush)
+            waiting.reverse()
+            async with asyncio.timeout(timeout_s):
+                while waiting:
+                    if waiting[-1].complete():
+                        waiting.pop()
+                    else:
+                        await side.settled.wait()
+        except TimeoutError:
+            left = sum(int(late.count) for late in waiting if not late.complete())
+            raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way") from None
+        finally:
+            self._accumulator.end_flush(flush)

@@ -1,0 +1,373 @@
+"""What the blocking and the asyncio producer have in common: checking a record and, where nothing has to be waited for, accepting it.
+
+It never waits. Compiled by mypyc, as every record passes through it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from librt.time import time as wall_time
+from mypy_extensions import mypyc_attr
+
+from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
+from fencepost.producer.accumulator.named_partitioners import chooser, chosen
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.chunks import Chunk, list_chunks
+from fencepost.producer.bulk.rows import PARTITION_MAX, RECORD_BOUND, TIMESTAMP_MAX, packed_headers
+from fencepost.producer.config.settings import Partitioner, Settings
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import Event, TopicWanted
+from fencepost.producer.errors import (
+    BufferFull,
+    ConfigError,
+    FencepostError,
+    Misuse,
+    ProducerClosed,
+    RecordTooLarge,
+    TopicUnavailable,
+    again,
+)
+from fencepost.producer.future_await import bulk_outcome, outcome
+from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
+from fencepost.producer.network.engine import now_ms
+from fencepost.producer.observe.stats import ProducerStats, snapshot
+from fencepost.producer.serializers import bind
+from fencepost.producer.settings_reader import read_settings, warn_of_softening
+from fencepost.producer.topics import Topics
+
+LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BaseProducer:
+    """See the module."""
+
+    def __init__(self, config: Mapping[str, Any] | None, settings: dict[str, Any]) -> None:
+        if config is not None and not isinstance(config, Mapping):
+            raise ConfigError(
+                f"settings are keyword arguments or a mapping, not {type(config).__name__}: bootstrap_servers='host:port', ..."
+            )
+        given = {**(config or {}), **settings}
+        self._settings: Settings = read_settings(given)
+        warn_of_softening(self._settings, given)
+        self._patience_s: float = (
+            self._settings.delivery_timeout_ms + self._settings.resolve_grace_ms + self._settings.request_timeout_ms
+        ) / 1000.0
+        self._shared = Shared(patience_s=self._patience_s)
+        self._accumulator = Accumulator(
+            batch_size=self._settings.batch_size, buffer_memory=self._settings.buffer_memory, clock=now_ms, shared=self._shared
+        )
+        self._directory = Topics(
+            self._accumulator, partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN)
+        )
+        self._shared.awaiter = outcome
+        self._shared.bulk_awaiter = bulk_outcome
+        self._closed = False
+        # Tasks that wait for room: who comes now has none before them.
+        self._in_line = 0
+        self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
+        self._topics = self._accumulator.topics
+        self._chooser = chooser(self._settings.partitioner)
+        self._serialize_key = bind(self._settings.key_serializer, "key")
+        self._serialize_value = bind(self._settings.value_serializer, "value")
+        # Whether anything stands before `_accept`: one question for a record that has neither serializers nor interceptors.
+        self._interceptors: Interceptors | None = chain(self._settings.interceptors)
+        self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
+
+    def _accept(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: object,
+        headers: Headers | None,
+        timestamp: object,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | None:
+        """Check the record and accept it; None when the topic or the partition is not known yet, the buffer has no room, others wait for
+        some, or a partitioner of the caller's has to be asked (`_appending`)."""
+        if not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
+        if not (key is None or isinstance(key, bytes)):
+            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
+        packed: bytes | None = None
+        size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
+        if headers is not None:
+            packed = packed_headers(listed_headers(headers), "headers")
+            size += len(packed)
+        if size > self._largest:
+            raise RecordTooLarge(self._why_too_large(size))
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
+        where = place_of(partition)
+        queues = self._topics.get(topic)
+        if queues is None or where >= queues.partitions or self._in_line or (where < 0 and self._chooser is not None):
+            return None
+        return self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
+
+    def _appending(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: object,
+        headers: Headers | None,
+        timestamp: object,
+        on_delivery: OnDelivery | None,
+    ) -> Callable[[], RecordFuture | None]:
+        """What appends a record that `_accept` has checked, to a known topic, as often as it takes to find room. What is the caller's
+        is asked here: once, and while nobody waits for a lock."""
+        assert value is None or isinstance(value, bytes)
+        assert key is None or isinstance(key, bytes)
+        data, name = value, key  # Of the types that they have just been found to be of, for the function below.
+        packed = packed_headers(listed_headers(headers), "headers") if headers is not None else None
+        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
+        where = place_of(partition)
+        queues = self._topics[topic]
+        if where < 0 and self._chooser is not None:
+            where = chosen(self._chooser, key, queues.partitions, queues.available)
+        return lambda: self._accumulator.append(queues, where, stamp, name, data, packed, on_delivery)
+
+    def _accept_now(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture:
+        """Accept the record, or say why that would take time."""
+        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if future is None and not self._in_line and self._known(topic, partition):
+            future = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)()
+        if future is None:
+            raise self._why_not_now(topic, partition)
+        return future
+
+    def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
+        """Key and value as bytes, where there are serializers."""
+        if key is not None and self._serialize_key is not None:
+            key = self._serialize_key(topic, key, headers)
+        if value is not None and self._serialize_value is not None:
+            value = self._serialize_value(topic, value, headers)
+        return key, value
+
+    def _intercepted(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+    ) -> ProducerRecord:
+        """What the interceptors make of a record, its key and value not serialized yet."""
+        assert self._interceptors is not None
+        given = listed_headers(headers) if headers is not None else []
+        record = ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=given, timestamp=timestamp)
+        return self._interceptors.on_send(record)
+
+    def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
+        """The chunks of a `send_many`, and pauses."""
+        if isinstance(records, (bytes, str)):
+            raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
+        whole = isinstance(records, (list, tuple))
+        if whole:
+            records = list(records)  # The caller may change his while tasks take turns.
+        if self._serializes:
+            if self._interceptors is not None:
+                plain_rows = self._serialize_key is None and self._serialize_value is None
+                records = self._interceptors.rows(topic, records, mappings=plain_rows)
+            records = self._serialized_rows(topic, records)
+        yield from list_chunks(records, whole=whole, largest=self._largest, setting=self._size_setting)
+
+    def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
+        """Rows whose keys and values are bytes; with serializers a row that is no tuple is a value, whatever it is."""
+        # No generator expression: compiled, that is a list.
+        for row in records:
+            if isinstance(row, tuple) and 2 <= len(row) <= 5:
+                yield (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
+            else:
+                yield (None, self._serialized(topic, None, row, None)[1])
+
+    def _target(self, topic: str, bulk: BulkFuture, partition: int) -> Target:
+        """Where the rows of a bulk go, for a topic that is known; -1: no partition for all of them."""
+        return Target(self._accumulator, self._topics[topic], bulk, partition)
+
+    def _place(self, topic: str, chunk: Chunk, partition: int) -> None:
+        """Have the caller's partitioner, if there is one, choose for each row that names no partition."""
+        if self._chooser is not None and partition < 0:
+            queues = self._topics[topic]
+            chunk.choose(self._chooser, queues.partitions, queues.available)
+
+    @property
+    def record_limit(self) -> tuple[int, str]:
+        """The bytes that a record may take, and the setting that says so."""
+        return self._largest, self._size_setting
+
+    @property
+    def _size_setting(self) -> str:
+        """Which setting limits the size of a record, and to what. Where both are the same, max_request_size was lowered to the other."""
+        settings = self._settings
+        name = "max_request_size" if settings.max_request_size < settings.buffer_memory else "buffer_memory"
+        return f"{name}={getattr(settings, name)}"
+
+    def _known(self, topic: str, partition: int | None) -> bool:
+        """Whether the topic is known, and to have the partition."""
+        queues = self._topics.get(topic)
+        return queues is not None and (partition is None or partition < queues.partitions)
+
+    def _refuse_what_cannot_wait(self, topic: str) -> None:
+        """Raise what speaks against waiting for a topic."""
+        check_topic(topic)
+        self._refuse_after_fork()
+        refusal = self._accumulator.refusal
+        if refusal is not None:
+            raise again(refusal)
+
+    def _full(self, limit: str) -> BufferFull:
+        """The error of a buffer that is full, and for how long we waited."""
+        used = f"buffer_memory={self._settings.buffer_memory} bytes has no room ({self._accumulator.used} used)"
+        return BufferFull(f"{used} {limit}; the record was not accepted")
+
+    def stats(self) -> ProducerStats:
+        """The producer's numbers now, named as Kafka's metrics; from any thread, at any time, without waiting. `prometheus_text` writes
+        them down."""
+        self._refuse_after_fork()
+        return snapshot(self._settings, self._accumulator, self._core(), now_ms())
+
+    def _core(self) -> Core | None:
+        """What counts; None before it has begun."""
+        raise NotImplementedError
+
+    def _post(self, event: Event) -> None:
+        """Hand the core an event, soon."""
+        raise NotImplementedError
+
+    def _ask_for(self, topic: str, partition: int | None, limit_s: float) -> None:
+        """Have the core find out about the topic and the partition, for somebody who waits so long."""
+        self._directory.forget_refusal(topic)
+        self._post(TopicWanted(topic, limit_s * 1000.0, place_of(partition) + 1))
+
+    def _why_not_now(self, topic: str, partition: int | None) -> FencepostError:
+        """Why a record could not be accepted without waiting; a topic that is not known is asked for."""
+        if self._known(topic, partition):
+            return self._full("now, and others wait for some" if self._in_line else "now")
+        self._refuse_what_cannot_wait(topic)
+        return self._not_known_yet(topic, partition)
+
+    def _not_known_yet(self, topic: str, partition: int | None, why: str = "") -> TopicUnavailable:
+        """The error of who cannot wait for a topic or a partition; raises what was heard of it last. It is asked for (again)."""
+        where = place_of(partition)
+        self._post(TopicWanted(topic, partitions=where + 1))
+        self._directory.look(topic, where)
+        what = f"topic {topic!r}" if where < 0 or topic not in self._topics else f"partition {where} of topic {topic!r}"
+        return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}")
+
+    def _refuse_records(self) -> None:
+        """The producer is being closed."""
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+
+    def _time_to_leave(self, error: BaseException | None) -> float | None:
+        """Seconds for deliveries where a block is left with this error. Whoever pressed Ctrl-C, or was cancelled, wants to leave."""
+        leaving = error is not None and not isinstance(error, Exception)
+        return self._settings.exit_flush_ms / 1000.0 if leaving else None
+
+    def _arrow_chunks(
+        self, data: Any, *, value: str, key: str | None, partition: str | None, headers: str | None, timestamp: str | None
+    ) -> Iterator[Chunk | None]:
+        """The chunks of a `send_arrow`."""
+        if self._interceptors is not None:
+            raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
+        from fencepost.producer.bulk.arrow_columns import (  # nobody who does not use it needs pyarrow
+            CHUNK_ROWS,
+            SLOW_CHUNK_ROWS,
+            arrow_chunks,
+        )
+
+        yield from arrow_chunks(
+            data,
+            value=value,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp=timestamp,
+            rows_max=CHUNK_ROWS if headers is None and self._chooser is None else SLOW_CHUNK_ROWS,
+            largest=self._largest,
+            setting=self._size_setting,
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable(type(self).__name__)
+
+    def _refuse_after_fork(self) -> None:
+        if self._shared.forked is not None:
+            raise again(self._shared.forked)
+
+    def _refuse_after_close(self) -> None:
+        if self._closed:
+            raise ProducerClosed("the producer is closed: it asks brokers nothing any more")
+
+    def _why_too_large(self, size: int) -> str:
+        return f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted"
+
+
+def unpicklable(name: str) -> TypeError:
+    """The error for a program that hands a producer to another process, or takes it along in a task's closure."""
+    return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(wall_time() * 1000.0)
+
+
+def draw_bits() -> int:
+    """31 random bits for the sticky partitioner."""
+    return random.getrandbits(31)
+
+
+def check_topic(topic: object) -> None:
+    """Refuse what can be no topic, before anybody waits for it (`Topic.validate`)."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise ValueError(f"topic={topic[:300]!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
+
+
+def place_of(partition: object) -> int:
+    """The partition, if there could be such a one; -1 where none is named."""
+    if partition is None:
+        return -1
+    if not isinstance(partition, int):
+        raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
+    if not 0 <= partition <= PARTITION_MAX:
+        raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
+    return partition
+
+
+def checked_timestamp(timestamp: object) -> int:
+    """A timestamp that the format can hold."""
+    if not isinstance(timestamp, int):
+        raise TypeError(f"timestamp must be an int or None, not {type(timestamp).__name__}")
+    if not 0 <= timestamp <= TIMESTAMP_MAX:
+        raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")
+    return timestamp
+
+
+def listed_headers(headers: object) -> list[Any]:
+    """Headers as a list of our own, which nobody changes any more."""
+    if not isinstance(headers, (list, tuple)):
+        raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
+    return list(headers)

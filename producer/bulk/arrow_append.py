@@ -1,0 +1,147 @@
+"""A chunk of Arrow columns as it is appended: in steps, each planned without touching keys and values, put together by Arrow, committed.
+
+Arrow copies with the interpreter's lock given away, and nothing interpreted is done for each row. Rows with headers, rows of a producer
+that rotates, and chunks too small for a plan to pay go one by one instead (`producer.bulk.append`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.producer.bulk.append import Columns, Target
+from fencepost.producer.bulk.arrow_plan import Plan, commit, known_pieces, make_plan, step_end
+from fencepost.producer.bulk.chunks import Chunk
+
+STEP_ROWS: Final = 10_240
+"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
+
+STEP_BYTES: Final = 2 << 20
+"""Bytes of keys and values in a step: what is held twice while they are copied."""
+
+TURN_TIMEOUT_S: Final = 0.1
+PLANNED_ROWS_MIN: Final = 256
+PLANNED_ROWS_PER_PARTITION_MIN: Final = 32
+"""Chunks of fewer rows are appended one by one."""
+
+PICK_BYTES: Final = 4
+PADDING: Final = bytes(8)
+UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
+COPIES: Final = pa.system_memory_pool()
+"""Where the copies that live for a step are made. Arrow's default keeps a third of a small buffer's size of them, for no less time."""
+
+
+class ArrowChunk(Chunk):
+    """See the module. `keys` and `values` are the columns as binary arrays; the bytes of the values are not in `columns` yet."""
+
+    def __init__(self, columns: Columns, first_row: int, partition_max: int, *, keys: Any, values: Any) -> None:
+        super().__init__(columns, int(columns.rows), first_row, partition_max)
+        self._columns = columns
+        self._keys = without_nulls(keys) if keys is not None else None
+        self._values = without_nulls(values)
+
+    def step(self, target: Target, now_ms: int) -> bool | None:
+        """Append some more rows. True if any were appended, None if the buffer has no room."""
+        if not self._can_be_planned(target):
+            self._load()
+            return super().step(target, now_ms)
+        # In turn, because plans that are made at once spoil one another. Whoever waits for long goes on without: in a signal handler, say,
+        # that struck in the middle of another step of its own thread.
+        planning = target.accumulator.shared.planning
+        held = planning.acquire(timeout=TURN_TIMEOUT_S)
+        try:
+            # A single record appended meanwhile spoils the first attempt. The second asks for nothing but room.
+            for fresh in (False, True):
+                if (outcome := self._attempt(target, now_ms, fresh=fresh)) is not False:
+                    return outcome
+            return None
+        finally:
+            if held:
+                planning.release()
+
+    def _attempt(self, target: Target, now_ms: int, *, fresh: bool) -> bool | None:
+        """Plan, copy, commit. False where the plan was spoilt, None where nothing finds room."""
+        begun = self._place
+        limit = min(STEP_BYTES, int(target.accumulator.room()))
+        end = int(step_end(self._columns, begun, min(self.count, begun + STEP_ROWS), limit))
+        plan = make_plan(target, self._columns, begun, end, self._first_row, now_ms, fresh=fresh)
+        if plan.reached == begun:
+            return None
+        if not commit(target, plan, self._woven(plan, begun, end)):
+            return False
+        self._place = int(plan.reached)
+        return True
+
+    def _can_be_planned(self, target: Target) -> bool:
+        rows_min = max(PLANNED_ROWS_MIN, PLANNED_ROWS_PER_PARTITION_MIN * len(target.topic.queues))
+        return self._columns.headers is None and target.topic.rotation is None and self.count >= rows_min
+
+    def _woven(self, plan: Plan, start: int, end: int) -> list[bytes | memoryview]:
+        """The records of each of the plan's batches."""
+        leads, offsets = plan.lead_columns()
+        columns = [each.slice(start, end - start) for each in (self._keys, self._values) if each is not None]
+        pieces = woven([known(), *columns, binary(int(plan.pieces), offsets, leads)], plan.picks)
+        # Left in one piece, a batch that waits for its leader would keep the others' bytes; those of one partition wait for one another.
+        return [*pieces] if plan.partitions == 1 else [bytes(each) for each in pieces]
+
+    def _load(self) -> None:
+        """The bytes of the values, for who reads them one by one."""
+        column = self._columns.value
+        if column is not None and self._values is not None:
+            column.data = content(self._values)
+            self._values = None
+
+
+def woven(columns: list[Any], picks: list[bytes]) -> list[memoryview]:
+    """What is picked for each batch of the columns, one after the other, end to end, but for its first byte; taken at once, which is
+    cheaper than batch by batch."""
+    numbers = b"".join(picks)
+    places = pa.Array.from_buffers(pa.int32(), len(numbers) // PICK_BYTES, [None, pa.py_buffer(numbers)])
+    whole_columns = pa.concat_arrays(columns, memory_pool=COPIES)
+    _, offsets, data = pc.call_function("take", [whole_columns, places], UNCHECKED, memory_pool=COPIES).buffers()
+    del whole_columns  # before the pieces are copied once more
+    ends, whole = memoryview(offsets).cast("i"), memoryview(data)
+    pieces: list[memoryview] = []
+    begin = place = 0
+    for each in picks:
+        place += len(each) // PICK_BYTES
+        end = ends[place]
+        pieces.append(whole[begin + 1 : end])
+        begin = end
+    return pieces
+
+
+def binary(count: int, offsets: Any, data: Any) -> Any:
+    """So many byte strings without a null among them, of buffers that Arrow has or that are bytes."""
+    buffers = [None, *(pa.py_buffer(each) if isinstance(each, bytes) else each for each in (offsets, data))]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def without_nulls(column: Any) -> Any:
+    """A binary array with whatever lies where its nulls are."""
+    _, offsets, data = column.buffers()
+    if not len(column):
+        return pa.array([], pa.binary())
+    return pa.Array.from_buffers(pa.binary(), len(column), [None, offsets, data or pa.py_buffer(b"")], offset=column.offset)
+
+
+def content(column: Any) -> bytes:
+    """The bytes of a binary array, end to end, and eight that do not matter."""
+    if not len(column):
+        return PADDING
+    _, offsets, data = column.buffers()
+    if data is None:
+        return PADDING
+    ends = memoryview(offsets)[column.offset * 4 : (column.offset + len(column) + 1) * 4]
+    begin, end = int.from_bytes(ends[:4], "little"), int.from_bytes(ends[-4:], "little")
+    # Copied once: a second copy of a large block costs many times the first, because the memory of both goes back to the system.
+    return b"".join((memoryview(data)[begin:end], PADDING))
+
+
+@cache
+def known() -> Any:
+    """What is picked from before a step's keys, values and leads."""
+    return pa.array(known_pieces(), pa.binary())

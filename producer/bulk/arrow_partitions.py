@@ -1,0 +1,79 @@
+"""The partition of each row of columns before any of them is sent: what its key says, or the one it names, over one topic or many.
+
+Partitions of all topics are numbered one after the other (`firsts` has each topic's first number), so that one number says topic and
+partition. A row that can have none gets the reason, a negative number. Nothing is appended, and nothing is drawn: the same columns have the
+same numbers whenever they are asked for.
+
+Compiled by mypyc.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
+
+from fencepost.producer.accumulator.partitioner import murmur2_range
+from fencepost.producer.bulk.append import Column
+
+KEYLESS: Final = -1
+"""A row without key and partition, where nobody asked for one to be chosen."""
+NO_TOPIC: Final = -2
+UNKNOWN_TOPIC: Final = -3
+PARTITION_OUT_OF_RANGE: Final = -4
+
+NULL: Final = -1
+"""Of a number that is not there, in the columns that `place_rows` is given."""
+UNKNOWN: Final = -2
+"""Of a topic that is none of those known; of a partition below 0."""
+
+NOTHING: Final = b""
+
+
+def place_rows(
+    rows: i64, keys: Column | None, partitions: bytes | None, topics: bytes | None, firsts: bytes, counts: bytes, turn: i64
+) -> bytes:
+    """A number for each row, 32 bits each, as are the numbers that are given: `partitions` and `topics` for each row (NULL, UNKNOWN),
+    `firsts` and `counts` for each topic. Rows without key and partition are spread in even runs over their topic's partitions from the
+    `turn`th on; a turn below 0 leaves them KEYLESS."""
+    written = BytesWriter()
+    key_data, key_ends, key_valid = (keys.data, keys.offsets, keys.valid) if keys is not None else (NOTHING, NOTHING, None)
+    first: i64 = 0
+    count: i64 = 0
+    if topics is None:
+        first = i64(read_i32_le(firsts, 0))
+        count = i64(read_i32_le(counts, 0))
+    key_end: i64 = 0
+    row: i64 = 0
+    while row < rows:
+        key_start: i64 = key_end
+        if keys is not None:
+            key_end = i64(read_i32_le(key_ends, row * 4 + 4))
+        place: i64 = 0
+        if topics is not None:
+            topic: i64 = i64(read_i32_le(topics, row * 4))
+            if topic < 0:
+                place = NO_TOPIC
+                if topic != NULL:
+                    place = UNKNOWN_TOPIC
+            else:
+                first = i64(read_i32_le(firsts, topic * 4))
+                count = i64(read_i32_le(counts, topic * 4))
+        if place == 0:
+            partition: i64 = NULL
+            if partitions is not None:
+                partition = i64(read_i32_le(partitions, row * 4))
+            if partition >= count or partition < NULL:
+                place = PARTITION_OUT_OF_RANGE
+            elif partition >= 0:
+                place = first + partition
+            elif keys is not None and (key_valid is None or key_valid[row] != 0):
+                place = first + (murmur2_range(key_data, key_start, key_end - key_start) & 0x7FFFFFFF) % count
+            elif turn >= 0:
+                place = first + (turn + row * count // rows) % count
+            else:
+                place = KEYLESS
+        write_i32_le(written, i32(place))
+        row += 1
+    return written.getvalue()

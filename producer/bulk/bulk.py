@@ -1,0 +1,260 @@
+"""Many records in one call: appended without an object for each, and followed as one.
+
+A bulk's records lie in batches together with other callers' records. For each batch it keeps which of its rows lie at which index, eight
+bytes a row, until the batch has its outcome; afterwards the offsets, or the rows that failed. Rows count from 0 in the order of the call.
+
+Compiled by mypyc.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any, Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, deadline_after
+from fencepost.producer.accumulator.record_metadata import Deliveries
+from fencepost.producer.condition import Condition
+from fencepost.producer.errors import DeliveryError, Misuse, again, plain
+from fencepost.producer.timeouts import seconds
+
+log = logging.getLogger("fencepost.producer")
+
+ROW_MASK: Final[i64] = 0xFFFFFFFF
+
+
+class BulkFuture:
+    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: how many rows have been appended. `whole`: every row that
+    will be; set without a call, at which Ctrl-C could strike, and before anybody has the future to wait for."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.accepted = 0
+        self.whole = False
+        self._open_parts: dict[Part, None] = {}
+        self._acknowledged: i64 = 0
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+        self._failed: list[tuple[Batch, bytes]] = []
+        self._looked = 0
+        self._condition: Condition | None = None
+        self._waiters: list[Any] = []
+
+    def done(self) -> bool:
+        """Whether every row has its outcome."""
+        return self.whole and not self._open_parts
+
+    def result(self, timeout: float | None = None) -> Deliveries:
+        """What became of the rows, waiting up to `timeout` seconds (None: until the delivery deadline has decided all of them).
+
+        Deliveries that failed are in it, and raise nothing. Raises TimeoutError when `timeout` passed first. Waiting sends the rows'
+        batches without further lingering.
+        """
+        limit_s = seconds(timeout, self.shared.patience_s)
+        if not self.done():
+            self._wait(limit_s)
+        return self._tell()
+
+    def __await__(self) -> Generator[Any, None, Deliveries]:
+        """`await` it to have `result()` without a thread that waits."""
+        awaited: Generator[Any, None, Deliveries] = self.shared.bulk_awaiter(self).__await__()
+        return awaited
+
+    def add_done_callback(self, callback: Any) -> None:
+        """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already. What it raises
+        is logged and goes no further."""
+        if self.shared.forked is not None:
+            raise again(self.shared.forked)
+        if self.shared.inside():
+            raise Misuse(INSIDE)
+        with self.shared.region:
+            waits = not self.done()
+            if waits:
+                self._waiters.append(callback)
+        if not waits:
+            self._run(callback)
+
+    # -- appending -------------------------------------------------------------------------------------------------------
+
+    def part_of(self, batch: Batch) -> Part:
+        """The bulk's part of a batch that takes rows, begun where there is none; under the lock."""
+        newest = batch.newest_follower
+        if isinstance(newest, Part) and newest.bulk is self:
+            return newest
+        part = Part(self, batch)
+        batch.follow(part)
+        self._open_parts[part] = None
+        return part
+
+    def give_up(self, part: Part) -> None:
+        """The newest part of its batch, which got no row; under the lock."""
+        self._open_parts.pop(part, None)
+        part.batch.follow_no_more(part)
+
+    # -- outcomes --------------------------------------------------------------------------------------------------------
+
+    def settled(self, part: Part, pairs: bytes) -> None:
+        """A part's batch has its outcome."""
+        batch = part.batch
+        with self.shared.region:
+            del self._open_parts[part]
+            if batch.failure is not None:
+                self._failed.append((batch, pairs))
+            else:
+                self._acknowledged += part.count
+                if batch.base_offset >= 0:
+                    self._note_offsets(batch, pairs)
+            over = self.done()
+        if over:
+            self._over()
+
+    def moved(self, part: Part, parts: list[Part]) -> None:
+        """A part's batch was split; under the lock."""
+        del self._open_parts[part]
+        for each in parts:
+            self._open_parts[each] = None
+
+    def _note_offsets(self, batch: Batch, pairs: bytes) -> None:
+        spans = self._spans.setdefault(int(batch.partition), [])
+        end: i64 = len(pairs)
+        place: i64 = 0
+        begun: i64 = -1
+        last: i64 = -2
+        first: i64 = read_i64_le(pairs, 0) >> 32
+        if ((read_i64_le(pairs, end - 8) >> 32) - first) << 3 == end - 8:
+            # Nobody's records lie between them, and indices only grow.
+            begun, last, place = batch.base_offset + first, batch.base_offset + first + (end >> 3) - 1, end
+        while place < end:
+            offset: i64 = batch.base_offset + (read_i64_le(pairs, place) >> 32)
+            place += 8
+            if offset != last + 1:
+                if begun >= 0:
+                    spans.append((int(begun), int(last)))
+                begun = offset
+            last = offset
+        spans.append((int(begun), int(last)))
+
+    def _over(self) -> None:
+        with self.shared.region:
+            condition, waiters = self._condition, self._waiters
+            self._condition, self._waiters = None, []
+        if condition is not None:
+            condition.notify_all()
+        for waiter in waiters:
+            self._run(waiter)
+
+    def _run(self, callback: Any) -> None:
+        try:
+            callback(self)
+            self.shared.came_back()
+        except BaseException as error:
+            self.shared.came_back(error)
+            log.exception("a callback of a bulk raised")
+            self.shared.pass_on(error)
+
+    def _tell(self) -> Deliveries:
+        if self.shared.inside():
+            raise Misuse(INSIDE)
+        with self.shared.region:
+            failed = list(self._failed)
+            for batch, pairs in failed[self._looked :]:
+                batch.unseen -= len(pairs) // 8
+            self._looked = len(failed)
+            acknowledged = int(self._acknowledged)
+            spans = {partition: list(found) for partition, found in sorted(self._spans.items())}
+        # Row by row, which takes its time, and the sender waits for that lock.
+        failures: dict[int, DeliveryError] = {}
+        for batch, pairs in failed:
+            assert batch.failure is not None
+            error = batch.failure.again()
+            for place in range(0, len(pairs), 8):
+                failures[read_i64_le(pairs, place) & ROW_MASK] = error
+        offsets = {partition: joined(found) for partition, found in spans.items()}
+        return Deliveries(acknowledged, offsets, dict(sorted(failures.items())))
+
+    def hasten(self) -> None:
+        """Have the batches sent without further lingering, because somebody waits."""
+        with self.shared.region:
+            batches = [part.batch for part in self._open_parts]
+        self.shared.hasten(batches)
+
+    def _wait(self, limit_s: float) -> None:
+        shared = self.shared
+        if shared.forked is not None:
+            raise again(shared.forked)
+        refusal = shared.why_no_wait("waiting for deliveries")
+        if refusal:
+            raise Misuse(refusal)
+        deadline = deadline_after(limit_s)
+        self.hasten()
+        with shared.region:
+            if self.done():
+                return
+            condition = self._condition
+            if condition is None:
+                condition = self._condition = Condition()
+        if not condition.wait(0, deadline) and not self.done():
+            raise TimeoutError(f"not every row has its outcome within {plain(limit_s)} s; they are still on their way")
+
+
+class Part(Follower):
+    """The rows of one bulk in one batch."""
+
+    def __init__(self, bulk: BulkFuture, batch: Batch) -> None:
+        self.bulk = bulk
+        self.batch = batch
+        self.count: i64 = 0
+        self._pairs = BytesWriter()
+
+    def add(self, index: i64, row: i64) -> None:
+        """The row lies at that index of the batch."""
+        write_i64_le(self._pairs, index << 32 | row)
+        self.count += 1
+
+    def extend(self, pairs: bytes, count: i64) -> None:
+        """The same of many: pairs as `add` writes them."""
+        self._pairs.write(pairs)
+        self.count += count
+
+    def take_back(self, count: i64) -> None:
+        """Leave it at so many rows: the others did not come into the batch."""
+        self._pairs.truncate(count << 3)
+        self.count = count
+        if count == 0:
+            self.bulk.give_up(self)
+
+    def settle(self) -> None:
+        self.bulk.settled(self, self._pairs.getvalue())
+
+    def move(self, pieces: list[Batch]) -> None:
+        pairs = self._pairs.getvalue()
+        place: i64 = 0
+        end: i64 = len(pairs)
+        first: i64 = 0
+        parts: list[Part] = []
+        for piece in pieces:
+            part = Part(self.bulk, piece)
+            while place < end:
+                pair: i64 = read_i64_le(pairs, place)
+                if (pair >> 32) - first >= piece.count:
+                    break
+                part.add((pair >> 32) - first, pair & ROW_MASK)
+                place += 8
+            first += piece.count
+            if part.count > 0:
+                piece.follow(part)
+                parts.append(part)
+        self.bulk.moved(self, parts)
+
+
+def joined(spans: list[tuple[int, int]]) -> list[range]:
+    """(first, last) pairs as ranges, neighbours put together."""
+    ranges: list[range] = []
+    for first, last in sorted(spans):
+        if ranges and ranges[-1].stop == first:
+            ranges[-1] = range(ranges[-1].start, last + 1)
+        else:
+            ranges.append(range(first, last + 1))
+    return ranges

@@ -1,0 +1,124 @@
+"""Checking the rows of a `send_many` before any of them is appended.
+
+A row is a value (bytes or None), a pair (key, value), a longer tuple (key, value, headers, timestamp, partition), or a mapping with these
+names. Values and pairs are left as they are; everything else becomes a `Row`. What cannot be sent raises, with the row's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mypy_extensions import i64
+
+from fencepost.producer.errors import RecordTooLarge
+from fencepost.producer.wire.records.batch_builder import pack_headers
+
+RECORD_BOUND: Final = 61 + 21
+"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
+
+TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
+PARTITION_MAX: Final = 0x7FFFFFFF
+NAMES: Final = ("key", "value", "headers", "timestamp", "partition")
+
+
+class Row:
+    """One checked row with everything that it may have, its headers packed; -1 where there is no timestamp (ms) or no partition."""
+
+    def __init__(self, key: bytes | None, value: bytes | None, headers: bytes | None, timestamp: i64, partition: i64) -> None:
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestamp: i64 = timestamp
+        self.partition: i64 = partition
+
+
+def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> int:
+    """The highest partition that one of the rows names, -1 for none, with each row as it can be sent in its place; or the error of the
+    first bad one: TypeError, ValueError or RecordTooLarge. `first` is the number of rows[0]."""
+    partition_max: i64 = -1
+    for place, given in enumerate(rows):
+        size: i64 = RECORD_BOUND
+        if isinstance(given, bytes):
+            size += len(given)
+        elif given is None:
+            size += 0
+        elif isinstance(given, tuple) and len(given) == 2 and is_data(given[0]) and is_data(given[1]):
+            if given[0] is not None:
+                size += len(given[0])
+            if given[1] is not None:
+                size += len(given[1])
+        else:
+            row = read_row(given, first + place)
+            rows[place] = row
+            if row.key is not None:
+                size += len(row.key)
+            if row.value is not None:
+                size += len(row.value)
+            if row.headers is not None:
+                size += len(row.headers)
+            if row.partition > partition_max:
+                partition_max = row.partition
+        if size > largest:
+            raise RecordTooLarge(f"row {first + place}: a record of up to {size} bytes exceeds {setting}")
+    return int(partition_max)
+
+
+def packed_headers(given: Iterable[object], what: str) -> bytes:
+    """(str, bytes or None) pairs as they stand in a record. `what` they are, for the error: TypeError, or ValueError for a name that cannot
+    be encoded."""
+    pairs: list[tuple[str, bytes | None]] = []
+    for pair in given:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])):
+            raise TypeError(f"{what} must be (str, bytes or None) pairs, not {pair!r}")
+        pairs.append((pair[0], pair[1]))
+    try:
+        return pack_headers(pairs)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what}: the name {error.object!r} cannot be encoded as UTF-8: {error.reason}") from error
+
+
+def is_data(value: object) -> bool:
+    """Whether it can be a key or a value."""
+    return value is None or isinstance(value, bytes)
+
+
+def read_row(given: object, number: i64) -> Row:
+    """A row of the longer kinds."""
+    fields: dict[str, object] = {}
+    if isinstance(given, tuple) and 2 <= len(given) <= 5:
+        fields = dict(zip(NAMES, given, strict=False))
+    elif isinstance(given, Mapping):
+        fields = {str(name): field for name, field in given.items()}
+        for name in fields:
+            if name not in NAMES:
+                raise TypeError(f"row {number}: {name!r} is none of {', '.join(NAMES)}")
+    else:
+        raise TypeError(f"row {number} must be bytes, None, a tuple (key, value, ...) or a mapping, not {type(given).__name__}")
+    key, value = fields.get("key"), fields.get("value")
+    if not (key is None or isinstance(key, bytes)):
+        raise TypeError(f"row {number}: key must be bytes or None, not {type(key).__name__}: encode it first")
+    if not (value is None or isinstance(value, bytes)):
+        raise TypeError(f"row {number}: value must be bytes or None, not {type(value).__name__}: encode it first")
+    timestamp = read_number(fields.get("timestamp"), "timestamp", number, TIMESTAMP_MAX)
+    partition = read_number(fields.get("partition"), "partition", number, PARTITION_MAX)
+    return Row(key, value, read_headers(fields.get("headers"), number), timestamp, partition)
+
+
+def read_number(given: object, name: str, number: i64, most: i64) -> i64:
+    """A timestamp or a partition; -1 for None."""
+    if given is None:
+        return -1
+    if not isinstance(given, int):
+        raise TypeError(f"row {number}: {name} must be an int or None, not {type(given).__name__}")
+    if not 0 <= given <= most:
+        raise ValueError(f"row {number}: {name}={given} is out of range: from 0 to {most}")
+    return given
+
+
+def read_headers(given: object, number: i64) -> bytes | None:
+    """(name, bytes or None) pairs, or a mapping of them, packed."""
+    if given is None:
+        return None
+    pairs = list(given.items()) if isinstance(given, Mapping) else list(given) if isinstance(given, (list, tuple)) else [given]
+    return packed_headers(pairs, f"row {number}: headers")

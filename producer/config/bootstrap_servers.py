@@ -1,0 +1,85 @@
+"""Reading `bootstrap_servers`: host:port, [IPv6]:port, and PROTOCOL://host:port where the protocol is the one that is set.
+
+Kafka passes over whatever stands before `://`. Here it must be `security_protocol`, as whoever writes SSL:// believes that TLS is spoken.
+An IPv6 literal needs its brackets: without them nobody could tell where the port begins. It resolves no names; every connection does, and
+tries all addresses of its name, as Kafka's `client.dns.lookup=use_all_dns_ips`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import SecurityProtocol, Settings
+from fencepost.producer.errors import ConfigError
+
+PORT_MAX: Final = 65_535
+PROTOCOLS: Final = tuple(protocol.value for protocol in SecurityProtocol)
+DNS_LOOKUP: Final = "use_all_dns_ips"
+
+
+def read_servers(key: str, value: object) -> tuple[str, ...]:
+    """The servers, each checked, from a text with commas, a list or a tuple."""
+    servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
+    servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
+    if not servers:
+        raise ConfigError(f"{key}={value!r}: give at least one broker as 'host:port', several separated by commas")
+    for server in servers:
+        if not isinstance(server, str):
+            raise ConfigError(f"{key}={value!r}: a server is written 'host:port', not {server!r}")
+        _read(server)
+    return servers
+
+
+def read_dns_lookup(key: str, value: object) -> str:
+    """Kafka has another value, whose only use is Kerberos."""
+    if value != DNS_LOOKUP:
+        raise ConfigError(f"{key}={value!r}: every address of a name is tried, which is {DNS_LOOKUP!r}; nothing else is supported")
+    return DNS_LOOKUP
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """The bootstrap servers."""
+    return [_read(server)[1] for server in settings.bootstrap_servers]
+
+
+def check_protocols(settings: Settings) -> None:
+    """Refuse a server that says another protocol than the one that would be spoken."""
+    for server in settings.bootstrap_servers:
+        said = _read(server)[0]
+        if said is not None and said != settings.security_protocol.value:
+            raise ConfigError(
+                f"bootstrap_servers: {server!r} says {said}, but security_protocol={settings.security_protocol.value}: "
+                "set security_protocol to what the listener speaks, or write 'host:port'"
+            )
+
+
+def _read(server: str) -> tuple[str | None, Address]:
+    """The protocol, if there is one, and the address."""
+    protocol, found, rest = server.rpartition("://")
+    if found and protocol.upper() not in PROTOCOLS:
+        raise ConfigError(
+            f"bootstrap_servers: {server!r} begins with {protocol!r}, which is no security protocol ({', '.join(PROTOCOLS)}): "
+            "write 'host:port'"
+        )
+    host, _, port = rest.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if bare == host and ":" in rest and _is_ipv6(rest, host):
+        raise ConfigError(f"bootstrap_servers: {server!r} is an IPv6 address without brackets: write '[address]:port'")
+    if not bare or (bare == host and ":" in host) or "[" in bare or "]" in bare or (bare != host and not _is_ipv6(bare)):
+        raise ConfigError(f"bootstrap_servers: {server!r} is not 'host:port' or '[IPv6 address]:port'")
+    if not (port.isascii() and port.isdigit()) or not 0 < int(port) <= PORT_MAX:
+        raise ConfigError(f"bootstrap_servers: {server!r} is not 'host:port' with a port from 1 to {PORT_MAX}")
+    return protocol.upper() or None, Address(bare, int(port))
+
+
+def _is_ipv6(*texts: str) -> bool:
+    """Whether one of them is an IPv6 address."""
+    for text in texts:
+        try:
+            ipaddress.IPv6Address(text)
+        except ValueError:
+            continue
+        return True
+    return False

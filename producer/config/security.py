@@ -1,0 +1,187 @@
+"""Reading and checking the settings of TLS and SASL: which names they have, what they take, and which of them exclude each other.
+
+Every refusal names the setting and the reason, and none of them shows a password.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from fencepost.producer.config.secret import Secret
+from fencepost.producer.config.settings import SaslMechanism, SecurityProtocol, Settings
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.wire.tls import TlsPipe
+
+ALIASES: Final[dict[str, str]] = {
+    "security.protocol": "security_protocol",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.truststore.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.keystore.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
+    "ssl.context": "ssl_context",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_username",
+    "sasl.password": "sasl_password",
+    "sasl_plain_username": "sasl_username",
+    "sasl_plain_password": "sasl_password",
+    "sasl.oauth.token.provider": "sasl_oauth_token_provider",
+    "oauth_cb": "sasl_oauth_token_provider",
+    "sasl.oauthbearer.config": "sasl_oauthbearer_config",
+}
+"""Java's names, librdkafka's and those of the other Python clients."""
+
+PASSWORD: Final = ("sasl_username", "sasl_password")
+TOKEN: Final = ("sasl_oauth_token_provider", "sasl_oauthbearer_config")
+NEEDS: Final[dict[SaslMechanism, tuple[str, ...]]] = {
+    SaslMechanism.PLAIN: PASSWORD,
+    SaslMechanism.SCRAM_SHA_256: PASSWORD,
+    SaslMechanism.SCRAM_SHA_512: PASSWORD,
+    SaslMechanism.OAUTHBEARER: TOKEN[:1],
+}
+"""What each mechanism cannot do without."""
+
+TAKES: Final[dict[SaslMechanism, tuple[str, ...]]] = {**dict.fromkeys(SaslMechanism, PASSWORD), SaslMechanism.OAUTHBEARER: TOKEN}
+"""What each mechanism makes use of."""
+
+
+def check_security(s: Settings, *, given: Collection[str]) -> None:
+    """Refuse what contradicts itself or would be ignored. `given`: the names of the settings that somebody chose."""
+    protocol = s.security_protocol
+    for name in sorted(given):
+        if name.startswith("ssl_") and not protocol.tls:
+            with_tls = "SASL_SSL" if protocol.sasl else "SSL, or SASL_SSL with SASL"
+            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no TLS: with TLS it is {with_tls}")
+        if name.startswith("sasl_") and not protocol.sasl:
+            with_sasl = "SASL_SSL" if protocol.tls else "SASL_SSL, or SASL_PLAINTEXT without TLS"
+            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no SASL: with SASL it is {with_sasl}")
+    if protocol.tls:
+        _check_tls(s, given)
+    if protocol.sasl:
+        _check_sasl(s, given)
+
+
+def _check_tls(s: Settings, given: Collection[str]) -> None:
+    beside = [name for name in sorted(given) if name.startswith("ssl_") and name != "ssl_context"]
+    if s.ssl_context is not None:
+        if beside:
+            raise ConfigError(f"{beside[0]} beside ssl_context would be ignored: put it into the context, or leave the context out")
+        _try_out(s.ssl_context)
+    if s.ssl_certfile is None:
+        for name in ("ssl_keyfile", "ssl_password"):
+            if name in given:
+                raise ConfigError(f"{name} is set without ssl_certfile: a key is of no use without its certificate")
+
+
+def _try_out(context: ssl.SSLContext) -> None:
+    """Whether the context is one for clients, before a connection fails for it."""
+    try:
+        TlsPipe(context, server_hostname="broker")
+    except (ValueError, ssl.SSLError) as error:
+        raise ConfigError(f"ssl_context cannot be used for a client: {error}") from None
+
+
+def _check_sasl(s: Settings, given: Collection[str]) -> None:
+    mechanism = s.sasl_mechanism
+    if mechanism is None:
+        raise ConfigError(f"security_protocol={s.security_protocol.value} needs sasl_mechanism: one of {_mechanisms()}")
+    for name in NEEDS[mechanism]:
+        if name not in given:
+            raise ConfigError(f"sasl_mechanism={mechanism.value} needs {name}")
+    for name in (*PASSWORD, *TOKEN):
+        if name in given and name not in TAKES[mechanism]:
+            raise ConfigError(f"{name} is of no use to sasl_mechanism={mechanism.value}, which takes {' and '.join(TAKES[mechanism])}")
+    for name in PASSWORD:
+        value = getattr(s, name)
+        text = value.reveal() if isinstance(value, Secret) else value
+        if text is not None and (not text or "\0" in text):
+            raise ConfigError(f"{name} {'is empty' if not text else 'contains a NUL character'}: no broker would accept it")
+
+
+def _mechanisms() -> str:
+    return ", ".join(each.value for each in SaslMechanism)
+
+
+def _protocol(key: str, value: object) -> SecurityProtocol:
+    if isinstance(value, SecurityProtocol):
+        return value
+    name = str(value).upper()
+    if name not in SecurityProtocol.__members__:
+        raise ConfigError(f"{key}={value!r}: the security protocols are {', '.join(SecurityProtocol.__members__)}")
+    return SecurityProtocol[name]
+
+
+def _mechanism(key: str, value: object) -> SaslMechanism | None:
+    if value is None or isinstance(value, SaslMechanism):
+        return value
+    try:
+        return SaslMechanism(str(value).upper())
+    except ValueError:
+        raise ConfigError(f"{key}={value!r}: the SASL mechanisms are {_mechanisms()}") from None
+
+
+def _secret(key: str, value: object) -> Secret[str] | None:
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} must be a str, not {type(value).__name__}")
+    return Secret(value)
+
+
+def _path(key: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not isinstance(path := os.fspath(value), str) or not path:
+        raise ConfigError(f"{key}={value!r}: a path is a str or a pathlib.Path, and not empty")
+    return path
+
+
+def _check_hostname(key: str, value: object) -> bool:
+    """A truth value, or the name of the way to check as Kafka has it."""
+    words: dict[object, bool] = {"https": True, "true": True, "1": True, "none": False, "": False, "false": False, "0": False}
+    known = words.get(str(value).lower())
+    if known is None:
+        raise ConfigError(f"{key}={value!r}: it is True or False, or 'https' or 'none' as Kafka says it")
+    return known
+
+
+def _context(key: str, value: object) -> ssl.SSLContext | None:
+    if value is not None and not isinstance(value, ssl.SSLContext):
+        raise ConfigError(f"{key} must be an ssl.SSLContext, not {type(value).__name__}")
+    return value
+
+
+def _provider(key: str, value: object) -> Secret[Callable[..., object]] | None:
+    """A callable, or an object with a method `token`, as kafka-python and aiokafka have it. A partial shows its arguments, which may be
+    a client's secret, and so it is not to be shown."""
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if value is None:
+        return None
+    provider = value if callable(value) else getattr(value, "token", None)
+    if not callable(provider):
+        raise ConfigError(f"{key} must be callable, or have a method token(), and {type(value).__name__} is neither")
+    return Secret(provider)
+
+
+SECURITY_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "security_protocol": _protocol,
+    "ssl_cafile": _path,
+    "ssl_certfile": _path,
+    "ssl_keyfile": _path,
+    "ssl_password": _secret,
+    "ssl_check_hostname": _check_hostname,
+    "ssl_context": _context,
+    "sasl_mechanism": _mechanism,
+    "sasl_password": _secret,
+    "sasl_oauth_token_provider": _provider,
+    "sasl_oauthbearer_config": _secret,
+}

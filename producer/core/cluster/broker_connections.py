@@ -1,0 +1,312 @@
+"""The brokers as the core sees them: links, their requests in flight, backoff, throttling, idleness.
+
+It decides when a link should be made or given up; making it is the engine's work.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import MetadataRecovery, Settings
+from fencepost.producer.core.events import NEVER, NO_FEATURES, Command, Connect, Die, Disconnect, Features
+from fencepost.producer.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.records.compression import Codec
+
+PRODUCE_VERSIONS: Final = range(3, 14)
+"""What the producer sends. The wire knows 0 to 2 as well, but those belong to record formats without producer ids (KIP-98)."""
+
+PRODUCE_VERSION_WITH_ZSTD: Final = 7
+"""Before it nobody could be expected to open zstd, and brokers refuse it (KIP-110)."""
+
+_ANYTHING: Final = ("this producer speaks", PRODUCE_VERSIONS[0], "0.11")
+
+
+def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
+    """base·2^attempt, capped, ±20 % (`ExponentialBackoff`). `attempt` counts from 0, `draw` is uniform in [0, 1)."""
+    return float(min(cap_ms, base_ms * 2.0 ** min(attempt, 30)) * (0.8 + 0.4 * draw))
+
+
+class LinkState(enum.Enum):
+    """A node's link."""
+
+    DOWN = "down"
+    CONNECTING = "connecting"
+    UP = "up"
+    CLOSING = "closing"
+
+
+class Request(Struct):
+    """A request on its way. A subclass holds what the reader of its answer has to know."""
+
+    request_id: int
+    api: Api
+    begun_ms: float
+    timeout_at_ms: float
+
+
+R = TypeVar("R", bound=Request)
+
+
+class Node(Struct):
+    """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since a link was made last; `losses`: in all.
+    `barren`: the newest attempt made no link. `refused`: why the next one will make none either. `leaving`: to be forgotten as soon as its
+    link is gone."""
+
+    node_id: int
+    address: Address
+    state: LinkState = LinkState.DOWN
+    failures: int = 0
+    losses: int = 0
+    retry_at_ms: float = 0.0
+    muted_until_ms: float = 0.0
+    used_ms: float = 0.0
+    last_failure: str = ""
+    barren: bool = False
+    leaving: bool = False
+    refused: NoUsableBroker | None = None
+    versions: dict[int, tuple[int, int]] = {}
+    produce_least: int = PRODUCE_VERSIONS[0]
+    requests: dict[int, Request] = {}
+    produces: int = 0
+
+    def version(self, api: Api, most: int, *, least: int = 0) -> int | None:
+        """The version to use for an api: the highest up to `most`, or None when the broker has none from `least` on."""
+        span = self.versions.get(api)
+        return min(span[1], most) if span is not None and span[0] <= most and span[1] >= least else None
+
+    def produce_version(self, allowed: range = PRODUCE_VERSIONS) -> int | None:
+        """The version of Produce to use, or None: see `unusable`."""
+        return self.version(Api.PRODUCE, allowed[-1], least=max(self.produce_least, allowed[0]))
+
+    def too_old(self) -> bool:
+        """Whether the broker says that it takes nothing but formats from before Kafka 0.11, or no zstd where that is what it would get."""
+        span = self.versions.get(Api.PRODUCE)
+        return span is not None and span[1] < self.produce_least
+
+    def unusable(self, allowed: range = PRODUCE_VERSIONS) -> Fatal:
+        """Why nothing can be written to this broker. `allowed`: which versions of Produce would do."""
+        span = self.versions.get(Api.PRODUCE)
+        offered = f"versions {span[0]} to {span[1]}" if span is not None else "no version"
+        lacks_zstd = span is not None and PRODUCE_VERSIONS[0] <= span[1] < self.produce_least
+        who, least, since = ("compression_type=zstd takes", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
+        if allowed != PRODUCE_VERSIONS and not self.too_old():
+            who, least = "the transaction's version takes", max(allowed[0], self.produce_least)
+        needed = f"{who} {least} to {allowed[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
+        return Fatal(f"the broker at {self.address} offers {offered} of Produce, and {needed}")
+
+    def ready(self, now_ms: float) -> bool:
+        """Whether requests may be written now."""
+        return self.state is LinkState.UP and self.muted_until_ms <= now_ms
+
+
+class Nodes:
+    """All of them, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `recovery` allows it.
+    `features`: the newest that a broker told of."""
+
+    def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
+        self._settings = settings
+        self._draw = draw
+        self._nodes = {-1 - i: Node(-1 - i, address) for i, address in enumerate(bootstrap)}
+        self._next_request = 0
+        # Never later than the first thing that `upkeep` has to do. What it waits for seldom happens, so it is not looked for each time.
+        self._due_ms = NEVER
+        self.bootstrapping = True
+        self.features = NO_FEATURES
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(list(self._nodes.values()))
+
+    def get(self, node_id: int) -> Node | None:
+        return self._nodes.get(node_id)
+
+    def learn(self, brokers: dict[int, Address]) -> list[Command]:
+        """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up. The ids of the bootstrap
+        addresses are not theirs to give."""
+        brokers = {node_id: address for node_id, address in brokers.items() if node_id >= 0}
+        commands: list[Command] = []
+        self.bootstrapping = self.bootstrapping and not brokers
+        for node in self:
+            if node.node_id >= 0 and node.address != brokers.get(node.node_id):
+                commands += self.disconnect(node, "the broker left the cluster or changed its address")
+                if node.node_id not in brokers and node.state is LinkState.DOWN:
+                    del self._nodes[node.node_id]
+        for node_id, address in brokers.items():
+            known = self._nodes.get(node_id)
+            if known is None:
+                self._nodes[node_id] = Node(node_id, address)
+                continue
+            known.leaving = False
+            if known.address != address:
+                known.address = address
+                known.failures, known.retry_at_ms = 0, 0.0
+                known.barren, known.refused = False, None
+        return commands
+
+    def start_over(self, reason: str) -> list[Command]:
+        """Give every link up and forget the brokers; the bootstrap addresses are tried at once."""
+        self.bootstrapping = True
+        commands: list[Command] = []
+        for node in self:
+            commands += self.disconnect(node, reason)
+            node.leaving = node.node_id >= 0
+            if node.leaving and node.state is LinkState.DOWN:
+                del self._nodes[node.node_id]
+        return commands
+
+    def only_bootstrap(self) -> bool:
+        """Whether no broker is known but by its bootstrap address."""
+        return all(node.node_id < 0 for node in self._nodes.values())
+
+    def exhausted(self) -> bool:
+        """Whether no link is up, and the newest attempt at every known broker failed. One that is being tried again meanwhile does not
+        count: an address where nothing answers takes its time, over and over."""
+        known = [node for node in self if node.node_id >= 0]
+        return not self.bootstrapping and all(map(_tried, known)) and not any(node.state is LinkState.UP for node in self)
+
+    def connect(self, node: Node, now_ms: float) -> list[Command]:
+        """Make the node's link unless it is up, on its way, or backing off."""
+        if node.state is not LinkState.DOWN or node.retry_at_ms > now_ms:
+            return []
+        node.state = LinkState.CONNECTING
+        return [Connect(node.node_id, node.address.host, node.address.port)]
+
+    def disconnect(self, node: Node, reason: str) -> list[Command]:
+        """Give the node's link up."""
+        if node.state not in (LinkState.UP, LinkState.CONNECTING):
+            return []
+        node.state = LinkState.CLOSING
+        return [Disconnect(node.node_id, reason)]
+
+    def connected(
+        self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float, *, features: Features = NO_FEATURES
+    ) -> list[Command]:
+        """The link is up. A broker that is too old is the end, and is so before anything else that it lacks can be complained of."""
+        if node.state is LinkState.CONNECTING:
+            node.state = LinkState.UP
+        node.versions = versions
+        if features.epoch >= self.features.epoch:
+            self.features = features
+        if self._settings.compression_type is Codec.ZSTD:
+            node.produce_least = PRODUCE_VERSION_WITH_ZSTD
+        node.failures = 0
+        node.barren, node.refused = False, None
+        node.used_ms = now_ms
+        self._note(now_ms + self._settings.connections_max_idle_ms)
+        return [Die(node.unusable())] if node.too_old() else []
+
+    def lost(self, node: Node, reason: str, now_ms: float, *, refused: NoUsableBroker | None = None) -> list[Request]:
+        """The link is gone; returns the requests that died with it."""
+        settings = self._settings
+        node.barren = node.state is LinkState.CONNECTING or refused is not None
+        node.refused = refused
+        node.state = LinkState.DOWN
+        node.last_failure = reason
+        delay = backoff_ms(node.failures, settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self._draw())
+        node.retry_at_ms = now_ms + delay
+        self._note(node.retry_at_ms)
+        node.failures += 1
+        node.losses += 1
+        dead = list(node.requests.values())
+        node.requests.clear()
+        node.produces = 0
+        if node.leaving:
+            del self._nodes[node.node_id]
+        return dead
+
+    def begin(self, node: Node, api: Api, now_ms: float, kind: type[R]) -> R:
+        """Account for a request that is about to be written, and note it as a `kind` of request."""
+        self._next_request += 1
+        request = kind(self._next_request, api, now_ms, now_ms + self._settings.request_timeout_ms)
+        node.requests[request.request_id] = request
+        node.produces += api is Api.PRODUCE
+        node.used_ms = now_ms
+        self._note(request.timeout_at_ms)
+        return request
+
+    def finish(self, node: Node, request_id: int, now_ms: float) -> Request | None:
+        """Account for an answer; None when the request is not known (any more)."""
+        request = node.requests.pop(request_id, None)
+        if request is not None:
+            node.produces -= request.api is Api.PRODUCE
+            node.used_ms = now_ms
+            self._note(now_ms + self._settings.connections_max_idle_ms)
+        return request
+
+    def mute(self, node: Node, until_ms: float) -> None:
+        """The broker wants nothing more until then, or until a later time that it has said."""
+        node.muted_until_ms = max(node.muted_until_ms, until_ms)
+        self._note(until_ms)
+
+    def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:
+        """A node that can be asked anything: the least busy one that is up; otherwise begin a link to the one whose turn comes first."""
+        up = [node for node in self if node.ready(now_ms)]
+        if up:
+            return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
+        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.barren) for node in self):
+            return None, []
+        idle = [node for node in self._within_reach() if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
+        if not idle:
+            return None, []
+        return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
+
+    def hopeless(self) -> NoUsableBroker | None:
+        """Why there is nobody to talk to and will be nobody: the newest attempt at every node failed, at one or more for a reason that
+        stays. None while there is hope."""
+        recovers = self._settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP
+        nodes = list(self) if recovers else self._within_reach()
+        refusals = [node.refused for node in nodes if node.refused is not None]
+        if not refusals or not all(node.barren and node.state is LinkState.DOWN for node in nodes):
+            return None
+        kind = AuthenticationFailed if any(isinstance(each, AuthenticationFailed) for each in refusals) else NoUsableBroker
+        # A broker may be there under its bootstrap address and under its id.
+        found = dict.fromkeys(f"{node.address}: {node.last_failure}" for node in nodes)
+        return kind("; ".join(found))
+
+    def _within_reach(self) -> list[Node]:
+        """The nodes to which a link may be begun. The links that there are to bootstrap addresses are used as long as they last."""
+        return [node for node in self if node.node_id >= 0 or self.bootstrapping]
+
+    def upkeep(self, now_ms: float) -> list[Command]:
+        """Give up links whose requests are overdue or that nobody uses."""
+        commands: list[Command] = []
+        if now_ms < self._due_ms:
+            return commands
+        for node in self:
+            if any(request.timeout_at_ms <= now_ms for request in node.requests.values()):
+                commands += self.disconnect(
+                    node, f"a request was not answered within request_timeout_ms={plain(self._settings.request_timeout_ms)}"
+                )
+            elif not node.requests and node.state is LinkState.UP and now_ms - node.used_ms >= self._settings.connections_max_idle_ms:
+                commands += self.disconnect(node, f"idle for connections_max_idle_ms={plain(self._settings.connections_max_idle_ms)}")
+        self._due_ms = self._first_due(now_ms)
+        return commands
+
+    def next_deadline(self, now_ms: float) -> float:
+        """When something here must be looked at again at the latest, in ms."""
+        return self._due_ms
+
+    def _note(self, at_ms: float) -> None:
+        """Something may have to be done then."""
+        self._due_ms = min(self._due_ms, at_ms)
+
+    def _first_due(self, now_ms: float) -> float:
+        times = [NEVER]
+        for node in self:
+            if node.state is LinkState.UP:
+                idle_at = node.used_ms + self._settings.connections_max_idle_ms
+                times += [request.timeout_at_ms for request in node.requests.values()] or [idle_at]
+            for at in (node.muted_until_ms, node.retry_at_ms):
+                if at > now_ms:
+                    times.append(at)
+        return min(times)
+
+
+def _tried(node: Node) -> bool:
+    """Whether the newest attempt at it that came to an end made no link."""
+    return node.barren and node.state in (LinkState.DOWN, LinkState.CONNECTING)

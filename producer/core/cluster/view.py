@@ -1,0 +1,165 @@
+"""What the producer believes about the cluster: brokers, topics, partitions, leaders.
+
+It only moves forward: for the same topic id an answer with an older leader epoch is ignored (KIP-320), whoever sent it. A new topic id
+means that the topic was deleted and created again. Where brokers know no topic ids (Kafka before 2.8) older epochs, or fewer partitions,
+mean that if the topic had been away, or if several answers in a row have them and the leader that was known denies that it leads. It
+requests nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from msgspec import Struct
+
+from fencepost.producer.address import Address
+from fencepost.producer.core.events import Change, Heard
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.messages import MetadataResponse
+from fencepost.producer.wire.messages.metadata import MetadataResponseTopic
+
+NO_TOPIC_ID = UUID(int=0)
+NO_LEADER = -1
+OLDER_ANSWERS = 5
+"""So many in a row are no broker that lags behind: they come 100 ms to a second apart."""
+
+
+Leadership = tuple[int, int, UUID]
+"""A partition's leader, its leader epoch, and the topic's id: what one broker says of its log holds as long as these stay."""
+
+
+class Leader(Struct, frozen=True):
+    """Who leads a partition, since which leader epoch (-1: the broker did not say)."""
+
+    node: int
+    epoch: int
+
+
+class Topic(Struct):
+    """One topic as last heard of. `leaders[p]` is partition p's. `denied`: partitions of which that one says that it does not lead them.
+    `older`: how many answers in a row had older epochs of these, or did not have them."""
+
+    name: str
+    topic_id: UUID
+    leaders: list[Leader]
+    missing: bool = False
+    denied: set[int] = set()
+    older: int = 0
+
+
+TEMPORARY = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class ClusterView:
+    """The producer's picture of the cluster."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Address] = {}
+        self.topics: dict[str, Topic] = {}
+        self.cluster_id: str | None = None
+        self.news = 0  # how often something turned out to be otherwise
+
+    def leader(self, topic: str, partition: int) -> Leader | None:
+        """The partition's leader, or None while none is known."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return None
+        leader = known.leaders[partition]
+        return leader if leader.node > NO_LEADER else None
+
+    def leadership(self, topic: str, partition: int) -> Leadership:
+        """Whose log the partition's is now, as far as is known."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return (NO_LEADER, -1, NO_TOPIC_ID)
+        leader = known.leaders[partition]
+        return (leader.node, leader.epoch, known.topic_id)
+
+    def topic_id(self, topic: str) -> UUID:
+        """The topic's id; all zero when brokers do not say."""
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else NO_TOPIC_ID
+
+    def moved(self, topic: str, partition: int, leader: Leader) -> bool:
+        """Take a leader that an error answer named (KIP-951); False when it is no news."""
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders) or leader.epoch <= known.leaders[partition].epoch:
+            return False
+        known.leaders[partition] = leader
+        self.news += 1
+        return True
+
+    def deny(self, topic: str, partition: int) -> None:
+        """The leader that was known says that it does not lead."""
+        known = self.topics.get(topic)
+        if known is not None and partition < len(known.leaders):
+            known.denied.add(partition)
+
+    def forget(self) -> None:
+        """All of it was about another cluster."""
+        self.brokers, self.topics, self.cluster_id = {}, {}, None
+
+    def learn(self, answer: MetadataResponse, asked: Collection[str]) -> list[Heard]:
+        """Take a metadata answer; returns what it said of each topic that it was asked about. Nobody waits for others, and whoever names
+        them has no say in how much is kept."""
+        if answer.brokers:
+            brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            self.news += brokers != self.brokers
+            self.brokers = brokers
+        self.cluster_id = answer.cluster_id or self.cluster_id
+        return [self._learn_topic(topic) for topic in answer.topics if topic.name in asked]
+
+    def _learn_topic(self, said: MetadataResponseTopic) -> Heard:
+        name = said.name or ""
+        known = self.topics.get(name)
+        if said.error_code in TEMPORARY and not said.partitions:
+            if known is not None:
+                known.missing = said.error_code != ErrorCode.LEADER_NOT_AVAILABLE
+            return Heard(name, Change.MISSING, 0, said.error_code)
+        if said.error_code not in (0, *TEMPORARY):
+            return Heard(name, Change.REFUSED, 0, said.error_code)
+        said_leaders = _leaders(said)
+        if said_leaders is None:
+            return Heard(name, Change.MISSING, 0, ErrorCode.LEADER_NOT_AVAILABLE)
+        if known is not None and said.topic_id == known.topic_id == NO_TOPIC_ID:
+            suspects = range(len(known.leaders)) if known.missing else known.denied
+            known.older = known.older + 1 if any(_is_older(said_leaders, known.leaders, p) for p in suspects) else 0
+            if not known.older:
+                known.denied.clear()
+        if known is None or _recreated(known, said):
+            self.topics[name] = Topic(name, said.topic_id, said_leaders)
+            self.news += 1
+            return Heard(name, Change.SEEN if known is None else Change.RECREATED, len(said_leaders))
+        known.missing = False
+        grown = len(said_leaders) > len(known.leaders)
+        for partition, leader in enumerate(said_leaders):
+            if partition >= len(known.leaders):
+                known.leaders.append(leader)
+                self.news += 1
+            elif leader.epoch >= known.leaders[partition].epoch or leader.epoch < 0:
+                self.news += leader != known.leaders[partition]
+                known.leaders[partition] = leader
+        return Heard(name, Change.GROWN if grown else Change.SAME, len(known.leaders))
+
+    def drop(self, topic: str) -> None:
+        """Nobody uses the topic any more."""
+        self.topics.pop(topic, None)
+
+
+def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
+    if NO_TOPIC_ID not in (known.topic_id, said.topic_id):
+        return known.topic_id != said.topic_id
+    return known.older >= (1 if known.missing else OLDER_ANSWERS)
+
+
+def _is_older(said: list[Leader], known: list[Leader], partition: int) -> bool:
+    """Whether that was so before, or is so of another topic of the name. Epochs of -1 tell nothing."""
+    return partition >= len(said) or 0 <= said[partition].epoch < known[partition].epoch
+
+
+def _leaders(said: MetadataResponseTopic) -> list[Leader] | None:
+    """Every partition's leader; None for an answer that cannot be: no partitions, or other numbers than those from 0 on."""
+    leaders = {each.partition_index: Leader(each.leader_id, each.leader_epoch) for each in said.partitions}
+    count = len(said.partitions)
+    return [leaders[index] for index in range(count)] if count and leaders.keys() == set(range(count)) else None

@@ -1,0 +1,1 @@
+"""Producer id, epoch and sequence: the in-flight window of each partition, and the hooks of transactions."""

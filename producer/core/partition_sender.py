@@ -1,0 +1,247 @@
+"""One partition's way from the accumulator to its leader: the queue of batches in front, the window of unresolved ones behind.
+
+A partition sender seals, stamps and expires batches. `produce_requests` chooses the node and the moment. From `pack_aside_bytes` on,
+another thread packs the batch; it stays at the head of the queue meanwhile, so no batch passes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencepost.producer.accumulator.accumulator import Accumulator, PartitionQueue
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.view import NO_TOPIC_ID, Leadership
+from fencepost.producer.core.events import NEVER, Command, Pack, Settle
+from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, State
+from fencepost.producer.core.idempotence.in_flight_window import InFlightWindow
+from fencepost.producer.core.idempotence.transaction_hooks import TransactionHooks
+from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, Persisted, plain
+from fencepost.producer.wire.records import Codec, read_records
+from fencepost.producer.wire.records.batch_builder import pack_headers
+
+INTRODUCTION_MS = 600_000.0
+"""Rest after which a partition is treated as if it had never heard of the producer id; brokers keep one for a day by default."""
+
+
+class PartitionSender:
+    """See the module. `query_not_before_ms` paces what is asked of the log; `asking` while such a question is on its way, which was asked
+    under that leadership. `turn_ms` and `waits_in` are what
+    `ready_partitions` and `produce_requests` remember of it."""
+
+    def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator, *, pack_aside_bytes: int | None = None) -> None:
+        self.queue = queue
+        self.topic = queue.topic
+        self.partition = int(queue.partition)
+        self.window = InFlightWindow(
+            limit=settings.max_in_flight,
+            idempotent=settings.enable_idempotence,
+            retries=settings.retries,
+            grace_ms=settings.resolve_grace_ms,
+        )
+        self.asking = False
+        self.asked_at_launch = 0
+        self.asked_under: Leadership = (-1, -1, NO_TOPIC_ID)
+        self.query_attempts = 0
+        self.query_not_before_ms = 0.0
+        self.turn_ms = NEVER
+        self.waits_in: dict[PartitionSender, None] | None = None
+        self._resting_since_ms = NEVER
+        self._settings = settings
+        self._accumulator = accumulator
+        self._aside_bytes = pack_aside_bytes
+        self._to_pack: Batch | None = None
+        self._packing: Batch | None = None
+        self._payload: bytes | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing here to send, resolve or publish."""
+        return not self.queue.batches and not self.window.in_flight_batches
+
+    def wait_in(self, line: dict[PartitionSender, None] | None) -> None:
+        """Go to the end of that line, and out of the one it is in; who waits there already keeps its place."""
+        if self.waits_in is line:
+            return
+        if self.waits_in is not None:
+            self.waits_in.pop(self, None)
+        self.waits_in = line
+        if line is not None:
+            line[self] = None
+
+    def rest(self, now_ms: float) -> None:
+        """Nothing is left to do here."""
+        self._resting_since_ms = now_ms
+
+    def resume(self, now_ms: float) -> None:
+        """There is something to do again. After a long rest the brokers may have forgotten the producer id (producer.id.expiration.ms)."""
+        if now_ms - self._resting_since_ms >= INTRODUCTION_MS:
+            self.window.introduced = False
+        self._resting_since_ms = NEVER
+
+    def next_slot(self, now_ms: float, hooks: TransactionHooks) -> InFlightBatch | None:
+        """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough. None where that has to
+        be packed first."""
+        in_flight = self.window.sendable(now_ms)
+        if in_flight is None and self._has_fresh(now_ms) and hooks.may_leave(self.topic, self.partition) and not self._waits_for_packing():
+            in_flight = self._seal(self._accumulator.take(self.queue), transactional=hooks.transactional_id is not None)
+            hooks.wrote(self.topic, self.partition)
+            self.window.enter(in_flight)
+        return in_flight
+
+    def next_size(self, now_ms: float) -> int:
+        """Bytes that `next_slot` would add to a request, before compression; 0 when there is nothing to send."""
+        in_flight = self.window.sendable(now_ms)
+        if in_flight is not None:
+            return in_flight.size
+        head = self._accumulator.head(self.queue)
+        return int(head.size) if head is not None and self._has_fresh(now_ms) else 0
+
+    def pack(self) -> list[Command]:
+        """Have the batch packed that could not leave because it is not."""
+        wanted, self._to_pack = self._to_pack, None
+        return [Pack(wanted, self._settings.compression_type, self._settings.compression_level)] if wanted is not None else []
+
+    def packed(self, batch: Batch, payload: bytes) -> None:
+        """It was packed; it may have failed meanwhile."""
+        if batch is self._packing:
+            self._payload = payload
+
+    def _has_fresh(self, now_ms: float) -> bool:
+        """Whether the head of the queue may leave now, or would if it were packed and nobody is packing it. Past its deadline it never may,
+        also while the outcomes of its elders hold its own back."""
+        head = self._accumulator.head(self.queue)
+        if head is None or not self.window.has_room() or self.linger_until(now_ms) > now_ms or self._deadline(head) <= now_ms:
+            return False
+        return self._packing is None or self._payload is not None or head is not self._packing
+
+    def _waits_for_packing(self) -> bool:
+        """Whether the head of the queue has to be packed by somebody else; from here on it takes no more records."""
+        head = self._accumulator.head(self.queue)
+        if head is None or self._aside_bytes is None or head.size < self._aside_bytes or head is self._packing:
+            return False
+        self._accumulator.close_head(self.queue)
+        self._to_pack = self._packing = head
+        self._payload = None
+        return True
+
+    def linger_until(self, now_ms: float) -> float:
+        """When the head of the queue may leave; infinity when the queue is empty."""
+        head = self._accumulator.head(self.queue)
+        if head is None:
+            return NEVER
+        if head.urgent or self._accumulator.is_full(self.queue) or self._accumulator.hurried() or head.size >= self._settings.batch_size:
+            return now_ms
+        return head.created_ms + self._settings.linger_ms
+
+    def expire(self, now_ms: float, why_blocked: Callable[[PartitionSender], str]) -> list[Command]:
+        """Fail queued batches that are past their delivery deadline, once all before them have an outcome."""
+        commands: list[Command] = []
+        head = self._accumulator.head(self.queue) if all(in_flight.published for in_flight in self.window.in_flight_batches) else None
+        while head is not None and self._deadline(head) <= now_ms:
+            commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(why_blocked)))
+            head = self._accumulator.head(self.queue)
+        return commands
+
+    def publish(self) -> list[Command]:
+        """Outcomes that are due, in order."""
+        return [
+            Settle(in_flight.batch, failure=in_flight.failure)
+            if in_flight.decided
+            else Settle(in_flight.batch, in_flight.base_offset, in_flight.log_append_time)
+            for in_flight in self.window.take_finished()
+        ]
+
+    def split(self, in_flight: InFlightBatch) -> None:
+        """Two batches in place of one that the broker found too large; the halves keep its sequences, deadline and futures."""
+        records = read_records(in_flight.data)
+        middle = len(records) // 2
+        pieces = []
+        for part in (records[:middle], records[middle:]):
+            batch = Batch(self.topic, self.partition, in_flight.batch.created_ms, in_flight.batch.shared)
+            for record in part:
+                batch.refill(record.timestamp, record.key, record.value, pack_headers(record.headers) if record.headers else None)
+            pieces.append(batch)
+        self._accumulator.replace(in_flight.batch, pieces)
+        in_flight_batches = [self._seal(batch, transactional=in_flight.transactional) for batch in pieces]
+        for piece in in_flight_batches:
+            piece.attempts = in_flight.attempts
+        self.window.replace(in_flight, in_flight_batches)
+
+    def deadline(self, now_ms: float) -> float:
+        """The next delivery deadline, in ms."""
+        times = self.window.deadlines()
+        head = self._accumulator.head(self.queue)
+        if head is not None:
+            times.append(self._deadline(head))
+        return soonest(times, now_ms)
+
+    def turn(self, now_ms: float) -> float:
+        """When something here may be sent or asked that may not now, in ms."""
+        times = [self.window.backoff_until()]
+        if self.window.has_room():
+            times.append(self.linger_until(now_ms))
+        if not self.asking and (self.window.wants_answer() or self.window.wants_offsets()):
+            times.append(self.query_not_before_ms)
+        return soonest(times, now_ms)
+
+    def drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
+        """Fail what is not on its way; what is keeps its place until it is answered."""
+        self.window.drop(kind, reason)
+        commands = self.publish()
+        while self.queue.batches and all(in_flight.published for in_flight in self.window.in_flight_batches):
+            failure = kind(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
+            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
+        return commands
+
+    def fail_all(self, reason: str) -> list[Command]:
+        """Nothing will be sent any more: fail everything, keeping the truth about what was sent."""
+        self.window.fail_all(DeliveryFatal, reason, 0)
+        commands = self.publish()
+        while self.queue.batches:
+            failure = DeliveryFatal(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
+            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
+        return commands
+
+    def _seal(self, batch: Batch, *, transactional: bool) -> InFlightBatch:
+        builder = batch.builder
+        assert builder is not None
+        codec = self._settings.compression_type
+        packed = self._payload if batch is self._packing else None
+        self._packing = self._payload = None
+        if packed is None and codec is not Codec.NONE:
+            packed = builder.payload(codec, self._settings.compression_level)
+        payload = builder.pieces() if packed is None else [packed]
+        return InFlightBatch(
+            batch,
+            payload,
+            codec=codec,
+            base_timestamp=int(builder.base_timestamp),
+            max_timestamp=int(builder.max_timestamp),
+            deadline_ms=self._deadline(batch),
+            transactional=transactional,
+        )
+
+    def _deadline(self, batch: Batch) -> float:
+        return batch.created_ms + self._settings.delivery_timeout_ms
+
+    def _unsent(self, why_blocked: Callable[[PartitionSender], str]) -> DeliveryTimeout:
+        blocked = why_blocked(self) if not self._in_flight() else "older batches of the partition are not resolved"
+        return DeliveryTimeout(
+            f"not sent within delivery_timeout_ms={plain(self._settings.delivery_timeout_ms)}: {blocked}",
+            topic=self.topic,
+            partition=self.partition,
+            persisted=Persisted.NO,
+        )
+
+    def _in_flight(self) -> bool:
+        return any(in_flight.state is State.FLYING for in_flight in self.window.in_flight_batches)
+
+
+def soonest(times: list[float], now_ms: float) -> float:
+    """The first of the times that is still to come; infinity when none is."""
+    found = NEVER
+    for time in times:
+        if now_ms < time < found:
+            found = time
+    return found

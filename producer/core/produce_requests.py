@@ -1,0 +1,349 @@
+"""Sending batches to leaders: finding the node, grouping batches into Produce requests, asking DescribeProducers, bumping epochs.
+
+`produce_responses` reads the answers, `in_flight_window` decides about a partition's sequences, and `ready_partitions` knows which
+partitions are to be looked at.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fencepost.producer.accumulator.accumulator import Accumulator, PartitionQueue
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request
+from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
+from fencepost.producer.core.cluster.view import NO_TOPIC_ID, ClusterView
+from fencepost.producer.core.events import Command, Die, Send
+from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch
+from fencepost.producer.core.idempotence.transaction_hooks import ProducerIdSource, TransactionHooks
+from fencepost.producer.core.metrics import Metrics
+from fencepost.producer.core.partition_sender import PartitionSender
+from fencepost.producer.core.ready_partitions import ReadyPartitions
+from fencepost.producer.errors import DeliveryError, FencepostError
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.messages import DescribeProducersRequest, FetchRequest, ProduceRequest
+from fencepost.producer.wire.messages.describe import TopicRequest
+from fencepost.producer.wire.messages.fetch import FetchPartition, FetchTopic
+from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
+from fencepost.producer.wire.schema.fields import gathered
+
+PRODUCE_VERSION_WITHOUT_IDS = 12
+FETCH_VERSION_WITHOUT_IDS = 12
+LOOK_UP_BYTES = 1024 * 1024
+
+
+class BatchesSent(Request):
+    """A Produce request on its way. `topic_ids`: by which id it calls each topic; NO_TOPIC_ID where it uses the name."""
+
+    in_flight_batches: list[InFlightBatch] = []
+    topic_ids: dict[str, UUID] = {}
+
+
+class PartitionAsked(Request):
+    """A DescribeProducers or Fetch request about one partition, on its way."""
+
+    subject: tuple[str, int] = ("", -1)
+
+
+class ProduceRequests:
+    """Every partition sender, and what to do for each that has something in it. `_ready`: those with a batch for a node that can be
+    written to, in the order in which they are served; `_parked`: those whose node cannot be written to now; both by node id."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        *,
+        nodes: Nodes,
+        view: ClusterView,
+        metadata_updater: MetadataUpdater,
+        producer_id_manager: ProducerIdSource,
+        hooks: TransactionHooks,
+        metrics: Metrics,
+        pack_aside_bytes: int | None,
+    ) -> None:
+        self.senders: dict[tuple[str, int], PartitionSender] = {}
+        self.ready_partitions = ReadyPartitions()
+        self._ready: dict[int, dict[PartitionSender, None]] = {}
+        self._parked: dict[int, dict[PartitionSender, None]] = {}
+        self._hurry = (False, 0)
+        self._settings = settings
+        self._accumulator = accumulator
+        self._nodes = nodes
+        self._view = view
+        self._metadata_updater = metadata_updater
+        self._producer_id_manager = producer_id_manager
+        self._hooks = hooks
+        self._metrics = metrics
+        self._pack_aside_bytes = pack_aside_bytes
+
+    # -- one round ---------------------------------------------------------------------------------------------------
+
+    def advance(self, now_ms: float) -> list[Command]:
+        """Expire, heal, publish and send whatever can be, now."""
+        self._hear()
+        commands = self._look_at_nodes(now_ms)
+        if self._hooks.doom is not None:
+            commands += self._drop(*self._hooks.doom)
+        seen = dict.fromkeys(self.ready_partitions.take(now_ms))
+        for sender in seen:
+            commands += self._visit(sender, now_ms)
+        for node_id, waiting in self._ready.items():
+            node = self._nodes.get(node_id)
+            if waiting and node is not None and node.ready(now_ms):
+                commands += self._fill(node, waiting, seen, now_ms)
+        for sender in seen:
+            if not sender.idle:
+                commands += sender.pack()
+                self.ready_partitions.plan(sender, now_ms)
+        if self._hooks.transactional_id is not None:
+            self._hooks.looked(commands, quiet=not self.ready_partitions.active)
+        return commands
+
+    def packed(self, batch: Batch, payload: bytes) -> None:
+        """A batch was packed beside the loop."""
+        sender = self.senders[batch.topic, int(batch.partition)]
+        sender.packed(batch, payload)
+        self.ready_partitions.mark(sender)
+
+    def next_deadline(self, now_ms: float) -> float:
+        return self.ready_partitions.next_ms()
+
+    def busy(self) -> set[str]:
+        """Topics with something to send, resolve or publish."""
+        return {topic for topic, _ in self.ready_partitions.active}
+
+    def fail_all(self, error: FencepostError) -> list[Command]:
+        """The producer ends here: every record without an outcome fails."""
+        self._hear()
+        commands = [command for sender in self.ready_partitions.active.values() for command in sender.fail_all(str(error))]
+        self.ready_partitions.active.clear()
+        return commands
+
+    def recreated(self, topic: str) -> None:
+        """The topic was deleted and created again: its partitions know nothing of our producer id."""
+        for sender in self.senders.values():
+            if sender.topic == topic:
+                sender.window.introduce_anew()
+
+    def emigrated(self) -> None:
+        """From here on everything goes to another cluster, which knows nothing of ours."""
+        for sender in self.senders.values():
+            sender.window.emigrate()
+        self.ready_partitions.stir()
+
+    def _drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
+        """Fail everything that is not on its way."""
+        commands: list[Command] = []
+        for sender in self.ready_partitions.active.values():
+            commands += sender.drop(kind, reason)
+            self.ready_partitions.mark(sender)
+        return commands
+
+    def sender(self, queue: PartitionQueue) -> PartitionSender:
+        """The partition sender of a partition's queue, made when first asked for."""
+        tp = (queue.topic, int(queue.partition))
+        sender = self.senders.get(tp)
+        if sender is None:
+            sender = self.senders[tp] = PartitionSender(queue, self._settings, self._accumulator, pack_aside_bytes=self._pack_aside_bytes)
+        return sender
+
+    def _hear(self) -> None:
+        """What callers' threads did since the last round."""
+        accumulator = self._accumulator
+        for queue in accumulator.take_touched():
+            self.ready_partitions.add(self.sender(queue))
+        for batch in accumulator.take_urgent():
+            sender = self.senders.get((batch.topic, int(batch.partition)))
+            if sender is not None:
+                self.ready_partitions.mark(sender)
+        hurry = (accumulator.hurried(), int(accumulator.flushes))
+        if hurry != self._hurry and hurry[0]:
+            self.ready_partitions.stir()
+        self._hurry = hurry
+
+    def _look_at_nodes(self, now_ms: float) -> list[Command]:
+        """Partition senders that wait for a node are looked at once it can be written to; until then links that are down are made."""
+        commands: list[Command] = []
+        for node_id, waiting in self._parked.items():
+            node = self._nodes.get(node_id)
+            if not waiting:
+                continue
+            if node is None or node.ready(now_ms):
+                for sender in waiting:
+                    self.ready_partitions.mark(sender)
+            else:
+                commands += self._reach(node, now_ms)
+        return commands
+
+    def _visit(self, sender: PartitionSender, now_ms: float) -> list[Command]:
+        sender.resume(now_ms)
+        self._metadata_updater.used(sender.topic, now_ms)
+        sender.window.led_by(self._view.leadership(sender.topic, sender.partition))
+        sender.window.expire(now_ms)
+        commands: list[Command] = []
+        node = self._leader_node(sender, now_ms, commands) if not sender.idle else None
+        if node is not None and node.ready(now_ms):
+            commands += self._ask(node, sender, now_ms)
+        self._heal(sender)
+        commands += sender.publish()
+        commands += sender.expire(now_ms, self._why_blocked)
+        if sender.idle:
+            sender.rest(now_ms)
+            sender.wait_in(None)
+            self.ready_partitions.drop(sender)
+        elif node is not None:
+            ready = node.ready(now_ms)
+            waits = not ready or sender.next_size(now_ms) > 0
+            sender.wait_in((self._ready if ready else self._parked).setdefault(node.node_id, {}) if waits else None)
+        return commands
+
+    def _heal(self, sender: PartitionSender) -> None:
+        window = sender.window
+        if not self._settings.enable_idempotence:
+            return
+        if self._hooks.transactional_id is not None:
+            self._follow(sender)
+            return
+        if window.wants_bump():
+            window.bump()
+        if window.identity is None:
+            identity = self._producer_id_manager.identity_after(window.spent_pid)
+            if identity is not None:
+                window.adopt(identity)
+
+    def _follow(self, sender: PartitionSender) -> None:
+        """In transactions the identity is the same for all partitions: none of them bumps it, and all take the next one between two
+        transactions, when nothing is queued or on its way."""
+        window = sender.window
+        if window.wants_bump():
+            window.spoil()
+        identity = self._producer_id_manager.identity_after(None)
+        if identity is None or window.in_flight_batches:
+            return
+        first = self._hooks.takes_over(sender.topic, sender.partition)
+        if first is not None or identity != window.identity:
+            window.begin(identity, first)
+
+    def _leader_node(self, sender: PartitionSender, now_ms: float, commands: list[Command]) -> Node | None:
+        """The partition sender's leader, with a link begun where there is none; asks who leads where that is not known."""
+        leader = self._view.leader(sender.topic, sender.partition)
+        node = self._nodes.get(leader.node) if leader is not None else None
+        if node is None:
+            sender.wait_in(None)
+            self._metadata_updater.want(sender.topic, until_ms=now_ms + self._settings.max_block_ms)
+            self._metadata_updater.refresh()
+        else:
+            commands += self._reach(node, now_ms)
+        return node
+
+    def _reach(self, node: Node, now_ms: float) -> list[Command]:
+        """Begin a link to the node if it has none; where that has failed before, also ask whether it still leads."""
+        if node.state is not LinkState.DOWN:
+            return []
+        if node.failures:
+            self._metadata_updater.refresh()
+        return self._nodes.connect(node, now_ms)
+
+    def _why_blocked(self, sender: PartitionSender) -> str:
+        """What keeps the partition sender from being sent, for an error message."""
+        leader = self._view.leader(sender.topic, sender.partition)
+        node = self._nodes.get(leader.node) if leader is not None else None
+        if node is None:
+            return "the partition has no known leader"
+        if node.state is not LinkState.UP:
+            return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or 'not tried yet'}"
+        if sender.window.identity is None and self._settings.enable_idempotence:
+            return f"no producer id was assigned: {self._producer_id_manager.trouble}"
+        return f"broker {node.node_id} takes no more requests at the moment"
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def _fill(self, node: Node, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float) -> list[Command]:
+        """Produce requests, at most one batch per partition each, until nothing is ready or the link has enough in flight."""
+        commands: list[Command] = []
+        while waiting and node.produces < self._settings.max_in_flight:
+            in_flight_batches = self._collect(waiting, seen, now_ms)
+            if in_flight_batches:
+                commands += self._produce(node, in_flight_batches, now_ms)
+        return commands
+
+    def _collect(self, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float) -> list[InFlightBatch]:
+        """One batch of each partition sender whose turn it is, as many as a request takes. Who got one goes to the end of the line."""
+        in_flight_batches: list[InFlightBatch] = []
+        size = 0
+        served: list[PartitionSender] = []
+        for sender in list(waiting):
+            more = sender.next_size(now_ms)
+            if more and in_flight_batches and size + more > self._settings.max_request_size:
+                break
+            in_flight = sender.next_slot(now_ms, self._hooks) if more else None
+            sender.wait_in(None)
+            seen[sender] = None
+            if in_flight is not None:
+                in_flight_batches.append(in_flight)
+                size += in_flight.size
+                served.append(sender)
+        for sender in served:
+            sender.wait_in(waiting)
+        return in_flight_batches
+
+    def _produce(self, node: Node, in_flight_batches: list[InFlightBatch], now_ms: float) -> list[Command]:
+        request = self._nodes.begin(node, Api.PRODUCE, now_ms, BatchesSent)
+        request.in_flight_batches = in_flight_batches
+        version = node.produce_version(self._hooks.produce_versions)
+        if version is None:
+            return [Die(node.unusable(self._hooks.produce_versions))]
+        self._metrics.produced(node.node_id, in_flight_batches, now_ms)
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for in_flight in in_flight_batches:
+            self.senders[in_flight.batch.topic, int(in_flight.batch.partition)].window.launched(in_flight)
+            topics.setdefault(in_flight.batch.topic, []).append(
+                PartitionProduceData(index=int(in_flight.batch.partition), records=gathered(in_flight.records))
+            )
+        ids = {topic: self._view.topic_id(topic) for topic in topics}
+        named = version <= PRODUCE_VERSION_WITHOUT_IDS or NO_TOPIC_ID in ids.values()
+        if named:
+            version = min(version, PRODUCE_VERSION_WITHOUT_IDS)
+            ids = dict.fromkeys(topics, NO_TOPIC_ID)
+        request.topic_ids = ids
+        message = ProduceRequest(
+            transactional_id=self._hooks.transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=int(self._settings.request_timeout_ms),
+            topic_data=[
+                TopicProduceData(name=topic if named else "", topic_id=ids[topic], partition_data=data) for topic, data in topics.items()
+            ],
+        )
+        return [Send(node.node_id, request.request_id, Api.PRODUCE, version, message, answered=self._settings.acks != 0)]
+
+    def _ask(self, node: Node, sender: PartitionSender, now_ms: float) -> list[Command]:
+        """DescribeProducers, where a window needs to know what the log holds; Fetch, where it only lacks the offset."""
+        if sender.asking or sender.query_not_before_ms > now_ms:
+            return []
+        if not sender.window.wants_answer():
+            return self._look_up(node, sender, now_ms) if sender.window.wants_offsets() else []
+        version = node.version(Api.DESCRIBE_PRODUCERS, 0)
+        if version is None:
+            sender.window.described(None)
+            return []
+        request = self._nodes.begin(node, Api.DESCRIBE_PRODUCERS, now_ms, PartitionAsked)
+        request.subject = (sender.topic, sender.partition)
+        sender.asking = True
+        sender.asked_at_launch = sender.window.launches
+        sender.asked_under = self._view.leadership(sender.topic, sender.partition)
+        message = DescribeProducersRequest(topics=[TopicRequest(name=sender.topic, partition_indexes=[sender.partition])])
+        return [Send(node.node_id, request.request_id, Api.DESCRIBE_PRODUCERS, version, message)]
+
+    def _look_up(self, node: Node, sender: PartitionSender, now_ms: float) -> list[Command]:
+        """Reads the log where a batch must be, for its offset."""
+        version = node.version(Api.FETCH, FETCH_VERSION_WITHOUT_IDS)
+        if version is None:
+            return []
+        request = self._nodes.begin(node, Api.FETCH, now_ms, PartitionAsked)
+        request.subject = (sender.topic, sender.partition)
+        sender.asking = True
+        wanted = FetchPartition(partition=sender.partition, fetch_offset=sender.window.look(), partition_max_bytes=LOOK_UP_BYTES)
+        message = FetchRequest(max_bytes=LOOK_UP_BYTES, topics=[FetchTopic(topic=sender.topic, partitions=[wanted])])
+        return [Send(node.node_id, request.request_id, Api.FETCH, version, message)]

@@ -1,0 +1,247 @@
+"""Reading answers: what a Produce or DescribeProducers answer, or its loss, means for the batches that it is about.
+
+`error_table` says what a code means, and `in_flight_window` what follows for the partition's sequences.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
+from fencepost.producer.core.cluster.view import NO_TOPIC_ID, ClusterView, Leader
+from fencepost.producer.core.error_table import ErrorAction, judge
+from fencepost.producer.core.events import Command, Die
+from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, State
+from fencepost.producer.core.idempotence.in_flight_window import Known
+from fencepost.producer.core.idempotence.transaction_hooks import TransactionHooks
+from fencepost.producer.core.metrics import Metrics
+from fencepost.producer.core.partition_sender import PartitionSender
+from fencepost.producer.core.produce_requests import BatchesSent, PartitionAsked
+from fencepost.producer.core.ready_partitions import ReadyPartitions
+from fencepost.producer.errors import Fatal, Fenced
+from fencepost.producer.printable import said
+from fencepost.producer.wire.codes import Api, ErrorCode, error_name
+from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, ProduceResponse
+from fencepost.producer.wire.messages.produce import PartitionProduceResponse
+from fencepost.producer.wire.records import CorruptBatch, iter_batches
+
+log = logging.getLogger("fencepost.producer")
+
+MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+ASK_AGAIN = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+class ProduceResponses:
+    """See the module. Every partition sender that an answer is about is marked as ready."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        senders: Mapping[tuple[str, int], PartitionSender],
+        ready_partitions: ReadyPartitions,
+        *,
+        nodes: Nodes,
+        view: ClusterView,
+        metadata_updater: MetadataUpdater,
+        hooks: TransactionHooks,
+        draw: Callable[[], float],
+        metrics: Metrics,
+    ) -> None:
+        self._settings = settings
+        self._lanes = senders
+        self._ready_partitions = ready_partitions
+        self._nodes = nodes
+        self._view = view
+        self._metadata_updater = metadata_updater
+        self._hooks = hooks
+        self._draw = draw
+        self._metrics = metrics
+
+    def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
+        """Read a Produce answer. A partition that it leaves out counts as unanswered.
+
+        Topics are called what the request called them: one that was created anew meanwhile has another id by now.
+        """
+        assert isinstance(request, BatchesSent)
+        commands = self._learn_endpoints(answer)
+        said: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
+        for topic in answer.responses:
+            for partition in topic.partition_responses:
+                said[topic.name or topic.topic_id, partition.index] = partition
+        for in_flight in _unanswered(request):
+            topic_name, partition_index = in_flight.batch.topic, int(in_flight.batch.partition)
+            part = said.get((topic_name, partition_index)) or said.get((request.topic_ids[topic_name], partition_index))
+            if part is None:
+                self._lost(in_flight, now_ms)
+                continue
+            commands += self._read(in_flight, part, now_ms)
+            if request.topic_ids[topic_name] not in (self._view.topic_id(topic_name), NO_TOPIC_ID):
+                self._sender_of(in_flight).window.introduce_anew()  # to the topic that there is now
+        return commands
+
+    def _read(self, in_flight: InFlightBatch, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
+        window = self._sender_of(in_flight).window
+        row = judge(Api.PRODUCE, part.error_code)
+        if row.action is ErrorAction.DONE:
+            known = part.error_code == ErrorCode.NONE
+            window.acknowledged(in_flight, part.base_offset if known else -1, part.log_append_time_ms if known else -1)
+            return []
+        if part.error_code in MOVED or part.error_code in GONE:
+            self._view.deny(in_flight.batch.topic, int(in_flight.batch.partition))
+        if part.error_code in MOVED and part.current_leader.leader_id >= 0:
+            self._view.moved(
+                in_flight.batch.topic,
+                int(in_flight.batch.partition),
+                Leader(part.current_leader.leader_id, part.current_leader.leader_epoch),
+            )
+        if row.action is ErrorAction.SPLIT and in_flight.count > 1 and not in_flight.decided:
+            if in_flight.doubt and self._settings.enable_idempotence:
+                window.too_large(in_flight)
+            else:
+                self._split(self._sender_of(in_flight), in_flight)
+            return []
+        if row.action is ErrorAction.REFRESH:
+            self._metadata_updater.refresh()
+            if part.error_code in GONE and not in_flight.decided:
+                self._metadata_updater.want(in_flight.batch.topic, until_ms=in_flight.deadline_ms)
+        in_flight.doubt = in_flight.doubt or part.base_offset >= 0  # Whatever the error is, it was appended before.
+        message = record_errors(part)
+        window.refused(
+            in_flight, row, part.error_code, now_ms, self._pause(in_flight, part.error_code, introduced=window.introduced), message
+        )
+        if row.action is ErrorAction.FATAL:
+            kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
+            place = f"{in_flight.batch.topic}-{int(in_flight.batch.partition)}"
+            return [Die(kind(f"Produce to {place} was refused with {error_name(part.error_code)}: {row.why}"))]
+        return []
+
+    def written(self, request: Request) -> None:
+        """acks=0: the socket has the bytes, and nothing more will be heard."""
+        for in_flight in _unanswered(request):
+            self._sender_of(in_flight).window.acknowledged(in_flight, -1, -1)
+
+    def lost(self, request: Request, now_ms: float) -> None:
+        """The link died under the request."""
+        if request.api is Api.PRODUCE:
+            self._hooks.unanswered()
+        for in_flight in _unanswered(request):
+            self._lost(in_flight, now_ms)
+        if isinstance(request, PartitionAsked):
+            self._ask_later(self._sender_at(request.subject), now_ms)
+
+    def described(self, request: Request, answer: DescribeProducersResponse, now_ms: float) -> None:
+        """Read a DescribeProducers answer."""
+        assert isinstance(request, PartitionAsked)
+        sender = self._sender_at(request.subject)
+        sender.asking = False
+        part = next(
+            (p for t in answer.topics if t.name == sender.topic for p in t.partitions if p.partition_index == sender.partition), None
+        )
+        if part is None or part.error_code in ASK_AGAIN:
+            self._metadata_updater.refresh()
+            self._ask_later(sender, now_ms)
+            return
+        if sender.asked_at_launch != sender.window.launches:
+            return  # Something was sent after the question: the answer may be older than what it would be applied to.
+        if sender.asked_under != self._view.leadership(sender.topic, sender.partition):
+            return  # Somebody else leads by now, perhaps without what this one had.
+        sender.query_attempts = 0
+        identities = {in_flight.identity[0] for in_flight in sender.window.in_flight_batches if in_flight.unresolved}
+        mine = [p for p in part.active_producers if p.producer_id in identities] if not part.error_code else []
+        sender.window.described(Known(mine[0].producer_epoch, mine[0].last_sequence) if mine else None)
+        oversized = sender.window.to_split()
+        if oversized is not None:
+            self._split(sender, oversized)
+
+    def _split(self, sender: PartitionSender, in_flight: InFlightBatch) -> None:
+        self._metrics.splits += 1
+        sender.split(in_flight)
+
+    def looked_up(self, request: Request, answer: FetchResponse, now_ms: float) -> None:
+        """Read what the log holds where a batch is looked for."""
+        assert isinstance(request, PartitionAsked)
+        sender = self._sender_at(request.subject)
+        sender.asking = False
+        part = next(
+            (p for t in answer.responses if t.topic == sender.topic for p in t.partitions if p.partition_index == sender.partition), None
+        )
+        if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            sender.window.look_anew()
+        if part is None or part.error_code:
+            self._metadata_updater.refresh()
+            self._ask_later(sender, now_ms)
+            return
+        try:
+            batches = [header for header, _ in iter_batches(part.records or b"")]
+        except CorruptBatch as error:
+            log.warning("%s-%d holds a batch that cannot be read: %s", sender.topic, sender.partition, error)
+            batches = []
+        if sender.window.looked_at(batches):
+            sender.query_attempts = 0
+        else:
+            self._ask_later(sender, now_ms)
+
+    def _ask_later(self, sender: PartitionSender, now_ms: float) -> None:
+        sender.asking = False
+        sender.query_not_before_ms = now_ms + self._backoff(sender.query_attempts)
+        sender.query_attempts += 1
+
+    def _lost(self, in_flight: InFlightBatch, now_ms: float) -> None:
+        self._sender_of(in_flight).window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
+
+    def _sender_of(self, in_flight: InFlightBatch) -> PartitionSender:
+        return self._sender_at((in_flight.batch.topic, int(in_flight.batch.partition)))
+
+    def _sender_at(self, tp: tuple[str, int]) -> PartitionSender:
+        sender = self._lanes[tp]
+        self._ready_partitions.mark(sender)
+        return sender
+
+    def _pause(self, in_flight: InFlightBatch, code: int, *, introduced: bool) -> float:
+        """How long to wait before the batch is sent again, if it is."""
+        bounds = self._hooks.pause_ms(code, introduced=introduced, attempts=in_flight.attempts)
+        if bounds is None:
+            return self._backoff(in_flight.attempts - 1)
+        return bounds[0] + (bounds[1] - bounds[0]) * self._draw()
+
+    def _backoff(self, attempt: int) -> float:
+        return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())
+
+    def _learn_endpoints(self, answer: ProduceResponse) -> list[Command]:
+        """KIP-951: a refusal names the new leader's address along with its id. Addresses of others are of no use."""
+        leaders = {part.current_leader.leader_id for topic in answer.responses for part in topic.partition_responses}
+        named = {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints if e.node_id in leaders}
+        if not named:
+            return []
+        if not named.keys() <= self._view.brokers.keys():
+            self._ready_partitions.stir()  # Other partitions may be led by it, too.
+        self._view.brokers = self._view.brokers | named
+        return self._nodes.learn(self._view.brokers)
+
+
+def _unanswered(request: Request) -> list[InFlightBatch]:
+    """The batches that wait for what comes now. One whose time ran out while its leader hung is resolved, and perhaps gone, as soon as the
+    next leader acknowledges a later one."""
+    return (
+        [in_flight for in_flight in request.in_flight_batches if in_flight.state is State.FLYING]
+        if isinstance(request, BatchesSent)
+        else []
+    )
+
+
+def record_errors(part: PartitionProduceResponse) -> str:
+    """The broker's words on a refusal; where it has none, what it says of single records (KIP-467)."""
+    named = (f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:5])
+    return said(part.error_message or "; ".join(named))

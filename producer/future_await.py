@@ -1,0 +1,66 @@
+"""`await` for a record's future, on any event loop: the loop of an AsyncProducer, or another one beside a sender thread.
+
+It never blocks a loop. A record whose waiter is cancelled stays on its way, and if it fails then, that counts as not looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from fencepost.producer.accumulator.batch import RecordFuture
+from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
+from fencepost.producer.bulk.bulk import BulkFuture
+
+
+async def outcome(future: RecordFuture) -> RecordMetadata:
+    """The record's metadata once it is acknowledged; raises its DeliveryError."""
+    if not future.done():
+        await _settled(future, future.overlooked)
+    return future.result(0)
+
+
+async def bulk_outcome(bulk: BulkFuture) -> Deliveries:
+    """What became of a bulk's rows, once every one has its outcome."""
+    if not bulk.done():
+        await _settled(bulk, lambda: None)
+    return bulk.result(0)
+
+
+async def _settled(future: RecordFuture | BulkFuture, nobody_waits: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    settled = loop.create_future()
+
+    def tell(_: object) -> None:
+        try:
+            if settled.cancelled():
+                nobody_waits()
+            elif _running() is loop:
+                _wake(settled)
+            else:
+                hand_over()
+        except BaseException:
+            # The handler of a signal raised in here: the waiter shall hear all the same.
+            hand_over()
+            raise
+
+    def hand_over() -> None:
+        with suppress(RuntimeError):  # the waiter's loop has been closed
+            loop.call_soon_threadsafe(_wake, settled)
+
+    future.hasten()
+    future.add_done_callback(tell)
+    await settled
+
+
+def _wake(settled: asyncio.Future[None]) -> None:
+    if not settled.done():
+        settled.set_result(None)
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,1 @@
+"""Everything that does I/O: the engine, connections, TLS, SASL, the sender thread."""

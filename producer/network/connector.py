@@ -1,0 +1,232 @@
+"""How a link comes to be: a host's addresses one after the other, TLS, the versions that the broker offers, authentication, and the cluster
+that it speaks for.
+
+Each address has `socket_connection_setup_timeout_ms` for all of that. Where it fails for a reason that another attempt would meet again, a
+Refusal says which setting does not fit what was found there; where the peer just closes, it is asked in another way what it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.rebootstrap import ELSEWHERE
+from fencepost.producer.core.events import NO_FEATURES, Features
+from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker, plain
+from fencepost.producer.network.connect_error import ConnectError
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.network.oauth_tokens import TokenSource
+from fencepost.producer.network.protocol_probe import WRONG_PORT, recognise, speaks_kafka, speaks_tls
+from fencepost.producer.network.resolver import resolve
+from fencepost.producer.network.sasl import Login, named
+from fencepost.producer.network.tls import explain
+from fencepost.producer.printable import said
+from fencepost.producer.version import VERSION
+from fencepost.producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Message, error_name
+from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
+from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+from fencepost.producer.wire.tls import TlsPipe
+
+API_VERSIONS_MAX: Final = 4
+METADATA_VERSIONS_WITH_CLUSTER: Final = range(2, 10)
+SOFTWARE_NAME: Final = "fencepost"
+
+Versions = dict[int, tuple[int, int]]
+
+
+class Opened(NamedTuple):
+    """A link, and what was said on it first."""
+
+    link: Connection
+    versions: Versions
+    features: Features
+
+
+class Connector:
+    """See the module. One producer's."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tokens = TokenSource(settings) if settings.sasl_oauth_token_provider is not None else None
+        self._timeout_s = settings.socket_connection_setup_timeout_ms / 1000.0
+        self._suspects: set[tuple[str, int]] = set()
+        self._said = ""
+
+    def level(self, error: Exception) -> int:
+        """How loudly to log it: what stays, and is not what was said last, is for whoever looks after the program."""
+        if not isinstance(error, ConnectError) or str(error) == self._said:
+            return logging.INFO
+        self._said = str(error)
+        return logging.ERROR if error.kind is AuthenticationFailed else logging.WARNING
+
+    async def open(self, host: str, port: int, *, cluster: str | None = None) -> Opened:
+        """A link to the first of the host's addresses that answers, and the versions that the broker offers. `cluster`: whose broker it has
+        to be.
+
+        Raises OSError with what happened, at each address where the host has others than its name, a Refusal if the reason stays; host
+        and port are for the caller to name.
+        """
+        failures: list[str] = []
+        kind: type[NoUsableBroker] | None = None
+        for ip in await resolve(host, timeout_s=self._timeout_s):
+            attempt = _Attempt(self._settings, host, ip, port)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._follow(attempt, cluster)
+            except TimeoutError:
+                reason = f"no answer within {plain(self._timeout_s)} s{attempt.stage}"
+            except ConnectError as refusal:
+                reason = str(refusal)
+                kind = refusal.kind if kind is not AuthenticationFailed else kind
+            except OverflowError:
+                reason = "there is no such port"
+            except OSError as error:
+                # What asyncio makes of the system's error repeats the address.
+                reason = os.strerror(error.errno) if error.errno and error.errno > 0 else f"{error}{attempt.stage}"
+            failures.append(reason if ip == host else f"{ip}: {reason}")
+        raise OSError("; ".join(failures)) if kind is None else ConnectError("; ".join(failures), kind=kind)
+
+    async def _follow(self, attempt: _Attempt, cluster: str | None) -> Opened:
+        settings = self._settings
+        link = attempt.link
+        try:
+            versions = await attempt.connect()
+            where = (attempt.host, attempt.port)
+            if where in self._suspects:
+                self._suspects.discard(where)
+                await attempt.look_for_sasl(versions)
+            if settings.security_protocol.sasl:
+                attempt.stage = " during SASL authentication"
+                login = Login(settings, versions, self._tokens)
+                await link.log_in(login.perform, patience_s=self._timeout_s)
+            attempt.stage = ""
+            if cluster is not None:
+                await attempt.refuse_another(cluster, versions)
+        except BaseException:
+            link.silence()
+            raise
+        link.known()
+        link.on_unserved = partial(self._suspects.add, where)
+        return Opened(link, versions, attempt.features)
+
+
+def _questions(versions: Versions) -> Iterator[tuple[Message, int]]:
+    """Which cluster is it? Metadata has the last word: what the producer knows is from there."""
+    if Api.DESCRIBE_CLUSTER in versions:
+        yield DescribeClusterRequest(), 0
+    low, high = versions.get(Api.METADATA, (0, -1))
+    version = min(high, METADATA_VERSIONS_WITH_CLUSTER[-1])
+    if version >= max(low, METADATA_VERSIONS_WITH_CLUSTER[0]):
+        yield MetadataRequest(topics=[], allow_auto_topic_creation=False), version
+
+
+class _Attempt:
+    """One address, once. `stage`: what it was at, for a message."""
+
+    def __init__(self, settings: Settings, host: str, ip: str, port: int) -> None:
+        self.host = host
+        self.ip = ip
+        self.port = port
+        self.stage = ""
+        self.features = NO_FEATURES
+        self._settings = settings
+        context = settings.ssl_context if settings.security_protocol.tls else None
+        self._tls = TlsPipe(context, server_hostname=host) if context is not None else None
+        self.link = Connection(settings.client_id, on_reply=_unasked, on_lost=_unheard, tls=self._tls, explain=self._explain)
+
+    async def connect(self) -> Versions:
+        """Connected, secured, and the broker's versions; what a peer that closes without a word is, is found out."""
+        await asyncio.get_running_loop().create_connection(lambda: self.link, self.ip, self.port)
+        try:
+            if self._tls is not None:
+                self.stage = " during the TLS handshake"
+            await self.link.secured()
+            self.stage = ""
+            return await self._ask_versions()
+        except ConnectionError:
+            if not self.link.opening:
+                await self._find_out()
+            raise
+
+    async def _ask_versions(self) -> Versions:
+        """What the broker speaks (KIP-35, KIP-511)."""
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
+        answer = await self.link.ask(request, API_VERSIONS_MAX)
+        assert isinstance(answer, ApiVersionsResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            theirs = next((key.max_version for key in answer.api_keys if key.api_key == Api.API_VERSIONS), 0)
+            answer = await self.link.ask(request, max(0, min(API_VERSIONS_MAX, theirs)))
+            assert isinstance(answer, ApiVersionsResponse)
+        if answer.error_code:
+            raise OSError(f"ApiVersions was answered with {error_name(answer.error_code)}")
+        self.features = Features(answer.finalized_features_epoch, {each.name: each.max_version_level for each in answer.finalized_features})
+        return {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+    async def look_for_sasl(self, versions: Versions) -> None:
+        """A listener with SASL answers ApiVersions and closes at the next request. It can be told by what it answers to a mechanism
+        that there is not: a listener without SASL says that it is the wrong moment."""
+        if self._settings.security_protocol.sasl or Api.SASL_HANDSHAKE not in versions:
+            return
+        answer = await self.link.ask(SaslHandshakeRequest(mechanism="?"), 1)
+        assert isinstance(answer, SaslHandshakeResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            protocol = self._settings.security_protocol
+            raise ConnectError(
+                f"the listener wants SASL ({named(answer.mechanisms)}) and closes at other requests: "
+                f"security_protocol={protocol.value}; set it to {'SASL_SSL' if protocol.tls else 'SASL_PLAINTEXT'}, and sasl_mechanism",
+                kind=AuthenticationFailed,
+            )
+
+    async def refuse_another(self, cluster: str, versions: Versions) -> None:
+        """Another cluster may be at the address by now, with a broker of the same id, and producer ids begin with the same numbers in every
+        cluster: it would take batches, and the end of a transaction, for its own."""
+        theirs = ""
+        for request, version in _questions(versions):
+            answer = await self.link.ask(request, version)
+            assert isinstance(answer, DescribeClusterResponse | MetadataResponse)
+            if answer.cluster_id == cluster:
+                return
+            theirs = answer.cluster_id or theirs
+        if theirs:
+            raise OSError(f"the broker there {ELSEWHERE.format(theirs=said(theirs), ours=said(cluster))}")
+
+    async def _find_out(self) -> None:
+        """The peer closed without a word: perhaps it wants to be spoken to in another way."""
+        if self._tls is not None and await speaks_kafka(self.ip, self.port):
+            protocol = self._settings.security_protocol
+            plain_one = "SASL_PLAINTEXT" if protocol.sasl else "PLAINTEXT"
+            raise ConnectError(
+                f"the port has no TLS: security_protocol={protocol.value}; set it to {plain_one}, or use the port that has TLS"
+            )
+        if self._tls is None and await speaks_tls(self.ip, self.port):
+            raise self._wants_tls()
+
+    def _explain(self, error: Exception, opening: bytes) -> ConnectError | None:
+        """What it means that an answer cannot be read. Once there was a good one, it means nothing but that."""
+        if isinstance(error, ssl.SSLError):
+            established = self._tls is not None and self._tls.established
+            return explain(error, self._settings, self.host, opening, established=established)
+        found = recognise(opening)
+        if found == "TLS" and self._tls is None:
+            return self._wants_tls()
+        return ConnectError(f"{found} answers there, not a Kafka broker: {WRONG_PORT}") if found is not None else None
+
+    def _wants_tls(self) -> ConnectError:
+        protocol = self._settings.security_protocol
+        secure_one = "SASL_SSL" if protocol.sasl else "SSL"
+        return ConnectError(f"the port wants TLS: security_protocol={protocol.value}; set it to {secure_one}, or use the port without TLS")
+
+
+def _unasked(token: int, message: object) -> None:
+    """Nobody uses the link yet."""
+
+
+def _unheard(reason: str) -> None:
+    """Who waits for an answer is told there."""

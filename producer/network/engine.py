@@ -1,0 +1,340 @@
+"""The only impure part: on an event loop it turns the core's commands into sockets, timers and callbacks.
+
+Whose loop that is, the façade decides: `sender` runs one on a thread of its own, `aio` uses the caller's. Everything here runs on the
+loop's thread. What the core raises is a bug; it ends the producer with every record told so, and never hangs a caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from fencepost.producer.accumulator.accumulator import Accumulator
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.address import Address
+from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.core import Core
+from fencepost.producer.core.events import (
+    NEVER,
+    Announce,
+    Command,
+    Connect,
+    Connected,
+    Die,
+    Disconnect,
+    Event,
+    LinkLost,
+    Pack,
+    Packed,
+    Replied,
+    Return,
+    Send,
+    Settle,
+    Ticked,
+    Written,
+)
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
+from fencepost.producer.network.connect_error import ConnectError
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.network.connector import Connector
+from fencepost.producer.network.run_in_thread import beside
+from fencepost.producer.observe.statistics_callback import Reporter
+from fencepost.producer.observe.stats import snapshot
+from fencepost.producer.observe.unobserved_failures import Failures
+
+log = logging.getLogger("fencepost.producer")
+
+UNSEEN_LOG_DELAY_S = 1.0
+
+
+def now_ms() -> float:
+    """The engine's clock: monotonic milliseconds."""
+    return time.monotonic() * 1000.0
+
+
+class Engine:
+    """Owns the links and the core. `announce` is told what is heard of topics, `freed` that bytes were given back to the budget, `died`
+    that the producer has ended. `pack_aside_bytes`: from which size on batches are packed off the loop, which is somebody else's. `step` is
+    the core's `handle`; whoever watches a producer puts himself in between, where events and commands are plain values."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        pack_aside_bytes: int | None = None,
+        transactions: Transactions | None = None,
+        announce: Callable[[Announce], None],
+        freed: Callable[[], None],
+        died: Callable[[FencepostError], None],
+    ) -> None:
+        self.failures = Failures()
+        self.core = Core(
+            settings,
+            accumulator,
+            bootstrap=addresses(settings),
+            draw=random.random,
+            transactions=transactions,
+            pack_aside_bytes=pack_aside_bytes,
+        )
+        self.step: Callable[[Event, float], list[Command]] = self.core.handle
+        self._connector = Connector(settings)
+        self._accumulator = accumulator
+        self._loop = loop
+        self._announce = announce
+        self._tell_room = freed
+        self._died = died
+        self._links: dict[int, Connection] = {}
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._inbox: deque[Event] = deque()
+        self._busy = False
+        self._freed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
+        self._say_timer: asyncio.TimerHandle | None = None
+        self._reporter = (
+            Reporter(
+                loop,
+                take=lambda: snapshot(settings, accumulator, self.core, now_ms()),
+                tell=settings.on_statistics,
+                came_back=accumulator.shared.came_back,
+                interval_ms=settings.statistics_interval_ms,
+            )
+            if settings.on_statistics is not None
+            else None
+        )
+
+    def trouble(self) -> str:
+        """Why no broker answers, for an error message."""
+        failures = [f"{node.address}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
+        return "; ".join(failures) or "no broker answered"
+
+    def handle(self, event: Event) -> None:
+        """Run the core on an event and on all events that its commands cause at once."""
+        try:
+            self._inbox.append(event)
+            if self._busy:
+                return
+            self._busy = True
+            while self._inbox:
+                now = now_ms()
+                for command in self.step(self._inbox.popleft(), now):
+                    self._do(command)
+            self._set_timer(now)
+        except BaseException as error:  # noqa: BLE001 - it is raised again, or the producer ends
+            self._fail(error)
+        self._busy = False
+        if self._freed:
+            self._freed = False
+            self._tell_room()
+
+    def _fail(self, error: BaseException) -> None:
+        """A step was cut short, and nobody can say where the core stands. The handler of a signal may raise wherever the caller's loop is,
+        and the caller shall see that; the records have their turn when the loop goes on, and no event has one any more (`_busy`)."""
+        self._inbox.clear()
+        if not isinstance(error, Exception):
+            self._loop.call_soon(self.end, Fatal(f"the sender was cut short: {error!r} was raised inside it; the producer ends here"))
+            raise error
+        log.exception("the sender failed; the producer ends here")
+        self.end(Fatal(f"internal error in the sender: {error!r}"))
+
+    def _set_timer(self, seen_ms: float) -> None:
+        """Wake the core for what comes due after the time that it has seen; some of that may be past by now. A timer that ends sooner is
+        left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each. Not one that is past:
+        an exception that left the loop may have taken it along."""
+        wake_ms = self.core.next_wake_ms(seen_ms)
+        if wake_ms == NEVER:
+            return
+        loop_s = self._loop.time()
+        at_s = loop_s + max(0.0, wake_ms - now_ms()) / 1000.0
+        if self._timer is not None:
+            if loop_s <= self._timer_at_s <= at_s:
+                return
+            self._timer.cancel()
+        # uvloop's handles do not all know when they are due.
+        self._timer, self._timer_at_s = self._loop.call_at(at_s, self._tick), at_s
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.handle(TICKED)
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def _do(self, command: Command) -> None:
+        _DO[type(command)](self, command)
+
+    def _do_send(self, command: Send) -> None:
+        link = self._links.get(command.node)
+        if link is None:
+            self._inbox.append(LinkLost(command.node, "the connection was lost"))
+            return
+        self.core.metrics.broker(command.node).requests += 1
+        link.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
+
+    def _do_settle(self, command: Settle) -> None:
+        batch = command.batch
+        self.core.metrics.settled(batch.topic, int(batch.count), failed=command.failure is not None)
+        batch.settle(command.base_offset, command.log_append_time, command.failure)
+        # What fails in a transaction is told by its commit, or was given up by an abort.
+        if command.failure is not None and self.core.transactions is None:
+            self.failures.add(batch)
+            if self._say_timer is None and self.failures.unlogged and not self._loop.is_closed():
+                self._say_timer = self._loop.call_later(UNSEEN_LOG_DELAY_S, self._say)
+        self._accumulator.release(batch)
+        self._freed = True
+
+    def _do_pack(self, command: Pack) -> None:
+        builder = command.batch.builder
+        if builder is None:
+            return  # It has failed already.
+        pack = partial(builder.payload, command.codec, command.level)
+        beside(self._loop, pack, partial(self._packed, command.batch), name="fencepost-packer")
+
+    def _do_announce(self, command: Announce) -> None:
+        self._announce(command)
+
+    def _do_return(self, command: Return) -> None:
+        command.call.finish(command.error)
+
+    def _do_connect(self, command: Connect) -> None:
+        log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
+        dial = self._dials[command.node] = self._loop.create_task(self._dial(command))
+        dial.add_done_callback(partial(self._dialled, command.node))
+
+    def _do_disconnect(self, command: Disconnect) -> None:
+        log.info("giving up the connection to broker %d: %s", command.node, command.reason)
+        dial = self._dials.pop(command.node, None)
+        link = self._links.pop(command.node, None)
+        if dial is not None:
+            dial.cancel()
+        if link is not None:
+            link.silence()
+        self._inbox.append(LinkLost(command.node, command.reason))
+
+    def _do_die(self, command: Die) -> None:
+        log.error("the producer cannot go on: %s", command.error)
+        self._accumulator.refusal = command.error
+        self._died(command.error)
+        # Callers could append until now: what came in after the core had failed everything has its turn here.
+        for late in self.core.abandon(command.error):
+            self._do(late)
+
+    def _packed(self, batch: Batch, payload: bytes | None, error: Exception | None) -> None:
+        if self.core.dead is not None:
+            return
+        if payload is None:
+            log.error("a batch could not be packed; the producer ends here", exc_info=error)
+            self.end(Fatal(f"internal error while packing a batch: {error!r}"))
+            return
+        self.handle(Packed(batch, payload))
+
+    def _say(self) -> None:
+        self._say_timer = None
+        self.failures.say()
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    async def _dial(self, command: Connect) -> None:
+        node = command.node
+        try:
+            # At a bootstrap address another cluster may well be: what becomes of that is `recovery`'s to say.
+            cluster = self.core.view.cluster_id if node >= 0 else None
+            link, versions, features = await self._connector.open(command.host, command.port, cluster=cluster)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
+            where = Address(command.host, command.port)
+            log.log(self._connector.level(error), "broker %d at %s cannot be reached: %s", node, where, error)
+            self._dials.pop(node, None)
+            self.handle(LinkLost(node, str(error) or repr(error), error.verdict() if isinstance(error, ConnectError) else None))
+            return
+        self._dials.pop(node, None)
+        self._links[node] = link
+        link.adopt(
+            on_reply=lambda token, message: self.handle(Replied(node, token, message)),
+            on_written=lambda token: self.handle(Written(node, token)),
+            on_lost=lambda reason: self._lost(node, link, reason),
+        )
+        self.handle(Connected(node, versions, features))
+
+    def _dialled(self, node: int, dial: asyncio.Task[None]) -> None:
+        """Whoever has the loop may cancel whatever runs on it, and the handler of a signal may raise there. A dial that came to its own
+        end, or is given up here, has been taken out before."""
+        error = None if dial.cancelled() else dial.exception()
+        if self._dials.get(node) is dial or (error is not None and node not in self._dials):
+            self._dials.pop(node, None)
+            link = self._links.pop(node, None)
+            if link is not None:
+                link.silence()
+            if self.core.dead is None:
+                self.handle(LinkLost(node, f"the attempt to connect was {'cancelled' if error is None else f'cut short: {error!r}'}"))
+
+    def _lost(self, node: int, link: Connection, reason: str) -> None:
+        if self._links.get(node) is link:
+            del self._links[node]
+            log.info("broker %d: %s", node, reason)
+            self.handle(LinkLost(node, reason, link.refused.verdict() if link.refused is not None else None))
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def end(self, reason: FencepostError) -> None:
+        """Nothing more is accepted or sent; whatever has no outcome fails with the reason. Cut short, it goes on with the loop."""
+        try:
+            self._end(reason)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not self._loop.is_closed():
+                self._loop.call_soon(self.end, reason)
+            raise
+
+    def _end(self, reason: FencepostError) -> None:
+        if self._accumulator.refusal is None:
+            self._accumulator.refusal = reason
+        if self.core.dead is None:
+            self._died(reason)
+        for command in self.core.abandon(again(reason)):
+            self._do(command)
+        # After a failure inside the sender a batch may be in nobody's list; what it carried may have been sent.
+        for batch in self._accumulator.unsettled():
+            failure = DeliveryFatal(str(reason), topic=batch.topic, partition=int(batch.partition), persisted=Persisted.MAYBE)
+            self._do(Settle(batch, failure=failure))
+        self._tell_room()
+
+    async def close_links(self) -> None:
+        """Leave no timer, task or socket behind, and no failure unsaid."""
+        self.failures.say()
+        for timer in (self._timer, self._say_timer):
+            if timer is not None:
+                timer.cancel()
+        waits: list[Coroutine[Any, Any, Any]] = []
+        reporting = self._reporter.close() if self._reporter is not None else None
+        if reporting is not None:
+            waits.append(asyncio.wait([reporting], timeout=1.0))
+        for task in self._dials.values():
+            task.cancel()
+            waits.append(asyncio.wait([task], timeout=1.0))
+        for link in self._links.values():
+            link.silence()
+        await asyncio.gather(*waits, asyncio.sleep(0), return_exceptions=True)
+
+
+TICKED = Ticked()
+
+
+# Not singledispatchmethod: it makes a new function for every call.
+_DO: Final[dict[type[Any], Callable[..., None]]] = {
+    Send: Engine._do_send,
+    Settle: Engine._do_settle,
+    Pack: Engine._do_pack,
+    Announce: Engine._do_announce,
+    Return: Engine._do_return,
+    Connect: Engine._do_connect,
+    Disconnect: Engine._do_disconnect,
+    Die: Engine._do_die,
+}

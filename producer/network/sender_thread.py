@@ -1,0 +1,156 @@
+"""The sender thread: an engine on an event loop of its own, and what callers' threads may ask of it.
+
+Nothing here blocks the loop. Every wait of a caller has a deadline and ends when the thread does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from fencepost.producer.accumulator.accumulator import Accumulator
+from fencepost.producer.accumulator.batch import Shared, deadline_after
+from fencepost.producer.accumulator.waiting_callers import WaitingCallers
+from fencepost.producer.condition import Condition
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.events import Announce, Appended, Event
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.errors import FencepostError, ProducerClosed
+from fencepost.producer.network.engine import Engine
+from fencepost.producer.observe.unobserved_failures import Failures
+
+STOP_TIMEOUT_S = 5.0
+PLENTY_SHARE = 8
+TELL_DELAY_S = 0.001
+
+T = TypeVar("T")
+
+
+class SenderThread:
+    """See the module. `announce` and `died` are the engine's, called on the thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        accumulator: Accumulator,
+        shared: Shared,
+        *,
+        transactions: Transactions | None = None,
+        announce: Callable[[Announce], None],
+        died: Callable[[FencepostError], None],
+    ) -> None:
+        self._accumulator = accumulator
+        self._shared = shared
+        self._line = WaitingCallers(accumulator)
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._started = False
+        self._over = Condition()
+        self._plenty = settings.buffer_memory // PLENTY_SHARE
+        self._telling = False
+        self.engine = Engine(settings, accumulator, self._loop, transactions=transactions, announce=announce, freed=self._freed, died=died)
+        self._thread = threading.Thread(target=self._run, name=f"fencepost-sender-{settings.client_id}", daemon=True)
+
+    @property
+    def failures(self) -> Failures:
+        return self.engine.failures
+
+    @property
+    def running(self) -> bool:
+        # Not `Thread.is_alive`: struck by Ctrl-C, it takes the thread for one that has ended, for good (Python 3.11 and 3.12).
+        return self._started and not self._over.notified and self._shared.forked is None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it works while the caller's thread waits."""
+        return self.running
+
+    @property
+    def strands_children(self) -> bool:
+        """Whether a child that is forked in a callback has nothing to go back to but this thread."""
+        return True
+
+    def start(self) -> None:
+        self._thread.start()
+        self._started = True
+
+    def post(self, event: Event) -> None:
+        """Hand the core an event, soon. After the end it is ignored."""
+        try:
+            self._loop.call_soon_threadsafe(self.engine.handle, event)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def wake(self) -> None:
+        """The accumulator has something new."""
+        self.post(APPENDED)
+
+    def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
+        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. Whoever began to wait
+        before has his first. The sender stops lingering meanwhile, and waits for no attempt."""
+        return self._line.wait(attempt, deadline_after(timeout_s), self.wake)
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
+        done = Condition()
+        try:
+            self._loop.call_soon_threadsafe(done.notify_all)
+        except RuntimeError:
+            return True
+        deadline = deadline_after(timeout_s)
+        while self.running and not done.wait(0, min(deadline, time.monotonic() + 0.1)):
+            if time.monotonic() >= deadline:
+                return False
+        return True
+
+    def stop(self, reason: FencepostError) -> None:
+        """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
+        with suppress(RuntimeError):  # Another call has closed the loop; the thread may still be ending.
+            self._loop.call_soon_threadsafe(self._finish, reason)
+        if not self._started or threading.current_thread() is self._thread:
+            return
+        if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
+            self._thread.join(STOP_TIMEOUT_S)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._started = True  # Also where whoever started it was struck by Ctrl-C.
+        self._shared.sender_ident = threading.get_ident()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._stop.wait())
+            self._loop.run_until_complete(self.engine.close_links())
+        finally:
+            self.engine.end(ProducerClosed("the producer is closed"))
+            self._tell_room()
+            self._loop.close()
+            self._shared.sender_ident = 0  # The system gives the number to the next thread.
+            self._over.notify_all()
+
+    def _finish(self, reason: FencepostError) -> None:
+        self.engine.end(reason)
+        self._stop.set()
+
+    def _freed(self) -> None:
+        """Bytes were given back. Whoever waits for room hears at once of plenty of it, and soon of a little: callers and this thread would
+        take turns for each batch."""
+        if not self._accumulator.waiting:
+            return  # Who begins to wait now makes an attempt first.
+        if self._accumulator.room() >= self._plenty:
+            self._tell_room()
+        elif not self._telling:
+            self._telling = True
+            self._loop.call_later(TELL_DELAY_S, self._tell_room)
+
+    def _tell_room(self) -> None:
+        self._telling = False
+        self._line.move()
+
+
+APPENDED = Appended()

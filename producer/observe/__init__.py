@@ -1,0 +1,1 @@
+"""Statistics, Prometheus text, and failures of which the caller was not told."""

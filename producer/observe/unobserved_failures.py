@@ -1,0 +1,68 @@
+"""Failed deliveries that nobody has looked at: said once in the log, and raised by the next `flush` or `close`.
+
+Looking means `result`, `exception` or a delivery callback. It keeps at most `KEPT` batches and raises at most `TOLD` of their errors;
+beyond that only the count.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from fencepost.producer.accumulator.batch import Batch
+from fencepost.producer.errors import DeliveryError, UndeliveredRecords
+
+log = logging.getLogger("fencepost.producer")
+
+KEPT: Final = 10_000
+TOLD: Final = 100
+
+
+class Failures:
+    """Filled on the sender thread, emptied by whoever flushes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # A finalizer, or a signal's handler, may flush in the middle of it.
+        self._batches: list[Batch] = []
+        self._unlogged: list[Batch] = []
+        self._dropped = 0
+
+    def add(self, batch: Batch) -> None:
+        """A batch failed."""
+        if batch.unseen <= 0:
+            return
+        with self._lock:
+            self._unlogged.append(batch)
+            self._batches.append(batch)
+            if len(self._batches) > KEPT:
+                self._batches = [kept for kept in self._batches if kept.unseen > 0]
+            if len(self._batches) > KEPT:
+                self._dropped += int(self._batches.pop(0).unseen)
+
+    @property
+    def unlogged(self) -> bool:
+        """Whether something waits to be said."""
+        return bool(self._unlogged)
+
+    def say(self) -> None:
+        """Log what nobody has looked at since the last time, in one line."""
+        with self._lock:
+            batches, self._unlogged = self._unlogged, []
+        unseen = [batch for batch in batches if batch.unseen > 0]
+        if unseen:
+            count = sum(int(batch.unseen) for batch in unseen)
+            log.error("%d records in %d batches were not delivered; first: %s", count, len(unseen), unseen[0].failure)
+
+    def take(self) -> UndeliveredRecords | None:
+        """What nobody has looked at, as the error to raise; from here on it counts as looked at."""
+        self.say()
+        with self._lock:
+            batches, self._batches = self._batches, []
+            dropped, self._dropped = self._dropped, 0
+        unseen = [batch for batch in batches if batch.unseen > 0]
+        count = dropped + sum(int(batch.unseen) for batch in unseen)
+        errors: list[DeliveryError] = [batch.failure for batch in unseen[:TOLD] if batch.failure is not None]
+        for batch in unseen:
+            batch.unseen = 0
+        return UndeliveredRecords(count, errors) if count else None

@@ -1,0 +1,47 @@
+"""Record batches, format v2: the names that other rooms import. Nothing is defined here."""
+
+from __future__ import annotations
+
+from fencepost.producer.wire.records.batch_builder import BatchBuilder, build_batch
+from fencepost.producer.wire.records.batch_header import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    BatchHeader,
+    UnsupportedMagic,
+    check_crc,
+    decrement_sequence,
+    increment_sequence,
+    iter_batches,
+    read_header,
+    with_offset,
+    with_timestamps,
+)
+from fencepost.producer.wire.records.compression import Codec, CorruptBatch, compress, decompress
+from fencepost.producer.wire.records.control_batch import ControlType, encode_marker, read_marker
+from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
+
+__all__ = [
+    "BATCH_OVERHEAD",
+    "LOG_OVERHEAD",
+    "BatchBuilder",
+    "BatchHeader",
+    "Codec",
+    "ControlType",
+    "CorruptBatch",
+    "Record",
+    "UnsupportedMagic",
+    "build_batch",
+    "check_crc",
+    "compress",
+    "decompress",
+    "decrement_sequence",
+    "encode_batch",
+    "encode_marker",
+    "increment_sequence",
+    "iter_batches",
+    "read_header",
+    "read_marker",
+    "read_records",
+    "with_offset",
+    "with_timestamps",
+]

@@ -1,0 +1,348 @@
+"""Writes records of format v2 straight into an open batch: the hot path of the producer.
+
+It refuses what the format cannot hold: a timestamp below -1, a record of 2 GiB, and anything after the batch was closed. A
+refused record leaves the batch as it was. It does not lock: the owner of a builder keeps other threads out.
+
+Compiled by mypyc; it writes the same bytes uncompiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD, NO_TIMESTAMP, TRANSACTIONAL, pack_header
+from fencepost.producer.wire.records.compression import Codec, compress
+from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+RECORD_OVERHEAD_MAX: Final = 21
+"""Most bytes that length, attributes and both deltas of a record can take (`DefaultRecord.MAX_RECORD_OVERHEAD`)."""
+
+BODY_BYTES_MAX: Final = 0x7FFFFFFF
+SMALL_BYTES: Final = 8180
+"""Below so many bytes of key, value and headers, the lengths of record and value take at most two bytes each."""
+
+COPIED_BYTES_MAX: Final = 8192
+"""Up to so many bytes it is cheaper to copy encoded records than to keep them as a piece of their own."""
+
+PIECES_MAX: Final = 4
+"""Of a batch: each has to be summed, counted and written on its own, so that it is cheaper to put more of them together."""
+
+
+def sized(content: bytes | None) -> i64:
+    """How many bytes a nullable byte string takes with its length in front."""
+    if content is None:
+        return 1
+    length: i64 = len(content)
+    return signed_size(length) + length
+
+
+def write_sized(writer: BytesWriter, content: bytes | None) -> None:
+    """Append a nullable byte string with its length in front, -1 for null."""
+    if content is None:
+        writer.append(1)
+    else:
+        write_signed(writer, len(content))
+        writer.write(content)
+
+
+def pack_headers(headers: Headers) -> bytes:
+    """The headers as they stand in a record, their count in front. A name that UTF-8 has no bytes for raises UnicodeEncodeError: here, so
+    that nobody's headers are looked at while others are kept from a batch."""
+    writer = BytesWriter()
+    write_signed(writer, len(headers))
+    for name, content in headers:
+        write_sized(writer, name.encode())
+        write_sized(writer, content)
+    return writer.getvalue()
+
+
+def write_record(
+    writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: bytes | None
+) -> i64:
+    """Append one record and return how many bytes it took. `headers`: packed. Whatever goes wrong, the writer is left as it was."""
+    # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
+    key_length: i64 = 0
+    key_field: i64 = 1
+    if key is not None:
+        key_length = len(key)
+        key_field = key_length << 1
+    value_length: i64 = 0
+    value_field: i64 = 1
+    if value is not None:
+        value_length = len(value)
+        value_field = value_length << 1
+    content: i64 = key_length + value_length
+    if headers is None:
+        content += 1
+    else:
+        content += len(headers)
+    start: i64 = len(writer)
+    timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
+    offset_field: i64 = offset_delta << 1
+    try:
+        if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
+            # Nearly every record. What stands before its key fits eight bytes: they are put together in one word, lowest
+            # byte first, and written at once, because a call for each byte is what costs, compiled and not.
+            word: i64 = timestamp_field << 8
+            bits: i64 = 16
+            if timestamp_field >= 128:
+                word = (timestamp_field & 0x7F | 0x80 | timestamp_field >> 7 << 8) << 8
+                bits = 24
+            if offset_field < 128:
+                word |= offset_field << bits
+                bits += 8
+            else:
+                word |= (offset_field & 0x7F | 0x80 | offset_field >> 7 << 8) << bits
+                bits += 16
+            word |= key_field << bits
+            body_field: i64 = content + (bits >> 3) + 2 << 1
+            if value_field >= 128:
+                body_field += 2
+            if body_field < 128:
+                word = word << 8 | body_field
+                bits += 16
+            else:
+                word = word << 16 | body_field & 0x7F | 0x80 | body_field >> 7 << 8
+                bits += 24
+            end: i64 = start + (bits >> 3)
+            write_i64_le(writer, word)
+            writer.truncate(end)
+            if key is not None:
+                writer.write(key)
+            if value_field < 128:
+                low: int = value_field
+                writer.append(low)
+            else:
+                write_i64_le(writer, value_field & 0x7F | 0x80 | value_field >> 7 << 8)
+                writer.truncate(end + key_length + 2)
+            if value is not None:
+                writer.write(value)
+        else:
+            deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
+            body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
+            if body > BODY_BYTES_MAX:
+                raise ValueError(f"a record of {body} bytes does not fit the format")
+            write_signed(writer, body)
+            writer.append(0)
+            write_signed(writer, timestamp_delta)
+            write_signed(writer, offset_delta)
+            write_sized(writer, key)
+            write_sized(writer, value)
+        if headers is None:
+            writer.append(0)
+        else:
+            writer.write(headers)
+        size: i64 = len(writer)
+    except BaseException:
+        writer.truncate(start)
+        raise
+    return size - start
+
+
+def write_range(writer: BytesWriter, column: bytes, start: i64, length: i64) -> None:
+    """Append part of a column, eight bytes at a time: a slice would be an object for each record."""
+    if length <= 0:
+        return
+    end: i64 = len(writer) + length
+    place: i64 = start
+    stop: i64 = start + length
+    while place < stop:
+        write_i64_le(writer, read_i64_le(column, place))
+        place += 8
+    writer.truncate(end)
+
+
+class BatchBuilder:
+    """An open batch of records without their header.
+
+    `count`, `base_timestamp` (the first record's, -1 before it) and `max_timestamp` are what the header will say; `size` is
+    the exact size of the batch so far, uncompressed and with the header's 61 bytes.
+    """
+
+    def __init__(self) -> None:
+        self._writer = BytesWriter()
+        self._pieces: list[bytes | memoryview] = []
+        self._closed: bool = False
+        self.count: i64 = 0
+        self.size: i64 = BATCH_OVERHEAD
+        self.base_timestamp: i64 = NO_TIMESTAMP
+        self.max_timestamp: i64 = NO_TIMESTAMP
+
+    def append(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
+        """Add one record, its headers packed. The timestamp is in milliseconds since 1970, -1 for none; a record's may be smaller than the
+        one before."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        # Compiled, the second half cannot be true, and a constant of 2^63-1 would be converted at every record.
+        if timestamp < NO_TIMESTAMP or timestamp >> 63 > 0:
+            raise ValueError(f"{timestamp} is no timestamp")
+        count: i64 = self.count
+        base: i64 = timestamp if count == 0 else self.base_timestamp
+        self.size += write_record(self._writer, count, timestamp - base, key, value, headers)
+        self.count = count + 1
+        self.base_timestamp = base
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+    def append_range(
+        self,
+        timestamp: i64,
+        keys: bytes,
+        key_start: i64,
+        key_length: i64,
+        values: bytes,
+        value_start: i64,
+        value_length: i64,
+        headers: bytes | None,
+    ) -> None:
+        """`append` of a key and a value that lie in columns of their own and are not copied out; length -1 is null. A column must be
+        followed by eight bytes that do not matter."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        count: i64 = self.count
+        base: i64 = timestamp if count == 0 else self.base_timestamp
+        writer = self._writer
+        begun: i64 = len(writer)
+        deltas: i64 = signed_size(timestamp - base) + signed_size(count)
+        body: i64 = 1 + deltas + signed_size(key_length) + signed_size(value_length)
+        if key_length > 0:
+            body += key_length
+        if value_length > 0:
+            body += value_length
+        if headers is None:
+            body += 1
+        else:
+            body += len(headers)
+        try:
+            write_signed(writer, body)
+            writer.append(0)
+            write_signed(writer, timestamp - base)
+            write_signed(writer, count)
+            write_signed(writer, key_length)
+            write_range(writer, keys, key_start, key_length)
+            write_signed(writer, value_length)
+            write_range(writer, values, value_start, value_length)
+            if headers is None:
+                writer.append(0)
+            else:
+                writer.write(headers)
+            size: i64 = len(writer) - begun
+        except BaseException:
+            writer.truncate(begun)
+            raise
+        self.size += size
+        self.count = count + 1
+        self.base_timestamp = base
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+    def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
+        """Add records that were encoded for this place, without copying them where that pays. `size` and the timestamps are what the batch
+        has with them."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        writer = self._writer
+        begun: i64 = len(writer)
+        if len(records) <= COPIED_BYTES_MAX:
+            try:
+                writer.write(records if isinstance(records, bytes) else bytes(records))
+            except BaseException:
+                writer.truncate(begun)
+                raise
+        elif begun > 0:
+            head, rest = writer.getvalue(), BytesWriter()
+            self._pieces += [head, records]
+            self._writer = rest
+        else:
+            self._pieces += [records]
+        self.count += count
+        self.size = size
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
+    @staticmethod
+    def upper_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
+        """The most bytes such a record can take in any batch, whatever its deltas."""
+        tail_size: i64 = 1 if headers is None else len(headers)
+        return RECORD_OVERHEAD_MAX + sized(key) + sized(value) + tail_size
+
+    def pieces(self) -> list[bytes | memoryview]:
+        """Close the batch and return its records, uncompressed, end to end, in a few pieces."""
+        if self._closed:
+            raise ValueError("the batch is closed")
+        self._closed = True
+        pieces = self._pieces
+        if len(self._writer) > 0 or not pieces:
+            pieces.append(self._writer.getvalue())
+        # The batch lives on until its outcome is known, and its bytes need not be there twice.
+        self._writer, self._pieces = BytesWriter(), []
+        return pieces if len(pieces) <= PIECES_MAX else [b"".join(pieces)]
+
+    def payload(self, codec: Codec, level: int | None = None) -> bytes:
+        """Close the batch and return its records as they travel, in one piece."""
+        return compress(codec, joined(self.pieces()), level=level)
+
+
+def joined(pieces: list[bytes | memoryview]) -> bytes:
+    """All of them as one."""
+    first = pieces[0]
+    return first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
+
+
+def build_batch(
+    payload: bytes,
+    *,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: Codec,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool = False,
+) -> bytes:
+    """The whole batch as a producer sends it."""
+    header = build_header(
+        (payload,),
+        count=count,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    return header + payload
+
+
+def build_header(
+    payload: Sequence[bytes | memoryview],
+    *,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: Codec,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool = False,
+) -> bytes:
+    """What a producer sends before a payload that lies in pieces. The same payload can be stamped again with another identity."""
+    return pack_header(
+        payload,
+        attributes=codec | (TRANSACTIONAL if transactional else 0),
+        last_offset_delta=count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=count,
+    )

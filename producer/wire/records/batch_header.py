@@ -1,0 +1,248 @@
+"""The 61 bytes in front of the records of a batch (format v2): reading, making, stamping and checking them.
+
+It refuses, with `CorruptBatch`, bytes that cannot be a batch; whether a broker should take the batch is not decided here.
+Records are read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct as Layout
+from typing import Final
+
+from fastcrc.crc32 import iscsi as crc32c
+from msgspec import Struct
+
+from fencepost.producer.wire.records.compression import Codec, CorruptBatch
+
+BATCH_OVERHEAD: Final = 61
+LOG_OVERHEAD: Final = 12
+"""Base offset and batch length: what the length does not count."""
+
+MAGIC: Final = 2
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+_HEADER: Final = Layout(">qiibIhiqqqhii")
+_CHECKED: Final = Layout(">hiqqqhii")
+_UNCHECKED: Final = Layout(">qiibI")
+_TIMES: Final = Layout(">hiqq")
+_CRC: Final = Layout(">I")
+_I16: Final = Layout(">h")
+_I64: Final = Layout(">q")
+_I32: Final = Layout(">i")
+_CRC_AT: Final = 17
+_CHECKED_AT: Final = 21
+_MAGIC_AT: Final = 16
+_MAX_TIMESTAMP_AT: Final = 35
+
+Readable = bytes | bytearray | memoryview
+
+
+class UnsupportedMagic(CorruptBatch):
+    """A batch of another format version: 0 and 1 are of before Kafka 0.11."""
+
+    def __init__(self, magic: int) -> None:
+        super().__init__(f"record format v{magic}, only v{MAGIC} is spoken")
+        self.magic = magic
+
+
+class BatchHeader(Struct, frozen=True, gc=False):
+    """What a batch says of itself. Field names are Kafka's."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset it takes, also when compaction removed the record there."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last offset, on the ring of 2^31; -1 where there are none."""
+        return NO_SEQUENCE if self.base_sequence < 0 else increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def codec(self) -> Codec:
+        """Raises `CorruptBatch` for the numbers 5 to 7, which mean nothing."""
+        number = self.attributes & CODEC_MASK
+        if number > Codec.ZSTD:
+            raise CorruptBatch(f"unknown codec {number}")
+        return Codec(number)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 CreateTime, 1 LogAppendTime."""
+        return 1 if self.attributes & LOG_APPEND_TIME else 0
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """When compaction may drop the batch's tombstones; it then stands in the place of the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+
+def increment_sequence(sequence: int, by: int) -> int:
+    """`sequence` + `by` on the ring of 2^31: 2147483647 is followed by 0."""
+    return (sequence + by) & 0x7FFFFFFF
+
+
+def decrement_sequence(sequence: int, by: int) -> int:
+    """`sequence` - `by` on the ring of 2^31: 0 comes after 2147483647."""
+    return (sequence - by) & 0x7FFFFFFF
+
+
+def read_header(data: Readable, offset: int = 0) -> BatchHeader:
+    """The header at `offset`. Only its shape is judged: there are 61 bytes, the length covers them, the format version is 2."""
+    room = len(data) - offset
+    if offset < 0 or room < BATCH_OVERHEAD:
+        if offset >= 0 and room > _MAGIC_AT:
+            _check_magic(data[offset + _MAGIC_AT])
+        raise CorruptBatch(f"{max(room, 0)} bytes where a batch header has {BATCH_OVERHEAD}")
+    _check_magic(data[offset + _MAGIC_AT])
+    header = BatchHeader(*_HEADER.unpack_from(data, offset))
+    if header.batch_length < BATCH_OVERHEAD - LOG_OVERHEAD:
+        raise CorruptBatch(f"batch length {header.batch_length}, at least {BATCH_OVERHEAD - LOG_OVERHEAD} is needed")
+    return header
+
+
+def _check_magic(magic: int) -> None:
+    if magic != MAGIC:
+        raise UnsupportedMagic(magic)
+
+
+def iter_batches(data: Readable) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each complete batch in `data`, not copied. A partial one at the end is left out, as a broker may send one."""
+    view = memoryview(data)
+    start = 0
+    while len(view) - start > _MAGIC_AT:
+        (length,) = _I32.unpack_from(view, start + 8)
+        if length >= 0 and start + LOG_OVERHEAD + length > len(view):
+            return
+        header = read_header(view, start)
+        end = start + header.size
+        yield header, view[start:end]
+        start = end
+
+
+def compute_crc(batch: Readable) -> int:
+    """CRC-32C over everything from the attributes on; what stands before may change without it."""
+    return crc32c(memoryview(batch)[_CHECKED_AT:])
+
+
+def check_crc(batch: Readable) -> bool:
+    """Whether exactly these bytes, one whole batch, are what was written."""
+    if len(batch) < BATCH_OVERHEAD:
+        return False
+    (written,) = _CRC.unpack_from(batch, _CRC_AT)
+    return bool(written == compute_crc(batch))
+
+
+def pack_batch(
+    payload: bytes,
+    *,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """One batch: header, checksum, payload. The payload is copied once."""
+    header = pack_header(
+        (payload,),
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=records_count,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+    return header + payload
+
+
+def pack_header(
+    payload: Sequence[Readable],
+    *,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """What stands before a payload that lies in pieces."""
+    checked = _CHECKED.pack(
+        attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records_count
+    )
+    length = BATCH_OVERHEAD - LOG_OVERHEAD
+    crc = crc32c(checked)
+    for piece in payload:
+        crc = crc32c(piece, crc)
+        length += len(piece)
+    return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc) + checked
+
+
+def with_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
+    """Stamp, in place, what a leader assigns. Neither is under the checksum."""
+    _I64.pack_into(batch, 0, base_offset)
+    _I32.pack_into(batch, 12, leader_epoch)
+
+
+def with_timestamps(batch: bytearray, max_timestamp: int, *, log_append_time: bool) -> None:
+    """Set, in place, the timestamp type and maximum that a leader decides on.
+
+    These are under the checksum, which is made anew if they changed.
+    """
+    attributes, *_, before = _TIMES.unpack_from(batch, _CHECKED_AT)
+    changed = attributes | LOG_APPEND_TIME if log_append_time else attributes & ~LOG_APPEND_TIME
+    if (changed, max_timestamp) == (attributes, before):
+        return
+    _I16.pack_into(batch, _CHECKED_AT, changed)
+    _I64.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp)
+    _CRC.pack_into(batch, _CRC_AT, compute_crc(batch))

@@ -1,0 +1,138 @@
+"""Record batches of format v2, whole: what Kafka stores and sends.
+
+Writing refuses records that the format cannot hold; reading refuses, with `CorruptBatch`, bytes that were damaged, before it
+takes them apart. Neither judges whether a broker should accept the batch. The producer writes through `BatchBuilder`;
+`encode_batch` is for everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from librt.strings import BytesWriter
+from msgspec import Struct
+
+from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
+from fencepost.producer.wire.records.batch_header import (
+    BATCH_OVERHEAD,
+    CONTROL,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    Readable,
+    check_crc,
+    pack_batch,
+    read_header,
+)
+from fencepost.producer.wire.records.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
+from fencepost.producer.wire.records.record_reader import parse_records
+
+
+class Record(Struct, frozen=True):
+    """One record of a batch. `sequence` is -1 where the batch has no producer id."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    sequence: int = -1
+
+
+Entry = Record | tuple[int, bytes | None, bytes | None] | tuple[int, bytes | None, bytes | None, Headers | None]
+"""A record to write: a `Record`, whose offset counts, or (timestamp, key, value[, headers]), whose place in the batch does."""
+
+
+def encode_batch(
+    records: Iterable[Entry],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: int = 0,
+    max_timestamp: int | None = None,
+    last_offset_delta: int | None = None,
+) -> bytes:
+    """One batch. What is not said follows from the records; the last two are for batches that a broker changed (append time, compaction).
+
+    Refuses offsets that do not rise or lie outside the batch, and timestamps below -1.
+    """
+    writer = BytesWriter()
+    first_timestamp = highest = -1
+    last_delta = -1
+    count = 0
+    for entry in records:
+        if isinstance(entry, Record):
+            delta = entry.offset - base_offset
+            timestamp, key, value = entry.timestamp, entry.key, entry.value
+            headers: Headers | None = entry.headers
+        else:
+            delta = last_delta + 1
+            timestamp, key, value, *rest = entry
+            headers = rest[0] if rest else None
+        if timestamp < NO_TIMESTAMP:
+            raise ValueError(f"{timestamp} is no timestamp")
+        if not last_delta < delta <= 0x7FFFFFFF:
+            raise ValueError(f"offset {base_offset + delta} after {base_offset + last_delta}")
+        if count == 0:
+            first_timestamp = timestamp
+        write_record(writer, delta, timestamp - first_timestamp, key, value, pack_headers(headers) if headers else None)
+        highest = max(highest, timestamp)
+        last_delta = delta
+        count += 1
+    if last_offset_delta is None:
+        last_offset_delta = max(last_delta, 0)
+    elif last_offset_delta < last_delta:
+        raise ValueError(f"last offset delta {last_offset_delta} before the last record's, {last_delta}")
+    attributes = codec | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0) | (LOG_APPEND_TIME if timestamp_type else 0)
+    return pack_batch(
+        compress(codec, writer.getvalue(), level=level) if count else b"",
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=first_timestamp,
+        max_timestamp=highest if max_timestamp is None else max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=count,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def read_records(
+    batch: Readable,
+    *,
+    verify_crc: bool = True,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    records_max: int | None = None,
+    with_headers: bool = True,
+) -> list[Record]:
+    """The records of exactly one batch; none of a header-only one. At most `limit` bytes of records are opened, and none of a batch of more
+    than `records_max` records: raises TooMuch. Who bounds memory leaves out the headers, too, of which two bytes make one."""
+    header = read_header(batch)
+    if header.size != len(batch):
+        raise CorruptBatch(f"a batch of {header.size} bytes, {len(batch)} are there")
+    if verify_crc and not check_crc(batch):
+        raise CorruptBatch("the checksum does not match")
+    if header.records_count == 0:
+        # Kafka does not look at what follows either: a compacted batch may keep its codec.
+        return []
+    if records_max is not None and header.records_count > records_max:
+        raise TooMuch(f"{header.records_count} records, where at most {records_max} are taken")
+    return parse_records(
+        decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], limit=limit),
+        header.records_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+        append_time=header.max_timestamp if header.timestamp_type else None,
+        base_sequence=header.base_sequence,
+        make=Record,
+        with_headers=with_headers,
+    )

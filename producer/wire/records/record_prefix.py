@@ -1,0 +1,67 @@
+"""What stands before the key of a record whose key and value are copied by somebody else.
+
+It writes no keys, no values and no headers; `batch_builder` writes whole records.
+
+Compiled by mypyc.
+"""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64
+
+from fencepost.producer.wire.records.batch_builder import BODY_BYTES_MAX, SMALL_BYTES
+from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed, write_unsigned
+
+
+def write_lead(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key_length: i64, value_length: i64) -> i64:
+    """Append what stands between a record's key and the record before it: that one's count of headers, which is none, and then this one's
+    length, attributes, deltas and length of key. Returns how many bytes this record takes; lengths of -1 are null, headers it has none."""
+    content: i64 = 1
+    key_field: i64 = 1
+    if key_length >= 0:
+        key_field = key_length << 1
+        content += key_length
+    value_field: i64 = 1
+    if value_length >= 0:
+        value_field = value_length << 1
+        content += value_length
+    timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
+    offset_field: i64 = offset_delta << 1
+    writer.append(0)
+    if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
+        # As in write_record.
+        word: i64 = timestamp_field << 8
+        bits: i64 = 16
+        if timestamp_field >= 128:
+            word = (timestamp_field & 0x7F | 0x80 | timestamp_field >> 7 << 8) << 8
+            bits = 24
+        if offset_field < 128:
+            word |= offset_field << bits
+            bits += 8
+        else:
+            word |= (offset_field & 0x7F | 0x80 | offset_field >> 7 << 8) << bits
+            bits += 16
+        word |= key_field << bits
+        small: i64 = content + (bits >> 3) + 2
+        if value_field >= 128:
+            small += 1
+        end: i64 = len(writer) + (bits >> 3) + 2
+        if small < 64:
+            write_i64_le(writer, word << 8 | small << 1)
+            writer.truncate(end)
+            return small + 1
+        body_field: i64 = small << 1
+        write_i64_le(writer, word << 16 | body_field & 0x7F | 0x80 | body_field >> 7 << 8)
+        writer.truncate(end + 1)
+        return small + 2
+    deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
+    body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
+    if body > BODY_BYTES_MAX:
+        raise ValueError(f"a record of {body} bytes does not fit the format")
+    write_signed(writer, body)
+    writer.append(0)
+    write_signed(writer, timestamp_delta)
+    write_signed(writer, offset_delta)
+    write_unsigned(writer, key_field)
+    return signed_size(body) + body

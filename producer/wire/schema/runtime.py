@@ -1,0 +1,108 @@
+"""What the generated encoders and decoders call: the parts that are loops or exceptions rather than layout.
+
+Lengths and tags fit 31 bits here; a varint of more than five bytes or above 2^31 - 1 is refused, because nothing so long fits in a frame.
+Longer forms than needed are accepted, as Kafka does. Record varints, which are zigzag and wider, are `producer.wire.schema.varint`'s.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import error as StructError
+from typing import Final
+from uuid import UUID
+
+from fencepost.producer.wire.errors import Malformed, UnsupportedFieldValue
+from fencepost.producer.wire.schema.fields import ZERO_UUID, Buffer
+
+UVARINT_MAX: Final = (1 << 31) - 1
+
+RECORDS_COPIED_BYTES_MAX: Final = 4096
+"""Records up to this size are copied into the buffer around them: cheaper than one more piece in a gathering write."""
+
+
+def records_size(records: Buffer | tuple[Buffer, ...]) -> int:
+    """The bytes of record batches, in one piece or gathered."""
+    return sum(memoryview(piece).nbytes for piece in records) if isinstance(records, tuple) else memoryview(records).nbytes
+
+
+class Refused(Exception):
+    """Raised in generated code where the data break the layout; it leaves as Malformed."""
+
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+REFUSALS: Final = (StructError, IndexError, UnicodeDecodeError, Refused)
+"""Everything that damaged data can raise inside a decoder."""
+
+
+def malformed(error: Exception, offset: int, api: int | None, version: int | None) -> Malformed:
+    """What damaged data turn into; `offset` is where the item starts that was being read."""
+    match error:
+        case Refused():
+            return Malformed(str(error), error.offset, api=api, version=version)
+        case UnicodeDecodeError():
+            return Malformed("text that is not UTF-8", offset, api=api, version=version)
+        case _:
+            return Malformed("ends too early", offset, api=api, version=version)
+
+
+def absent(where: str, version: int) -> UnsupportedFieldValue:
+    """The error for a value in a field that the version does not have."""
+    return UnsupportedFieldValue(f"v{version} has no field {where}, so its value would be lost")
+
+
+def not_null(where: str, version: int) -> UnsupportedFieldValue:
+    """The error for a null that the version cannot express."""
+    return UnsupportedFieldValue(f"{where} cannot be null in v{version}")
+
+
+def too_long(where: str, size_bytes: int) -> UnsupportedFieldValue:
+    """The error for text above what both string encodings carry."""
+    return UnsupportedFieldValue(f"{where} has {size_bytes} bytes, 32767 are the most that a string carries")
+
+
+def uvarint(number: int) -> bytes:
+    """The unsigned varint of a number that is not negative."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_uvarint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """The unsigned varint at `pos`, and where it ends."""
+    start = pos
+    number = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = data[pos]
+        pos += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            if number > UVARINT_MAX:
+                raise Refused(f"varint {number} above 31 bits", start)
+            return number, pos
+    raise Refused("varint of more than five bytes", start)
+
+
+def skip_tags(data: bytes | memoryview, pos: int, end: int) -> int:
+    """Pass over a whole tag buffer, from its count on, none of whose tags is known; returns where it ends."""
+    count, pos = read_uvarint(data, pos)
+    if count * 2 > end - pos:
+        raise Refused(f"{count} tags in {end - pos} bytes", pos)
+    for _ in range(count):
+        _, pos = read_uvarint(data, pos)
+        size, pos = read_uvarint(data, pos)
+        if size > end - pos:
+            raise Refused(f"a tag of {size} bytes where {end - pos} are left", pos)
+        pos += size
+    return pos
+
+
+@lru_cache(maxsize=1024)
+def uuid_of(raw: bytes) -> UUID:
+    """The id in sixteen bytes. Ids repeat from message to message, and making one costs a microsecond."""
+    return UUID(bytes=raw) if any(raw) else ZERO_UUID

@@ -1,0 +1,404 @@
+"""The transactional producer for asyncio: the same manager on the caller's own event loop, without a thread.
+
+Cancelling a call takes nothing back that a coordinator was asked for: a commit under way goes on, and the next `commit` or `abort` tells
+what came of it. It refuses what `AsyncProducer` refuses: another loop, and a forked child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
+from fencepost.producer.base_producer import unpicklable
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
+from fencepost.producer.observe.stats import ProducerStats
+from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.send_admission import NoTransaction
+from fencepost.txn.coordinator.send_gate import SendGate
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata, read_group
+from fencepost.txn.inner_async_producer import InnerAsyncProducer
+from fencepost.txn.offsets import Offsets, read_offsets
+from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
+from fencepost.txn.recovery.token import PreparedTransaction
+from fencepost.txn.settings import read_transaction_settings
+from fencepost.txn.shared.lending import Wish, read_written
+from fencepost.txn.shared.loan import TP, Loan, Written, check_partitions
+
+log = logging.getLogger("fencepost.txn")
+
+T = TypeVar("T")
+
+
+class AsyncTransactionalProducer:
+    """`TransactionalProducer` for asyncio; settings, guarantees and errors are the same.
+
+        async with AsyncTransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders-1") as producer:
+            async with producer.transaction() as tx:
+                await tx.send("orders", b"order 1")  # accepted: the commit at the block's end waits for the rest
+
+    One transaction at a time; any number of tasks may write to it. A block that is cancelled is aborted, within `exit_flush_ms`.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        ours, rest = read_transaction_settings({**(config or {}), **settings})
+        self.transactional_id = ours.transactional_id
+        self._manager = TransactionManager.of(ours)
+        self._inner = InnerAsyncProducer(self._manager, rest)
+        self._closed = False
+        self._writing = SendGate.of_tasks()
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    async def init(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.init`."""
+        await self._call(Event.INIT, timeout)
+
+    def transaction(self, timeout: float | None = None) -> AsyncTransaction:
+        """A transaction as an `async with` block: committed at its end, aborted where an exception leaves it."""
+        self._inner.admission.patience_s(timeout)
+        return AsyncTransaction(self, timeout)
+
+    async def begin(self, timeout: float | None = None) -> AsyncTransaction:
+        """Begin a transaction. Cancelled, it has begun none."""
+        self._inner.admission.refuse_after_fork()
+        limit_s = self._inner.admission.patience_s(timeout)
+        deadline = time.monotonic() + limit_s
+        self._manager.refuse(Event.BEGIN)
+        if not await self._writing.let_others_out(limit_s):
+            raise TransactionTimeout("begin: a send into the transaction before has not returned")
+        self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+        return AsyncTransaction(self, timeout, number=self._writing.current)
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.commit`. Cancelled, it may have been committed: the next `commit` or `abort` tells."""
+        await self._end(Event.COMMIT, timeout, self._writing.current)
+
+    async def abort(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.abort`. Cancelled, it is aborted all the same; another `abort` waits for that."""
+        await self._end(Event.ABORT, timeout, self._writing.current)
+
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """`TransactionalProducer.prepare`. Cancelled, it may be prepared; calling it again returns the token."""
+        return await self._prepare(timeout, self._writing.current)
+
+    async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
+        """`TransactionalProducer.run`, of a coroutine function."""
+        if attempts < 1:
+            raise ValueError(f"attempts={attempts}: at least 1")
+        while True:
+            attempts -= 1
+            try:
+                async with self.transaction(timeout) as tx:
+                    return await work(tx)
+            except (MustAbort, DeliveryError) as error:
+                if attempts < 1 or not tx._aborted or not worth_another(error):
+                    raise
+                log.info("transactional id %s: once more, as %s", self.transactional_id, error)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncProducer.send`, into the transaction that is open. What it returns need not be awaited: the commit waits for it."""
+        with self._writing.note():
+            self._manager.refuse_spoilt()
+            return await self._inner.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`AsyncProducer.send_many`, into the transaction that is open."""
+        with self._writing.note():
+            self._manager.refuse_spoilt()
+            return await self._inner.send_many(topic, records, partition=partition)
+
+    async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`AsyncProducer.send_arrow`, into the transaction that is open."""
+        with self._writing.note():
+            self._manager.refuse_spoilt()
+            return await self._inner.send_arrow(topic, data, **columns)
+
+    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """`TransactionalProducer.send_offsets`. Cancelled, the offsets are still part of the transaction."""
+        await self._send_offsets(offsets, group, timeout, self._writing.current)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.flush`."""
+        await self._inner.flush(timeout)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """`AsyncProducer.partitions_for`."""
+        return await self._inner.partitions_for(topic, timeout)
+
+    def stats(self) -> ProducerStats:
+        """`Producer.stats`."""
+        return self._inner.stats()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self, timeout: float | None = None) -> None:
+        """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way, and leaves a prepared transaction to
+        whoever has its token. Cancelled, it ends at once."""
+        left_s = limit_s = self._inner.admission.patience_s(timeout)
+        if self._closed:
+            return
+        began = time.monotonic()
+        try:
+            event = self._manager.end_at_close()
+            if event is not None:
+                await self._call(event, limit_s)
+            left_s = max(0.0, limit_s - (time.monotonic() - began))
+        except FencepostError as error:
+            left_s = 0.0
+            log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
+        except BaseException:
+            left_s = 0.0
+            raise
+        finally:
+            self._closed = True
+            await self._inner.close(left_s)
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable(type(self).__name__)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close(self._inner.time_to_leave(error))
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    async def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+        given, member = read_offsets(offsets), read_group(group)
+        self._manager.refuse_spoilt()
+        if given:
+            await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
+
+    async def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
+        wish = Wish(partitions=check_partitions(partitions))
+        await self._call(Event.LEND, timeout, number, wish=wish)
+        assert wish.loan is not None
+        return wish.loan
+
+    async def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+        wish = Wish(written=read_written(written))
+        if wish.written:
+            await self._call(Event.RETURNED, timeout, number, wish=wish)
+
+    async def _call(
+        self,
+        event: Event,
+        timeout: float | None,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
+    ) -> int:
+        """Make a call and wait for its outcome."""
+        if self._closed:
+            raise ProducerClosed("the producer is closed")
+        admission = self._inner.admission
+        call = admission.call(event, admission.patience_s(timeout), number, offsets, wish)
+        try:
+            admission.make(call)
+            return await call.outcome.heard()
+        except asyncio.CancelledError:
+            if admission.leave(call) is not None:
+                await asyncio.sleep(0)  # It is aborted meanwhile.
+            raise
+
+    async def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+        await self._call(Event.PREPARE, timeout, number)
+        return self._manager.hand_out()
+
+    async def _end(self, event: Event, timeout: float | None, number: int) -> None:
+        try:
+            await self._end_or_find_out(event, self._inner.admission.patience_s(timeout), number)
+        except CommitOutcomeUnknown as unknown:
+            unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
+            raise
+        if number == self._writing.current:
+            self._writing.current = 0
+
+    async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
+        preparation = self._manager.preparation
+        prepared = preparation.token if preparation.token is not None and preparation.token.wrote else None
+        began = time.monotonic()
+        try:
+            await self._call(event, limit_s, number)
+        except FencepostError as error:
+            if self._closed and self._manager.knows(number):
+                told = self._manager.about_the_past(event, number)
+                if told is None:
+                    return
+                raise ProducerClosed(f"the producer is closed; {told}") from error
+            token = to_ask_about(prepared, preparation.in_question, error)
+            if token is None:
+                raise
+            left_s = limit_s - (time.monotonic() - began)
+            status = await find_out(token, error, self._inner.settings, left_s)
+            if not isinstance(error, Fatal):
+                await self._give_up()
+            settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
+
+    async def _give_up(self) -> None:
+        """What the coordinator has ended already is over here, too."""
+        try:
+            await self._call(Event.ABORT, LEAST_S)
+        except FencepostError as error:
+            log.debug("transactional id %s: %s", self.transactional_id, error)
+
+    def _is_handed_out(self, number: int) -> bool:
+        """Whether somebody has the token of that transaction."""
+        return number == self._writing.current and self._manager.preparation.handed_out
+
+
+class AsyncTransaction:
+    """One transaction of a producer; see `AsyncTransactionalProducer.transaction`. `over`: it was committed or aborted."""
+
+    def __init__(self, producer: AsyncTransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
+        self._producer = producer
+        self._inner = producer._inner
+        self._writing = producer._writing
+        self._timeout = timeout
+        self._number = number
+        self._prepared = False
+        self._aborted = False
+        self.over = False
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncTransactionalProducer.send`, while this transaction is open."""
+        with self._writing.note():
+            self._refuse_past()
+            return await self._inner.send(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+            )
+
+    async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
+        """`AsyncTransactionalProducer.send_many`, while this transaction is open."""
+        with self._writing.note():
+            self._refuse_past()
+            return await self._inner.send_many(topic, records, partition=partition)
+
+    async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
+        """`AsyncTransactionalProducer.send_arrow`, while this transaction is open."""
+        with self._writing.note():
+            self._refuse_past()
+            return await self._inner.send_arrow(topic, data, **columns)
+
+    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.send_offsets`, while this transaction is open."""
+        self._refuse_past()
+        await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
+
+    async def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
+        """`Transaction.lend`. Cancelled, the partitions may be lent with nobody who has the loan: abort."""
+        self._refuse_past()
+        return await self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
+
+    async def returned(self, written: Iterable[Written]) -> None:
+        """`Transaction.returned`. Cancelled, what was written may have been noted: it cannot be returned again then."""
+        self._refuse_past()
+        await self._producer._returned(written, self._timeout, self._number)
+
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """`AsyncTransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
+        if not self._number:
+            raise NoTransaction("prepare: this transaction has not begun")
+        token = await self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
+        self._prepared = True
+        return token
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.commit`, of this transaction and no other."""
+        await self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
+
+    async def abort(self, timeout: float | None = None) -> None:
+        """`AsyncTransactionalProducer.abort`, of this transaction and no other."""
+        await self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
+
+    async def __aenter__(self) -> Self:
+        if not self._number:
+            self._number = (await self._producer.begin(self._timeout))._number
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.over or self._prepared or self._producer._is_handed_out(self._number):
+            return
+        if error is not None:
+            await self._give_up(error)
+            return
+        try:
+            await self.commit()
+        except CommitOutcomeUnknown:
+            raise  # It may be committed.
+        except TransactionTimeout as late:
+            await self._abort_or_hear(late)
+        except BaseException as failed:
+            await self._give_up(failed)
+            raise
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Abort, unless the coordinator was asked to commit; what goes wrong with that must not hide why."""
+        try:
+            await self.abort(self._producer._inner.time_to_leave(error))
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
+
+    async def _abort_or_hear(self, late: TransactionTimeout) -> None:
+        """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
+        it is known, and CommitOutcomeUnknown where not."""
+        try:
+            await self.abort(self._producer._inner.time_to_leave(late))
+        except IllegalCall:
+            try:
+                await self.commit(0.0)
+            except MustAbort as failed:
+                await self._give_up(failed)
+                raise
+            return
+        except FencepostError as second:
+            log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, late, second)
+        raise late
+
+    async def _finish(self, event: Event, timeout: float | None) -> None:
+        if not self._number:
+            raise NoTransaction(f"{event.value}: this transaction has not begun")
+        await self._producer._end(event, timeout, self._number)
+        self.over = True
+        self._aborted = event is Event.ABORT
+
+    def _refuse_past(self) -> None:
+        producer = self._producer
+        if self.over or self._number != producer._writing.current:
+            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
+        producer._manager.refuse_spoilt()

@@ -1,0 +1,239 @@
+"""A few questions to a cluster, outside of any producer: who leads, who coordinates, and one request to one broker.
+
+Every answer comes within `request_timeout_ms` or not at all; whoever asks says when to stop asking (`Deadline`). What may go better another
+time is an `Unanswered`, which is an OSError; what will not is an error of its own at once. It keeps connections, and nothing that was
+answered but where brokers are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from fencepost.producer.address import Address
+from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import backoff_ms
+from fencepost.producer.network.connect_error import ConnectError
+from fencepost.producer.network.connection import Connection
+from fencepost.producer.network.connector import Connector, Versions
+from fencepost.producer.wire import REQUESTS
+from fencepost.producer.wire.codes import Api, ErrorCode, error_name
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
+from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
+
+T = TypeVar("T")
+
+SOON: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""Codes after which the same question may be answered a moment later."""
+
+DENIED: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class Unanswered(OSError):
+    """No usable answer this time."""
+
+
+class Deadline:
+    """When to stop. `trouble`: why there is no answer yet, for whoever is told that the time passed."""
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time() + seconds
+        self.seconds = seconds
+        self.trouble = "nobody was asked"
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._at - self._loop.time())
+
+    @property
+    def passed(self) -> bool:
+        return self.left_s <= 0.0
+
+
+class ClusterClient:
+    """See the module. `brokers`: by node id, as last heard."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.brokers: dict[int, Address] = {}
+        self._settings = settings
+        self._connector = Connector(settings)
+        self._open: dict[Address, tuple[Connection, Versions]] = {}
+        self._dialling: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._coordinators: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for link, _ in self._open.values():
+            link.silence()
+        await asyncio.sleep(0)  # transports are closed in the loop's next turn
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def again(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """The first answer, asking until the deadline. Raises Unanswered with the last reason when it passes."""
+        attempt = 0
+        while True:
+            try:
+                async with asyncio.timeout(deadline.left_s):
+                    return await ask()
+            except TimeoutError:
+                raise Unanswered(deadline.trouble) from None
+            except Unanswered as error:
+                deadline.trouble = str(error)
+            await self.pause(attempt, deadline)
+            attempt += 1
+
+    async def pause(self, attempt: int, deadline: Deadline) -> None:
+        """Wait before the next attempt, or raise Unanswered where there is no time for one."""
+        settings = self._settings
+        wait_s = backoff_ms(attempt, settings.retry_backoff_ms, settings.retry_backoff_max_ms, random.random()) / 1000.0
+        if deadline.left_s <= wait_s:
+            raise Unanswered(deadline.trouble)
+        await asyncio.sleep(wait_s)
+
+    async def ask(self, node_id: int, message: Message, versions: range | None = None) -> Any:
+        """One broker's answer to one request."""
+        address = self.brokers.get(node_id)
+        if address is None:
+            raise Unanswered(f"broker {node_id} is not known to the cluster at the moment")
+        return await self._ask_at(address, message, versions)
+
+    async def ask_any(self, message: Message, versions: range | None = None) -> Any:
+        """The answer of whichever broker gives one."""
+        known = list(self.brokers.values())
+        random.shuffle(known)
+        trouble: list[str] = []
+        for address in (*known, *(each for each in addresses(self._settings) if each not in known)):
+            try:
+                return await self._ask_at(address, message, versions)
+            except Unanswered as error:
+                trouble.append(str(error))
+        raise Unanswered("; ".join(trouble))
+
+    async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
+        """The brokers, and these topics; None for all of them. It creates none."""
+        wanted = [MetadataRequestTopic(name=name) for name in topics] if topics is not None else None
+        answer: MetadataResponse = await self.ask_any(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), range(4, 14))
+        self.brokers.update({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})
+        return answer
+
+    async def coordinator(self, transactional_id: str) -> int:
+        """Who coordinates it: asked once, and again after `forget`."""
+        if transactional_id in self._coordinators:
+            return self._coordinators[transactional_id]
+        answer: FindCoordinatorResponse
+        try:
+            request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+            answer = await self.ask_any(request, range(FIND_VERSION_MAX, FIND_VERSION_MAX + 1))
+        except NotPermitted:
+            answer = await self.ask_any(FindCoordinatorRequest(key_type=TRANSACTION, key=transactional_id), range(1, FIND_VERSION_MAX))
+        said = answer.coordinators[0] if answer.coordinators else answer
+        refuse(Api.FIND_COORDINATOR, said.error_code, f"transactional id {transactional_id!r}")
+        self.brokers[said.node_id] = Address(said.host, said.port)
+        self._coordinators[transactional_id] = said.node_id
+        return said.node_id
+
+    async def ask_coordinator(self, transactional_id: str, message: Message, versions: range | None = None) -> Any:
+        """The coordinator's answer; another one is looked for where it gives none."""
+        node_id = await self.coordinator(transactional_id)
+        try:
+            return await self.ask(node_id, message, versions)
+        except Unanswered:
+            self.forget(transactional_id)
+            raise
+
+    def forget(self, transactional_id: str) -> None:
+        """Its coordinator is another one now, or may be."""
+        self._coordinators.pop(transactional_id, None)
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    async def _ask_at(self, address: Address, message: Message, versions: range | None) -> Any:
+        link, offered = await self._link(address)
+        ours = versions if versions is not None else REQUESTS[message.api].versions
+        low, high = offered.get(message.api, (0, -1))
+        version = min(high, ours[-1])
+        if version < max(low, ours[0]):
+            theirs = f"versions {low} to {high}" if high >= low else "none"
+            raise NotPermitted(
+                f"the broker at {address} offers {theirs} of {message.api.name}; needed here is one of {ours[0]} to {ours[-1]}"
+            )
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000.0):
+                return await link.ask(message, version)
+        except ConnectError as refusal:
+            raise refusal.verdict() from None
+        except TimeoutError:
+            reason = f"{address} did not answer {message.api.name} in time"
+        except OSError as error:
+            reason = f"{address} did not answer {message.api.name}: {error}"
+        if self._open.get(address, (None,))[0] is link:
+            del self._open[address]
+        link.silence()
+        raise Unanswered(reason)
+
+    async def _link(self, address: Address) -> tuple[Connection, Versions]:
+        async with self._dialling[address]:
+            if address not in self._open:
+                try:
+                    opened = await self._connector.open(address.host, address.port)
+                except ConnectError as refusal:
+                    raise refusal.kind(f"{address}: {refusal}") from None
+                except OSError as error:
+                    raise Unanswered(f"{address}: {error}") from None
+                self._open[address] = (opened.link, opened.versions)
+            return self._open[address]
+
+
+def the_one(answers: Sequence[T], subject: str) -> T:
+    """The answer about the one thing that was asked about. Raises Unanswered where a broker tells of none, or of others as well."""
+    if len(answers) != 1:
+        raise Unanswered(f"{subject}: a broker was asked about one thing, and tells of {len(answers)}")
+    return answers[0]
+
+
+def refuse(api: Api, code: int, subject: str) -> None:
+    """Raise what an error code means for whoever asked: Unanswered where it will pass, NotPermitted where it will not."""
+    if code == ErrorCode.NONE:
+        return
+    words = f"{subject}: {api.name} was refused with {error_name(code)}"
+    if code in SOON:
+        raise Unanswered(words)
+    raise NotPermitted(words)

@@ -1,0 +1,113 @@
+"""The way to the coordinator of a transactional id or a group: who it is, one request at a time, and how soon to ask again.
+
+It knows nothing of what is asked, and keeps nothing that was answered but where the coordinator is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fencepost.producer.address import Address
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.view import ClusterView
+from fencepost.producer.core.events import Command, Send
+from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from fencepost.txn.protocol.error_table import Row, Step, judge
+from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
+
+SOON_MS: Final = 20.0
+"""A transaction is completed within a few milliseconds as a rule, and nothing goes on before."""
+
+
+class CoordinatorConnection:
+    """See the module. `request`: the one on its way. `not_before_ms`: when the next one may be."""
+
+    def __init__(
+        self, key: str, settings: Settings, *, key_type: int = TRANSACTION, nodes: Nodes, view: ClusterView, draw: Callable[[], float]
+    ) -> None:
+        self.request: Request | None = None
+        self.not_before_ms = 0.0
+        self._key = key
+        self._key_type = key_type
+        self._settings = settings
+        self._nodes = nodes
+        self._view = view
+        self._draw = draw
+        self._node_id: int | None = None
+        self._losses = 0
+        self._attempts = 0
+
+    @property
+    def node_id(self) -> int | None:
+        """The coordinator, as far as it is known."""
+        return self._node_id
+
+    def ready(self, now_ms: float) -> tuple[Node | None, list[Command]]:
+        """The coordinator if it can be asked now, and what has to be done for it to be."""
+        if self.request is not None or now_ms < self.not_before_ms:
+            return None, []
+        node = self._nodes.get(self._node_id) if self._node_id is not None else None
+        if node is None or (node.state is LinkState.DOWN and node.losses != self._losses):
+            self._node_id = None
+            return None, self._look_up(now_ms)
+        if node.ready(now_ms):
+            return node, []
+        return None, self._nodes.connect(node, now_ms)
+
+    def send(self, node: Node, message: Message, version: int, now_ms: float) -> list[Command]:
+        """Put a request on its way."""
+        self.request = self._nodes.begin(node, message.api, now_ms, Request)
+        return [Send(node.node_id, self.request.request_id, message.api, version, message)]
+
+    def answered(self) -> None:
+        """The request on its way has its answer."""
+        self.request = None
+
+    def went_well(self) -> None:
+        """Whatever comes next is a first attempt."""
+        self._attempts = 0
+
+    def lost(self, now_ms: float) -> None:
+        """It died with its link."""
+        self.request = None
+        self.again(Step.RETRY, now_ms)
+
+    def again(self, step: Step, now_ms: float) -> None:
+        """The same must be asked again, after a while."""
+        if step is Step.LOOKUP:
+            self._node_id = None
+        base_ms = SOON_MS if step is Step.SOON else self._settings.retry_backoff_ms
+        cap_ms = max(base_ms, self._settings.retry_backoff_max_ms)
+        self.not_before_ms = now_ms + backoff_ms(self._attempts, base_ms, cap_ms, self._draw())
+        self._attempts += 1
+
+    def found(self, answer: FindCoordinatorResponse, now_ms: float) -> tuple[Row, int, list[Command]]:
+        """Read who the coordinator is: what is to be done about the answer's code, the code, and what follows for the links."""
+        said = answer.coordinators[0] if answer.coordinators else answer
+        row = judge(Api.FIND_COORDINATOR, said.error_code)
+        if row.step is not Step.DONE:
+            return row, said.error_code, []
+        self._view.brokers = self._view.brokers | {said.node_id: Address(said.host, said.port)}
+        commands = self._nodes.learn(self._view.brokers)
+        node = self._nodes.get(said.node_id)
+        self._node_id = said.node_id
+        self._losses = node.losses if node is not None else 0
+        return row, said.error_code, commands
+
+    def _look_up(self, now_ms: float) -> list[Command]:
+        node, commands = self._nodes.pick(now_ms)
+        if node is None:
+            return commands
+        version = node.version(Api.FIND_COORDINATOR, FIND_VERSION_MAX, least=1)
+        if version is None:
+            self.again(Step.RETRY, now_ms)
+            return commands
+        if version >= FIND_VERSION_MAX:
+            message = FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=[self._key])
+        else:
+            message = FindCoordinatorRequest(key_type=self._key_type, key=self._key)
+        return [*commands, *self.send(node, message, version, now_ms)]

@@ -1,0 +1,91 @@
+"""What happens to a transactional producer that nobody closed: the transaction that is open is aborted, as `close` would.
+
+At exit within `exit_flush_ms`; when it is collected, without anybody waiting. Otherwise readers of committed records would be held up until
+the coordinator's patience ends (`transaction_timeout_ms`). On an event loop that has ended nothing of this can be done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from typing import Final
+
+from fencepost.producer.accumulator.accumulator import Accumulator
+from fencepost.producer.accumulator.batch import Shared
+from fencepost.producer.errors import ProducerClosed
+from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.network.sender_thread import SenderThread
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.send_admission import Admission
+from fencepost.txn.coordinator.state_machine import Event
+
+LEFT: Final = {Event.ABORT: "its transaction is not committed", Event.COMMIT: "its commit goes on"}
+
+log = logging.getLogger("fencepost.txn")
+
+
+class TransactionExitGuard(ExitGuard):
+    """See the module. `wanted`: the call that `close` would make about the open transaction, if it would make one."""
+
+    def __init__(
+        self,
+        sender: SenderThread,
+        accumulator: Accumulator,
+        shared: Shared,
+        *,
+        exit_flush_s: float,
+        admission: Admission,
+        wanted: Callable[[], Event | None],
+    ) -> None:
+        super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
+        self._patience_s = exit_flush_s
+        self._admission = admission
+        self._wanted = wanted
+
+    def __del__(self) -> None:
+        call = None if self._over() else self._end()
+        if call is None:
+            super().__del__()
+            return
+        self.end()
+        warnings.warn(
+            f"a transactional producer was garbage-collected without close(); {LEFT[call.event]}",
+            ResourceWarning,
+            stacklevel=2,
+        )
+        sender = self.sender
+        reason = ProducerClosed("the producer was garbage-collected before the record was acknowledged")
+        call.outcome.when_told(lambda: sender.stop(reason))
+
+    def begin_to_leave(self) -> Callable[[], None]:
+        """The process exits: end the transaction as `close` would, and wait for that in what this returns."""
+        call = None if self._over() else self._end()
+        deadline = time.monotonic() + self._patience_s
+        leave = super().begin_to_leave()
+        if call is None:
+            return leave
+
+        def end_first() -> None:
+            told = call.outcome.wait(deadline - time.monotonic())
+            error = call.outcome.exception() if told else "no answer came"
+            if error is None:
+                log.warning("exit without close(): %s() ended the open transaction", call.event.value)
+            else:
+                log.critical("exit without close(): %s() has not ended the open transaction: %s", call.event.value, error)
+            leave()
+
+        return end_first
+
+    def _over(self) -> bool:
+        return self._ended or self._shared.forked is not None or not self.sender.running
+
+    def _end(self) -> Call | None:
+        """Ask for the end of what is open."""
+        event = self._wanted()
+        if event is None:
+            return None
+        call = self._admission.call(event, self._patience_s)
+        self._admission.make(call)
+        return call

@@ -1,0 +1,41 @@
+"""What `run` has to know of the work that it was given: whether any was done, and whether a transaction that had to be aborted is worth
+another attempt. It makes none itself."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Final
+
+from fencepost.producer.errors import DeliveryError, Misuse, RecordRefused
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.errors import MustAbort
+from fencepost.txn.protocol.error_table import HOPELESS
+
+WORTH_ANOTHER: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""Refusals of a record that say nothing about the record."""
+
+
+def worth_another(error: MustAbort | DeliveryError) -> bool:
+    """Whether the same records and offsets may fare better in another transaction."""
+    if isinstance(error, MustAbort) and error.cause is None:
+        return error.code not in HOPELESS
+    cause = error.cause if isinstance(error, MustAbort) else error
+    return not isinstance(cause, RecordRefused) or cause.code in WORTH_ANOTHER
+
+
+def refuse_undone(work: object, result: object) -> None:
+    """Raise Misuse where calling the function has only made what would do its work: a transaction without it would be committed."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise Misuse(f"run: {work!r} is a coroutine function, and nothing of it has run: AsyncTransactionalProducer.run awaits it")
+    if inspect.isgenerator(result) and inspect.isgeneratorfunction(work):
+        raise Misuse(f"run: {work!r} is a generator function, and nothing of it has run: the transaction would be committed without it")

@@ -1,0 +1,197 @@
+"""The state machine of a transactional producer: one table, keyed by the state and by what happened, to the next state and what to do.
+
+It does nothing itself: `manager` carries the actions out. A call of the user's that the table does not have is refused with the calls that
+it has; anything else that it does not have is a bug of ours. `mermaid()` draws it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import Final
+
+from fencepost.producer.errors import Misuse
+
+__all__ = ["AT_CLOSE", "CALLS", "TABLE", "Action", "Event", "IllegalCall", "Machine", "State", "legal_calls", "mermaid"]
+
+log = logging.getLogger("fencepost.txn")
+
+
+class State(enum.Enum):
+    """Where the producer stands. The values are what error messages say."""
+
+    NEW = "not registered yet"
+    REGISTERING = "asking the coordinator for an identity"
+    READY = "between transactions"
+    OPEN = "in a transaction"
+    SPOILED = "in a transaction that must be aborted"
+    PREPARING = "preparing: its records are on their way, or the coordinator is being asked about them"
+    PREPARED = "in a prepared transaction"
+    FLUSHING = "committing: its records are still on their way"
+    COMMITTING = "committing: the coordinator has been asked to"
+    ABORTING = "aborting"
+    RENEWING = "asking the coordinator for a new epoch"
+    DEAD = "at its end"
+
+
+class Event(enum.Enum):
+    """What happened. The first eight are calls of the user's."""
+
+    INIT = "init"
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ABORT = "abort"
+    SEND_OFFSETS = "send_offsets"
+    PREPARE = "prepare"
+    LEND = "lend"
+    RETURNED = "returned"
+    HELD = "a transaction is open that is not to be aborted by registering"
+    REGISTERED = "the coordinator gave an identity"
+    SPOILED = "something of the transaction failed"
+    FLUSHED = "every record is acknowledged, and something was written"
+    EMPTY = "nothing was written, and nothing is on its way"
+    CONFIRMED = "every record is acknowledged, and the coordinator has the transaction open"
+    ENDED = "the coordinator ended the transaction"
+    ENDED_WORN = "the coordinator ended it, and the epoch cannot be gone on with"
+    DIED = "the producer cannot go on"
+
+
+class Action(enum.Enum):
+    """What to do about it."""
+
+    NOTHING = "nothing"
+    WAIT = "the call waits for the outcome"
+    ASK_IDENTITY = "InitProducerId"
+    ANSWER = "the call is answered at once"
+    OPEN = "a transaction begins"
+    REFUSE = "the call is told what failed"
+    DROP = "what was not sent fails"
+    ADD = "AddOffsetsToTxn in transaction version 1, then TxnOffsetCommit; the call waits for the outcome"
+    LEND = "AddPartitionsToTxn in transaction version 1; the call waits for the outcome"
+    TAKE_BACK = "what a borrower wrote is noted, and the call is answered at once"
+    END = "EndTxn"
+    FINISH = "calls that wait are told that it ended"
+    FINISH_AND_ASK = "the same, and InitProducerId with the identity so far (KIP-360)"
+    FAIL = "calls that wait are told what failed"
+
+
+CALLS: Final = (
+    Event.INIT,
+    Event.BEGIN,
+    Event.COMMIT,
+    Event.ABORT,
+    Event.SEND_OFFSETS,
+    Event.PREPARE,
+    Event.LEND,
+    Event.RETURNED,
+)
+
+TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
+    (State.NEW, Event.INIT): (State.REGISTERING, Action.ASK_IDENTITY),
+    (State.NEW, Event.BEGIN): (State.REGISTERING, Action.ASK_IDENTITY),
+    (State.REGISTERING, Event.INIT): (State.REGISTERING, Action.WAIT),
+    (State.REGISTERING, Event.BEGIN): (State.REGISTERING, Action.WAIT),
+    (State.REGISTERING, Event.HELD): (State.NEW, Action.FAIL),
+    (State.REGISTERING, Event.REGISTERED): (State.READY, Action.FINISH),
+    (State.READY, Event.INIT): (State.READY, Action.ANSWER),
+    (State.READY, Event.BEGIN): (State.OPEN, Action.OPEN),
+    (State.OPEN, Event.COMMIT): (State.FLUSHING, Action.WAIT),
+    (State.OPEN, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.OPEN, Event.SEND_OFFSETS): (State.OPEN, Action.ADD),
+    (State.OPEN, Event.PREPARE): (State.PREPARING, Action.WAIT),
+    (State.OPEN, Event.LEND): (State.OPEN, Action.LEND),
+    (State.OPEN, Event.RETURNED): (State.OPEN, Action.TAKE_BACK),
+    (State.OPEN, Event.SPOILED): (State.SPOILED, Action.FAIL),
+    (State.SPOILED, Event.COMMIT): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.PREPARE): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.LEND): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.RETURNED): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.SPOILED, Event.SEND_OFFSETS): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.SPOILED): (State.SPOILED, Action.NOTHING),
+    (State.PREPARING, Event.PREPARE): (State.PREPARING, Action.WAIT),
+    (State.PREPARING, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.PREPARING, Event.SPOILED): (State.SPOILED, Action.FAIL),
+    (State.PREPARING, Event.EMPTY): (State.PREPARED, Action.FINISH),
+    (State.PREPARING, Event.CONFIRMED): (State.PREPARED, Action.FINISH),
+    (State.PREPARED, Event.PREPARE): (State.PREPARED, Action.ANSWER),
+    (State.PREPARED, Event.COMMIT): (State.FLUSHING, Action.WAIT),
+    (State.PREPARED, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.FLUSHING, Event.COMMIT): (State.FLUSHING, Action.WAIT),
+    (State.FLUSHING, Event.ABORT): (State.ABORTING, Action.DROP),
+    (State.FLUSHING, Event.SPOILED): (State.SPOILED, Action.FAIL),
+    (State.FLUSHING, Event.EMPTY): (State.READY, Action.FINISH),
+    (State.FLUSHING, Event.FLUSHED): (State.COMMITTING, Action.END),
+    (State.COMMITTING, Event.COMMIT): (State.COMMITTING, Action.WAIT),
+    (State.COMMITTING, Event.SPOILED): (State.SPOILED, Action.FAIL),
+    (State.COMMITTING, Event.ENDED): (State.READY, Action.FINISH),
+    (State.COMMITTING, Event.ENDED_WORN): (State.RENEWING, Action.FINISH_AND_ASK),
+    (State.ABORTING, Event.ABORT): (State.ABORTING, Action.WAIT),
+    (State.ABORTING, Event.SPOILED): (State.ABORTING, Action.NOTHING),
+    (State.ABORTING, Event.EMPTY): (State.READY, Action.FINISH),
+    (State.ABORTING, Event.FLUSHED): (State.ABORTING, Action.END),
+    (State.ABORTING, Event.ENDED): (State.READY, Action.FINISH),
+    (State.ABORTING, Event.ENDED_WORN): (State.RENEWING, Action.FINISH_AND_ASK),
+    (State.RENEWING, Event.INIT): (State.RENEWING, Action.WAIT),
+    (State.RENEWING, Event.BEGIN): (State.RENEWING, Action.WAIT),
+    (State.RENEWING, Event.REGISTERED): (State.READY, Action.FINISH),
+    **{(state, Event.DIED): (State.DEAD, Action.FAIL) for state in State if state is not State.DEAD},
+    (State.DEAD, Event.DIED): (State.DEAD, Action.NOTHING),
+    **{(State.DEAD, call): (State.DEAD, Action.REFUSE) for call in CALLS},
+}
+"""There is no way from COMMITTING to an abort: what the coordinator was asked to commit may be committed."""
+
+
+AT_CLOSE: Final = {
+    State.OPEN: Event.ABORT,
+    State.SPOILED: Event.ABORT,
+    State.PREPARING: Event.ABORT,
+    State.PREPARED: Event.ABORT,
+    State.ABORTING: Event.ABORT,
+    State.FLUSHING: Event.COMMIT,
+    State.COMMITTING: Event.COMMIT,
+}
+"""What a producer that is closed does about its transaction: one that is open is given up, a commit under way is waited for.
+A prepared one only where nobody was given its token."""
+
+
+class IllegalCall(Misuse):
+    """The call does not fit the producer's state; the message names those that do."""
+
+
+class Machine:
+    """The state, and the only way to change it."""
+
+    def __init__(self) -> None:
+        self.state = State.NEW
+
+    def step(self, event: Event, why: object = "") -> Action:
+        """Take an event and say what to do. Raises IllegalCall for a call that the state does not have."""
+        self.refuse(event)
+        old, (self.state, action) = self.state, TABLE[self.state, event]
+        if old is not self.state:
+            log.debug("%s -> %s (%s%s)", old.name, self.state.name, event.name, f": {why}" if why else "")
+        return action
+
+    def refuse(self, event: Event) -> None:
+        """Raise IllegalCall for a call that the state does not have."""
+        state = self.state
+        if (state, event) not in TABLE:
+            assert event in CALLS, f"{event} in {state}"
+            raise IllegalCall(f"{event.value}: the producer is {state.value}; what can be called now: {legal_calls(state)}")
+
+
+def legal_calls(state: State) -> str:
+    """The calls that a state has, for a message."""
+    return ", ".join(call.value for call in CALLS if (state, call) in TABLE)
+
+
+def mermaid() -> str:
+    """The table as a Mermaid diagram: calls and events that change the state, one arrow for each pair of states."""
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for (state, event), (target, _) in TABLE.items():
+        if state is not target and event is not Event.DIED:
+            arrows.setdefault((state, target), []).append(event.name.lower())
+    lines = ["stateDiagram-v2", f"    [*] --> {State.NEW.name}"]
+    lines += [f"    {state.name} --> {target.name}: {', '.join(events)}" for (state, target), events in arrows.items()]
+    return "\n".join([*lines, f"    {State.DEAD.name} --> [*]", f"    note right of {State.DEAD.name}: died, from every state"]) + "\n"

@@ -1,0 +1,610 @@
+"""The transaction manager: the machine's actions as requests to the coordinators, and the hooks that the sender asks.
+
+Events and the time in, commands out; all of it on the sender's thread. With transaction version 1 a partition is added before its first
+batch leaves; with version 2 (KIP-890) the partition's leader adds it, and every end brings the next epoch. Which of them it is, is decided
+with the identity and after each end, so that a transaction ends as it began.
+
+It sends no InitProducerId inside a transaction, no EndTxn where nothing was written, and none that commits after anything failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Self
+
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.cluster.broker_connections import PRODUCE_VERSIONS, Node, Nodes, Request
+from fencepost.producer.core.cluster.view import ClusterView
+from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again
+from fencepost.producer.wire.codes import Api, ErrorCode, api_name
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages import FindCoordinatorResponse, InitProducerIdResponse
+from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse
+from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
+from fencepost.txn.coordinator.coordinator_connection import CoordinatorConnection
+from fencepost.txn.coordinator.init_producer_id import Registration
+from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.pending_calls import Call, Waiting
+from fencepost.txn.coordinator.state_machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
+from fencepost.txn.coordinator.transaction_contents import TransactionContents
+from fencepost.txn.errors import (
+    CommitOutcomeUnknown,
+    DeliveryAborted,
+    MustAbort,
+    NotPermitted,
+    TransactionCommitted,
+    TransactionOpen,
+    TransactionTimeout,
+)
+from fencepost.txn.protocol.error_table import OTHERWISE, Row, Step, judge, refusal
+from fencepost.txn.protocol.requests import END_VERSIONS, GROUP, LEAVES, Question, end_request, state_question
+from fencepost.txn.recovery.prepare import Preparation
+from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
+from fencepost.txn.recovery.token import PreparedTransaction
+from fencepost.txn.settings import TransactionSettings
+from fencepost.txn.shared.lending import Lending
+
+log = logging.getLogger("fencepost.txn")
+
+FEATURE: Final = "transaction.version"
+UNBEGUN: Final = (
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+"""What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
+while the one before was being completed, or because the id had expired before it. InitProducerId then tells a producer that was fenced from
+one that may go on. Once anything of the transaction was acknowledged, only the first of them can mean that."""
+NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""What a commit may be answered of which nobody wrote anything, with transaction version 2, as the coordinator never heard of it."""
+NOT_ASKED: Final = "nobody could be asked for one yet"
+SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
+FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
+SPOILABLE: Final = {*FAILING, State.COMMITTING}
+REMEMBERED: Final = 100
+"""Transactions whose end is known to whoever asks later, as one that was in doubt is asked about when the next ones are over."""
+ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
+ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.LEND)
+"""The calls that can come to nothing else once the transaction has to be aborted."""
+
+
+class TransactionManager:
+    """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction.
+    `preparation`: on the way to its token, or at it. `guard`: asked before the first registration."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        guard: Guard | None = None,
+        two_phase: TwoPhase | None = None,
+        existing_topics: tuple[str, ...] = (),
+    ) -> None:
+        self.machine = Machine()
+        self.preparation = Preparation()
+        self.transactional_id: str | None = transactional_id
+        self.produce_versions = PRODUCE_VERSIONS
+        self.doom: tuple[type[DeliveryError], str] | None = None
+        self.trouble = NOT_ASKED
+        self.identity: tuple[int, int] | None = None
+        self.version2 = False
+        self.spoilt: MustAbort | None = None
+        self._id: Final = transactional_id
+        self._existing_topics: Final = existing_topics
+        self._number = 0
+        self._ended: dict[int, bool] = {}
+        self._waiting = Waiting()
+        self._out: list[Command] = []
+        self._doubtful = False
+        self._unsure = False
+        self._quiet = True
+        self._look_again = False
+        self._lending = Lending(transactional_id)
+        self._death: FencepostError | None = None
+        self._registration = Registration(transactional_id, timeout_ms=timeout_ms, guard=guard, two_phase=two_phase)
+
+    @classmethod
+    def of(cls, ours: TransactionSettings) -> Self:
+        """For a producer with these settings."""
+        guard = Guard(ours.transactional_id, ours.on_open_transaction, ours.prepared)
+        two_phase = TwoPhase(wanted=ours.transaction_two_phase_commit_enable, keep=ours.on_open_transaction is OnOpen.REFUSE)
+        return cls(
+            ours.transactional_id,
+            timeout_ms=ours.transaction_timeout_ms,
+            guard=guard,
+            two_phase=two_phase,
+            existing_topics=ours.existing_topics,
+        )
+
+    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+        self._line = CoordinatorConnection(self._id, settings, nodes=nodes, view=view, draw=draw)
+        self._contents = TransactionContents(
+            self._id, lambda group: CoordinatorConnection(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw)
+        )
+        self._nodes = nodes
+        self._view = view
+
+    def end_at_close(self) -> Event | None:
+        """What a producer that is closed has to call first. A token that was handed out is not taken back. Any thread may look."""
+        state = self.machine.state
+        return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
+
+    def refuse_spoilt(self) -> None:
+        """Raise what spoilt the transaction: a record, or an offset, would only be lost with the others. Any thread may look."""
+        if self.spoilt is not None:
+            raise self.spoilt.again()
+
+    def hand_out(self) -> PreparedTransaction:
+        """The token; from now on only who has it decides. Any thread may ask, after `prepare` was answered."""
+        token = self.preparation.token
+        if token is None:
+            raise IllegalCall("prepare: another call ended the transaction meanwhile")
+        OUTSTANDING.add(token)
+        self.preparation.handed_out = True
+        return token
+
+    # -- the hooks ---------------------------------------------------------------------------------------------------
+
+    def may_create(self, topic: str) -> bool:
+        return topic not in self._existing_topics
+
+    def may_leave(self, topic: str, partition: int) -> bool:
+        if self.machine.state not in SERVED or not self._lending.admits((topic, partition)):
+            return False
+        return self.version2 or self._contents.partitions.has(topic, partition)
+
+    def wrote(self, topic: str, partition: int) -> None:
+        self._contents.wrote = True
+        self._lending.wrote((topic, partition))
+
+    def unanswered(self) -> None:
+        # Its sequence keeps it from being written once more. But a leader that asks the coordinator about it first, as the transaction is
+        # over, wants that sequence next from then on, and refuses the next transaction's first batch (OUT_OF_ORDER_SEQUENCE_NUMBER).
+        self._contents.broken = True
+
+    def takes_over(self, topic: str, partition: int) -> int | None:
+        return None
+
+    def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
+        return None
+
+    def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._look_again = False
+        failures: list[DeliveryError] = []
+        contents = self._contents
+        for command in commands:
+            if not isinstance(command, Settle):
+                continue
+            if command.failure is not None:
+                failures.append(command.failure)
+                contents.broken = contents.broken or command.failure.attempts > 0
+            else:
+                contents.begun = True
+                self._lending.acknowledged((command.batch.topic, int(command.batch.partition)), int(command.batch.count))
+        self.preparation.looked(commands)
+        if failures and self.machine.state in FAILING:
+            self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
+        trespass = self._lending.trespass()
+        if trespass is not None and self.machine.state in SERVED:
+            self._spoil(trespass)
+
+    # -- the office --------------------------------------------------------------------------------------------------
+
+    def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
+        return self.identity
+
+    def forget(self) -> None:
+        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which knows nothing of this transactional id")))
+
+    def advance(self, now_ms: float) -> list[Command]:
+        commands, self._out = self._out, []
+        late = self._waiting.expire(now_ms, self._lateness)
+        commands += [*late, *self._forget_wishes(late)]
+        if self._ends() and not self._contents.wrote:
+            self._over(committed=self.machine.state is State.FLUSHING, event=Event.EMPTY)
+        if self._confirms() and not self._contents.wrote:
+            assert self.identity is not None
+            self.preparation.nothing(self._id, self.identity, version2=self.version2, view=self._view)
+            self._prepared(Event.EMPTY)
+        for line, ask in self._errands():
+            node, more = line.ready(now_ms)
+            commands += more
+            if node is not None:
+                commands += self._ask(node, *ask(node), now_ms, line)
+        commands += self._out
+        self._out = []
+        return commands
+
+    def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
+        line = self._contents.commits.line_of(request) or self._line
+        line.answered()
+        if self._death is not None:
+            return []
+        match answer:
+            case FindCoordinatorResponse():
+                row, code, commands = line.found(answer, now_ms)
+                if line is not self._line and not self._contents.commits.wants(line):
+                    return commands  # Its transaction was given up meanwhile, and the next one may have no use for that group.
+                return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
+            case InitProducerIdResponse():
+                if self._registration.two_phase.steps_back(answer.error_code):
+                    return []
+                commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
+                return self._registered(answer, now_ms) if answer.error_code == 0 else commands
+            case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
+                code, row, served = self._contents.heard(line, answer)
+                commands = [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
+                return [*commands, *self._lend()]
+            case EndTxnResponse():
+                return self._heard_of_the_end(answer, now_ms)
+            case DescribeTransactionsResponse():
+                return self._heard_of_the_state(answer, now_ms)
+        raise AssertionError(f"an answer to no request of ours: {type(answer).__name__}")
+
+    def lost(self, request: Request, now_ms: float) -> None:
+        self.trouble = "the connection to the coordinator was lost"
+        self._doubtful = self._doubtful or request.api is Api.END_TXN
+        self._registration.lost(request.api)
+        self._contents.lost(request)
+        self._look_for_overtaken()
+        (self._contents.commits.line_of(request) or self._line).lost(now_ms)
+
+    def next_deadline(self, now_ms: float) -> float:
+        if self._look_again:
+            return now_ms
+        times = self._waiting.deadlines_ms()
+        times += [line.not_before_ms for line, _ in self._errands() if line.not_before_ms > now_ms]
+        return min(times, default=NEVER)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def called(self, call: Call, now_ms: float) -> list[Command]:
+        # Whoever waits for a beginning that can be had has it; nothing begins of which nobody is told.
+        begins = call.event is Event.BEGIN and self.machine.state is State.READY
+        if call.left or (begins and not call.outcome.claim()):
+            return [Return(call)]
+        ends = call.event in ENDS
+        if ends and call.number in self._ended:
+            return [Return(call, self.about_the_past(call.event, call.number))]
+        if call.number and call.number != self._number:
+            return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
+        if call.event is Event.COMMIT and self.machine.state is State.OPEN and (missing := self._lending.missing()) is not None:
+            return [Return(call, missing)]
+        try:
+            action = self.machine.step(call.event)
+        except IllegalCall as illegal:
+            return [Return(call, illegal)]
+        match action:
+            case Action.ANSWER:
+                return [Return(call)]
+            case Action.OPEN:
+                self._begin(call)
+                return [Return(call)]
+            case Action.REFUSE:
+                return [Return(call, self._refusal())]
+            case Action.DROP:
+                self.doom = (DeliveryAborted, "its transaction was aborted")
+                self._contents.commits.drop()
+                late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), *ANSWERED_BY_AN_ABORT)
+                self._waiting.add(call)
+                return late
+            case Action.ADD:
+                assert call.offsets is not None
+                self._contents.commits.want(call, *call.offsets)
+                self._waiting.add(call)
+                self._look_for_overtaken()
+                return []
+            case Action.LEND:
+                self._contents.wrote = True  # from here on somebody else may write
+                self._waiting.add(call)
+                return self._lend()
+            case Action.TAKE_BACK:
+                return [self._take_back(call)]
+        self._waiting.add(call)
+        return []
+
+    def despair(self, failure: NoUsableBroker) -> list[Command]:
+        self.trouble = str(failure)
+        # A transaction that is open stays so until somebody can be asked, or the caller's time has passed.
+        return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
+
+    def abandon(self, error: FencepostError) -> list[Command]:
+        in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful or self._unsure)
+        self._death = self._death or error
+        self.machine.step(Event.DIED, error)
+        commands: list[Command] = []
+        if in_doubt:
+            assert self.identity is not None
+            self.preparation.doubt(self._id, self.identity, version2=self.version2, view=self._view)
+            commands += self._waiting.answer(
+                CommitOutcomeUnknown(f"the coordinator was asked to commit and did not answer; then: {error}"), Event.COMMIT
+            )
+        return [*commands, *self._waiting.answer(error, *Event)]
+
+    def _begin(self, call: Call) -> None:
+        self._number += 1
+        call.number = self._number
+        self._doubtful = self._unsure = False
+        self._contents.begin()
+        self._lending.begin()
+        self.preparation.begin()
+
+    def _lend(self) -> list[Command]:
+        """Hand out what the coordinator has, or what needs not be asked for, to the calls that wait for it."""
+        if self.machine.state is not State.OPEN:
+            return []
+        assert self.identity is not None
+        commands: list[Command] = []
+        partitions = self._contents.partitions
+        for call in self._waiting.of(Event.LEND):
+            assert call.wish is not None
+            if call.left:
+                self._waiting.finish([call])
+                continue
+            refusal = self._lending.refusal(call.wish.partitions)
+            if refusal is None:
+                # Every one is asked after, so that one request names them all.
+                missing = [tp for tp in call.wish.partitions if not self.version2 and not partitions.has(*tp)]
+                if missing:
+                    continue
+                self._lending.lend(call.wish, self.identity, version2=self.version2)
+            self._waiting.finish([call])
+            commands.append(Return(call, refusal))
+        return commands
+
+    def _forget_wishes(self, late: Sequence[Command]) -> list[Command]:
+        """A lend whose time has passed asks for nothing any more: a partition that does not exist would be in the way of all others, and of
+        the commit. What a batch or another lend waits for is wanted again."""
+        given_up = [told.call.wish for told in late if isinstance(told, Return) and told.call.event is Event.LEND]
+        for wish in given_up:
+            self._contents.partitions.give_up(wish.partitions)
+        self._look_again = self._look_again or bool(given_up)
+        return self._lend() if given_up else []
+
+    def _take_back(self, call: Call) -> Return:
+        assert call.wish is not None
+        refusal = self._lending.take_back(call.wish.written)
+        if refusal is None:
+            self.preparation.told(call.wish.written)
+            self._contents.begun = self._contents.begun or self._lending.filled
+        return Return(call, refusal)
+
+    def knows(self, number: int) -> bool:
+        """Whether that transaction is one of those that ended lately. Any thread may look."""
+        return number in self._ended
+
+    def about_the_past(self, event: Event, number: int) -> IllegalCall | None:
+        """What is said of a transaction that ended while nobody waited. Any thread may ask."""
+        committed = self._ended[number]
+        if event is not Event.PREPARE and committed is (event is Event.COMMIT):
+            return None
+        return IllegalCall(f"{event.value}: the transaction has been {'committed' if committed else 'aborted'}")
+
+    def is_open(self) -> bool:
+        """Whether a transaction takes records. Any thread may look."""
+        return self.machine.state is State.OPEN
+
+    def refuse(self, event: Event) -> None:
+        """Raise IllegalCall where the call would be refused as things are. Any thread may look."""
+        self.machine.refuse(event)
+
+    def _refusal(self) -> FencepostError:
+        if self._death is not None:
+            return again(self._death)
+        assert self.spoilt is not None
+        return self.spoilt.again()
+
+    def _lateness(self, call: Call) -> FencepostError:
+        if self.machine.state is State.COMMITTING:
+            return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({self.trouble})")
+        waits = "records are still on their way" if not self._quiet else self.trouble + self._found()
+        return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
+
+    def _found(self) -> str:
+        """What the brokers' links came to, where nothing else is known."""
+        failures = dict.fromkeys(f"; {node.address}: {node.last_failure}" for node in self._nodes if node.last_failure)
+        return "".join(failures) if self.trouble is NOT_ASKED else ""
+
+    # -- what is asked -----------------------------------------------------------------------------------------------
+
+    def _errands(self) -> Iterator[tuple[CoordinatorConnection, Question]]:
+        """What the coordinators are to be asked now, and over which line."""
+        question = self._errand()
+        if question is not None:
+            yield self._line, question
+        if self.machine.state in SERVED:
+            assert self.identity is not None
+            yield from self._contents.questions(self.identity, version2=self.version2)
+
+    def _errand(self) -> Question | None:
+        """The same of the transaction's own coordinator."""
+        state = self.machine.state
+        if state in (State.REGISTERING, State.RENEWING):
+            return self._registration.question(self.identity if state is State.RENEWING else None)
+        if state in SERVED:
+            assert self.identity is not None
+            question = self._contents.question(self.identity, version2=self.version2)
+            if question is not None:
+                return question
+        if state is State.COMMITTING:
+            return self._end
+        if self._confirms():
+            return state_question(self._id)
+        return self._end if self._ends() else None
+
+    def _confirms(self) -> bool:
+        """Whether nothing stands between the transaction and its token."""
+        return self.machine.state is State.PREPARING and self._settled()
+
+    def _ends(self) -> bool:
+        """Whether nothing stands between the transaction and its end."""
+        return self.machine.state in (State.FLUSHING, State.ABORTING) and self._settled()
+
+    def _settled(self) -> bool:
+        """Whether nothing of it is on its way any more."""
+        return self._quiet and self._line.request is None and not self._contents.commits.busy
+
+    def _end(self, node: Node) -> tuple[Message, range]:
+        assert self.identity is not None
+        if self.machine.state is not State.COMMITTING:
+            self.machine.step(Event.FLUSHED)
+        committed = self.machine.state is State.COMMITTING
+        return end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2]
+
+    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, line: CoordinatorConnection) -> list[Command]:
+        version = node.version(message.api, versions[-1], least=versions[0])
+        if version is None:
+            wanted = f"{versions[0]} to {versions[-1]}"
+            return [Die(NotPermitted(f"the broker at {node.address} offers none of the versions {wanted} of {api_name(message.api)}"))]
+        return line.send(node, message, version, now_ms)
+
+    # -- what is answered --------------------------------------------------------------------------------------------
+
+    def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
+        self._take((answer.producer_id, answer.producer_epoch))
+        self._choose_version()
+        held = self._registration.heard(answer)
+        if held is not None:
+            return self._held(held)
+        self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
+        commands = self._waiting.answer(None, Event.INIT)
+        for call in self._waiting.take():
+            commands += self.called(call, now_ms)
+        return commands
+
+    def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
+        if len(answer.transaction_states) != 1:
+            self._line.again(Step.LOOKUP, now_ms)  # whoever was asked about one id and tells of none, or of others, is no coordinator
+            return []
+        said = answer.transaction_states[0]
+        row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
+        if self.machine.state is State.REGISTERING and row.step in (Step.DONE, Step.SPOIL):
+            self._line.went_well()
+            held = self._registration.heard_of_a_predecessor(said, row, self._view.cluster_id)
+            return self._held(held) if held is not None else []
+        if self.machine.state not in (State.REGISTERING, State.PREPARING):
+            self._line.went_well()
+            return []
+        commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
+        if row.step is Step.DONE:  # so it is preparing
+            assert self.identity is not None
+            wrong = self.preparation.confirm(
+                said,
+                self.identity,
+                version2=self.version2,
+                view=self._view,
+                coordinator=self._line.node_id,
+                groups=self._contents.commits.taken,
+            )
+            if wrong is not None:
+                self._spoil(MustAbort(wrong))
+            else:
+                self._prepared(Event.CONFIRMED)
+        return commands
+
+    def _held(self, held: TransactionOpen) -> list[Command]:
+        """There is a transaction open that is to stay so."""
+        self.machine.step(Event.HELD, held)
+        return self._waiting.answer(held, Event.INIT, Event.BEGIN)
+
+    def _prepared(self, event: Event) -> None:
+        """There is a token."""
+        self.machine.step(event)
+        self._out += self._waiting.answer(None, Event.PREPARE)
+
+    def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
+        committed = self.machine.state is State.COMMITTING
+        row = judge(Api.END_TXN, answer.error_code)
+        if committed and answer.error_code in NOTHING_CAME and self._lending.nothing_came and not self._contents.begun:
+            # Version 2: nobody wrote anything, so there is nothing to commit. The epoch is given up with it all the same.
+            self._over(committed=True, event=Event.ENDED_WORN)
+            return []
+        # Of a prepared transaction the coordinator had said that it is open, whoever wrote it.
+        elsewhere = self.preparation.token is not None
+        if not committed and answer.error_code in (UNBEGUN[:1] if self._contents.begun or elsewhere else UNBEGUN):
+            # So somebody else has committed it, if it was prepared.
+            late = TransactionCommitted("the prepared transaction has been committed by somebody with its token") if elsewhere else None
+            self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
+            return []
+        if row.step is Step.SPOIL and not committed:
+            return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
+        # What the coordinator could not write in time, or in its place, may be in its log, and be carried out by the next one.
+        self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
+        commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)
+        if row.step is Step.DONE:
+            if answer.producer_id >= 0:
+                self._take((answer.producer_id, answer.producer_epoch))
+            # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
+            # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
+            # And so that whoever still has a loan of this transaction has none of the next.
+            spent = self._contents.broken or self._doubtful or self.preparation.token is not None or self._lending.used
+            before, worn = self.version2, spent and not self.version2
+            self._choose_version()
+            self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
+        return commands
+
+    def _heed(self, api: Api, code: int, row: Row | None, now_ms: float, line: CoordinatorConnection | None = None) -> list[Command]:
+        """Do what the table says about an answer's code. `line`: which it came over, where not the transaction's."""
+        row, line = row or judge(api, code), line or self._line
+        match row.step:
+            case Step.DONE:
+                line.went_well()
+                self.trouble = NOT_ASKED
+                return []
+            case Step.SPOIL if self.machine.state in SPOILABLE:
+                self._spoil(MustAbort(refusal(api, code, row), code=code))
+                return []
+            case Step.FATAL | Step.SPOIL:
+                return [Die(row.kind(refusal(api, code, row) + self._registration.hint(api, code)))]
+        self.trouble = refusal(api, code, row)
+        line.again(row.step, now_ms)
+        return []
+
+    def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
+        """The transaction has its outcome. `aborts`: what calls that wanted to abort it are told."""
+        self.machine.step(event)
+        if self.preparation.token is not None:
+            OUTSTANDING.discard(self.preparation.token)
+        self._out += self._waiting.answer(aborts, Event.ABORT)
+        self._ended[self._number] = committed
+        self._ended.pop(self._number - REMEMBERED, None)
+        self.doom = self.spoilt = None
+        self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
+
+    def _look_for_overtaken(self) -> None:
+        overtaken = self._contents.commits.overtaken()
+        if overtaken is not None and self.machine.state in SERVED:
+            self._spoil(
+                MustAbort(
+                    f"older offsets of {overtaken} were sent and not answered: if they come late, while the transaction is open, they take "
+                    "the place of the newer ones"
+                )
+            )
+
+    def _spoil(self, error: MustAbort) -> None:
+        """The transaction can only be aborted any more."""
+        if self.machine.step(Event.SPOILED, error) is not Action.FAIL:
+            return
+        log.warning("transactional id %s: the transaction must be aborted: %s", self._id, error)
+        self.spoilt = error
+        self._look_again = True
+        self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
+        self._contents.commits.drop()
+        self._out += self._waiting.answer(error, *ANSWERED_BY_AN_ABORT)
+
+    def _take(self, identity: tuple[int, int]) -> None:
+        if identity != self.identity:
+            self._lending.renewed()
+        self.identity = identity
+
+    def _choose_version(self) -> None:
+        """By what the cluster has finalized (KIP-584)."""
+        self.version2 = self._nodes.features.levels.get(FEATURE, 0) >= 2
+        self.produce_versions = LEAVES[self.version2]

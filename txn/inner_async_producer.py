@@ -1,0 +1,37 @@
+"""The same as `inner` on the caller's event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.producer.async_producer import AsyncProducer
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.txn.coordinator.send_admission import Admission
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
+
+
+class InnerAsyncProducer(AsyncProducer):
+    """See the module."""
+
+    def __init__(self, manager: TransactionManager, settings: Mapping[str, Any]) -> None:
+        self._manager = manager
+        super().__init__(None, **settings)
+        self.admission = Admission(self._settings, self._accumulator, self._shared, self._post, manager.is_open)
+
+    @property
+    def settings(self) -> Settings:
+        """The producer's."""
+        return self._settings
+
+    def time_to_leave(self, error: BaseException | None) -> float | None:
+        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
+        return self._time_to_leave(error)
+
+    def _transactions(self) -> Transactions | None:
+        return self._manager
+
+    def _refuse_records(self) -> None:
+        self.admission.make_way()
+        super()._refuse_records()

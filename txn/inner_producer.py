@@ -1,0 +1,75 @@
+"""The producer inside a transactional one: its sender asks the manager, and it takes records only while a transaction is open. A hot
+module: every record goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.producer import Producer
+from fencepost.txn.coordinator.exit_and_fork import TransactionExitGuard
+from fencepost.txn.coordinator.send_admission import Admission
+from fencepost.txn.coordinator.send_admission import NoTransaction as NoTransaction
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
+
+
+class InnerProducer(Producer):
+    """See the module."""
+
+    def __init__(self, manager: TransactionManager, settings: Mapping[str, Any]) -> None:
+        self._manager = manager
+        self._admission: Admission | None = None
+        super().__init__(None, **settings)
+        try:
+            self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post, manager.is_open)
+        except ConfigError:
+            self.close()
+            raise
+        self._take_lease(manager)
+
+    def _take_lease(self, manager: TransactionManager) -> None:
+        """Instead of the producer's. Not in `__init__`, where mypyc takes an attribute that a base class has set for a new one, and never
+        lets go of what it held: the whole producer."""
+        self._exit_guard.end()
+        self._exit_guard = TransactionExitGuard(
+            self._sender,
+            self._accumulator,
+            self._shared,
+            exit_flush_s=self._settings.exit_flush_ms / 1000.0,
+            admission=self.admission,
+            wanted=manager.end_at_close,
+        )
+
+    @property
+    def admission(self) -> Admission:
+        assert self._admission is not None
+        return self._admission
+
+    def time_to_leave(self, error: BaseException | None) -> float | None:
+        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
+        return self._time_to_leave(error)
+
+    @property
+    def settings(self) -> Settings:
+        """The producer's."""
+        return self._settings
+
+    @property
+    def running(self) -> bool:
+        """Whether calls are still answered."""
+        return self._sender.running
+
+    def on_sender(self) -> bool:
+        """Whether the caller is the thread that answers calls, where waiting for one would never end."""
+        return self._shared.on_sender()
+
+    def _transactions(self) -> Transactions | None:
+        return self._manager
+
+    def _refuse_records(self) -> None:
+        if self._admission is not None:
+            self._admission.make_way()
+        super()._refuse_records()

@@ -1,0 +1,1 @@
+"""The topic that records which batch of each sink was committed last."""

@@ -1,0 +1,275 @@
+"""The ledger: which batch each sink has, in a compacted topic, written in the transactions that the batches are written in.
+
+An entry is committed with its rows or not at all, so that whoever reads it after taking over the transactional id knows whether the
+batch was written. Only what a transaction has committed counts; that the transaction was of the id which the entry names, no log says, so
+that whoever may commit transactions into the topic is believed. It writes nothing but the tombstones of `reset`, and decides nothing:
+`ledger_rules` does. Every call opens its own connections and closes them, has a deadline, and works in any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+from uuid import UUID
+
+from msgspec import Struct
+
+from fencepost.producer.accumulator.partitioner import partition_for_key
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.timeouts import seconds
+from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
+from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
+from fencepost.txn.ledger.own_topics import check_own_topic
+from fencepost.txn.ledger.reading import scan_partition
+from fencepost.txn.ledger.reset import Tombstones
+from fencepost.txn.ledger.scan import Scan, Stored
+from fencepost.txn.ledger.topic import Leaders, ensure_topic, find_topic
+from fencepost.txn.recovery.resume import ask_now
+
+__all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]
+
+log = logging.getLogger("fencepost.ledger")
+
+TOPIC: Final = "__fencepost_ledger"
+ID_PREFIX: Final = "fencepost."
+"""Of the transactional id of a sink, unless its writer has another (`transactional_id_prefix`)."""
+
+T = TypeVar("T")
+
+
+class Found(Struct, frozen=True):
+    """What the logs have of a key: the newest value that counts, or where none does, the newest outside of any transaction; and whether a
+    transaction that is open has written another one."""
+
+    stored: Stored | None
+    is_open: bool
+
+
+class Opened(Struct, frozen=True):
+    """An entry of a transaction that is open, or ended so lately that its marker is not there yet."""
+
+    entry: LedgerEntry | None
+    partition: int
+    offset: int
+
+
+class Standing(Struct, frozen=True):
+    """What the ledger has of a sink at the moment: the newest entry that counts, and those after it of which nobody knows yet, the newest
+    last."""
+
+    committed: LedgerEntry | None
+    opened: tuple[Opened, ...] = ()
+
+    @property
+    def open(self) -> LedgerEntry | None:
+        """The newest of which nobody knows yet."""
+        return self.opened[-1].entry if self.opened else None
+
+
+class Ledger:
+    """The ledger of one cluster. A sink goes by its key here: the sink's id, and `sink#job` for a job of `write_once` (`ledger_key`).
+
+    Seconds everywhere; where a `timeout` is left out it is `max_block_ms`. Raises LedgerUnavailable where the time passed, LedgerUnusable
+    where the topic cannot be a ledger, ConfigError for a name that it cannot have.
+    """
+
+    def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
+        check_own_topic("topic", topic)
+        self.topic: Final = topic
+        self._settings: Final = settings
+        self._partitions: int | None = None
+        self._topic_id: UUID | None = None
+
+    def ensure(self, timeout: float | None = None) -> int:
+        """Have the topic there, created where it is not, and fit to be a ledger. Returns the number of its partitions. Once it was
+        there, it is not created again: LedgerUnusable says that it was deleted, or that another has taken its place."""
+        return len(self._run(timeout, self._ensure))
+
+    def partition_of(self, sink: str) -> int:
+        """The partition that the sink's entries go to: Kafka's own (murmur2), over the partitions that the topic had when it was last
+        looked at."""
+        return partition_for_key(sink.encode(), self._partitions or self.ensure())
+
+    def read(self, sink: str, timeout: float | None = None) -> LedgerEntry | None:
+        """The sink's newest entry whose transaction was committed, None where there is none. The topic is created where it is not there.
+
+        What is committed is what the markers in the log say, up to the end that it has now. Take over the sink's transactional id before:
+        then none of its transactions is open, and the answer stays true. Raises LedgerBusy where one is all the same, as nobody knows
+        whether its batch is there, and LedgerDamaged for an entry that cannot be read.
+        """
+        found, doubtful = self._run(timeout, lambda client, deadline: self._read(client, deadline, sink))
+        if doubtful:
+            newest = doubtful[-1]
+            raise LedgerBusy(
+                f"sink {sink!r}: its newest entry, at offset {newest.offset} of {self.topic}-{newest.partition}, is of a transaction that"
+                f" is open{self._named(sink, newest)}. Its transactional id has to be taken over before the ledger is read; where it was,"
+                f" the transaction hangs there: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to"
+                " do"
+            )
+        return self.entry_of(sink, found)
+
+    def standing(self, sink: str, timeout: float | None = None) -> Standing:
+        """What `read` would go by, for whoever has not taken over the sink and may not want to. The topic is created where it is not
+        there. It may be another one a moment later."""
+        found, doubtful = self._run(timeout, lambda client, deadline: self._read(client, deadline, sink))
+        opened = tuple(Opened(self.entry_of(sink, each), each.partition, each.offset) for each in doubtful)
+        return Standing(self.entry_of(sink, found), opened)
+
+    def record(self, entry: LedgerEntry) -> tuple[bytes, bytes]:
+        """Key and value of the record that says so; to be sent to `partition_of(entry.key)` within the batch's transaction."""
+        return entry.key.encode(), entry.dumps()
+
+    def list(self, timeout: float | None = None) -> list[LedgerEntry]:
+        """The newest committed entry of every sink and job, by their keys."""
+        return [entry for key, found in self.look(timeout).items() if (entry := self.entry_of(key, found.stored)) is not None]
+
+    def look(self, timeout: float | None = None) -> dict[str, Found]:
+        """What the logs have of every key, unread, in their order; nothing where there is no topic. It creates none."""
+        return self._run(timeout, self._look)
+
+    def entry_of(self, sink: str, stored: Stored | None) -> LedgerEntry | None:
+        """What is stored under a sink's key, read; None where that is a tombstone or nothing. Raises LedgerDamaged."""
+        if stored is not None and stored.plain:
+            raise LedgerDamaged(
+                f"all that the ledger has of sink {sink!r}, at offset {stored.offset} of {self.topic}-{stored.partition}, was written"
+                " outside of any transaction: it is not fencepost's and does not count, and whether compaction has removed an entry for"
+                f" it, nobody can tell. Find out who else writes into the topic; `fencepost ledger reset {sink} --yes` has the ledger"
+                " forget the sink"
+            )
+        if stored is None or stored.value is None:
+            return None
+        try:
+            entry = LedgerEntry.loads(stored.value)
+            if entry.key != sink:
+                raise BadLedgerEntry(f"its value is of {entry.key!r}")
+        except BadLedgerEntry as error:
+            raise LedgerDamaged(
+                f"the ledger's entry of sink {sink!r} at offset {stored.offset} of {self.topic}-{stored.partition} cannot be used: {error}"
+            ) from None
+        return entry
+
+    def reset(self, sink: str, timeout: float | None = None, *, transactional_id: str | None = None) -> Stored | None:
+        """Have the ledger forget the sink, and return what it had; None where that was nothing. Stop the query before: its transactional
+        id is taken over. `transactional_id`: that, where the entry does not name it, and it is not the usual one.
+
+        Raises LedgerBusy where a transaction that is open has an entry of the sink. What cannot be read can be reset.
+        """
+        return self._run(timeout, lambda client, deadline: self._reset(client, deadline, sink, transactional_id))
+
+    # -- small print -------------------------------------------------------------------------------------------------
+
+    async def _ensure(self, client: ClusterClient, deadline: Deadline) -> Leaders:
+        self._topic_id, leaders = await ensure_topic(client, self.topic, deadline, self._topic_id)
+        self._partitions = len(leaders)
+        return leaders
+
+    async def _read(self, client: ClusterClient, deadline: Deadline, sink: str) -> tuple[Stored | None, tuple[Stored, ...]]:
+        """What counts, and what may count yet, the newest last: of its own partition; where that has nothing, what the others have from
+        times when there were fewer of them."""
+        key = sink.encode()
+        leaders = await self._ensure(client, deadline)
+        home = partition_for_key(key, len(leaders))
+        scans: dict[int, Scan] = {}
+        for partition in (home, *(each for each in sorted(leaders) if each != home)):
+            scans[partition] = await scan_partition(client, self.topic, partition, deadline, wanted={key})
+            if partition == home and key in scans[home].committed:
+                break
+        found = _newest(scans, key, home)
+        unsure = [stored for partition in sorted(scans, key=lambda each: each == home) for stored in scans[partition].open.get(key, ())]
+        doubtful = tuple(each for each in unsure if found is None or found.partition != each.partition or found.offset < each.offset)
+        if found is not None and found.partition != home:
+            log.warning(
+                "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"
+                " taken from there",
+                sink,
+                found.partition,
+                home,
+            )
+        if found is not None and not found.plain and (plain := scans[found.partition].plain.get(key)) and plain.offset > found.offset:
+            log.warning(
+                "the ledger has a record of sink %r at offset %d of %s-%d that is of no transaction: it does not count. Find out who else"
+                " writes into the topic, as compaction removes entries for such records",
+                sink,
+                plain.offset,
+                self.topic,
+                plain.partition,
+            )
+        return found, doubtful
+
+    async def _reset(self, client: ClusterClient, deadline: Deadline, sink: str, transactional_id: str | None) -> Stored | None:
+        key = sink.encode()
+        leaders = await client.again(lambda: find_topic(client, self.topic), deadline) or {}
+        scans = {partition: await scan_partition(client, self.topic, partition, deadline, wanted={key}) for partition in sorted(leaders)}
+        if any(key in scan.open for scan in scans.values()):
+            raise LedgerBusy(
+                f"sink {sink!r}: a transaction with an entry of it is open. Stop its query; where that has died, the transaction is over"
+                " when its timeout has passed, or when the query is started again"
+            )
+        places = [
+            partition
+            for partition, scan in scans.items()
+            if ((stored := scan.committed.get(key)) is not None and stored.value is not None) or (stored is None and key in scan.plain)
+        ]
+        if not places:
+            return None
+        had = _newest(scans, key, partition_for_key(key, len(leaders)))
+        if transactional_id is None:
+            transactional_id = self._id_in(sink, had) or ID_PREFIX + sink
+        try:
+            await Tombstones(client, self.topic, key, places, transactional_id).write(deadline)
+        except NotPermitted as error:
+            raise LedgerUnusable(f"{error}: forgetting a sink needs WRITE on its transactional id and on topic {self.topic!r}") from None
+        return had
+
+    def _named(self, sink: str, stored: Stored) -> str:
+        """The transactional id that a value names, for a message."""
+        named = self._id_in(sink, stored)
+        return "" if named is None else f" (it names transactional id {named!r})"
+
+    def _id_in(self, sink: str, stored: Stored | None) -> str | None:
+        """The transactional id that a value names, where it does."""
+        try:
+            entry = self.entry_of(sink, stored)
+        except LedgerDamaged:
+            return None
+        return None if entry is None else entry.transactional_id
+
+    async def _look(self, client: ClusterClient, deadline: Deadline) -> dict[str, Found]:
+        leaders = await client.again(lambda: find_topic(client, self.topic), deadline)
+        if leaders is None:
+            return {}
+        self._partitions = len(leaders)
+        scans = {partition: await scan_partition(client, self.topic, partition, deadline) for partition in sorted(leaders)}
+        keys = {key for scan in scans.values() for key in (*scan.committed, *scan.open, *scan.plain)}
+        return {
+            key.decode(errors="replace"): Found(
+                _newest(scans, key, partition_for_key(key, len(leaders))), is_open=any(key in scan.open for scan in scans.values())
+            )
+            for key in sorted(keys)
+        }
+
+    def _run(self, timeout: float | None, ask: Callable[[ClusterClient, Deadline], Awaitable[T]]) -> T:
+        limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
+
+        async def run() -> T:
+            async with ClusterClient(self._settings) as client:
+                deadline = Deadline(limit_s)
+                try:
+                    return await ask(client, deadline)
+                except Unanswered as error:
+                    raise LedgerUnavailable(f"topic {self.topic!r}: no answer within {limit_s:g} s: {error}") from None
+                except NotPermitted as error:
+                    raise LedgerUnusable(f"{error}: the ledger needs DESCRIBE, READ and WRITE on topic {self.topic!r}") from None
+
+        return ask_now(run)
+
+
+def _newest(scans: dict[int, Scan], key: bytes, home: int) -> Stored | None:
+    """Whatever its own partition has came after what the others have: the number of partitions only grows. What does not count is taken
+    where there is nothing else."""
+    committed = {partition: scan.committed[key] for partition, scan in scans.items() if key in scan.committed}
+    several = committed or {partition: scan.plain[key] for partition, scan in scans.items() if key in scan.plain}
+    return several.get(home) or max(several.values(), key=lambda stored: stored.timestamp, default=None)

@@ -1,0 +1,175 @@
+"""The ledger's topic: found, created where it is not there, and looked at whether it keeps what is written to it.
+
+Nothing of a topic that is there is changed. One that deletes by time or size is refused; one that is lost with a broker, or may not be
+looked at, is taken as it is, with a warning in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from uuid import UUID
+
+from fencepost.producer.core.cluster.view import NO_TOPIC_ID
+from fencepost.producer.printable import printable
+from fencepost.producer.wire.codes import Api, ErrorCode, error_name
+from fencepost.producer.wire.messages.metadata import MetadataResponse
+from fencepost.txn.cluster_client import DENIED, ClusterClient, Deadline, Unanswered, refuse, the_one
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.ledger.create_topic import IN_SYNC_MIN, REPLICAS, create_topic
+from fencepost.txn.ledger.errors import LedgerUnusable
+from fencepost.txn.ledger.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of, policy_of
+
+log = logging.getLogger("fencepost.ledger")
+
+PARTITIONS: Final = 8
+CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "14400000",
+    "segment.bytes": "52428800",
+}
+"""Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
+
+GONE_S = 5.0
+"""For so long a topic is looked for that was there a while ago."""
+AT_STAKE: Final = (
+    "what it had of every sink that used it is lost, and without that a batch that is handed over again is not known. Way out: see to it"
+    " that there is none, or one with cleanup.policy=compact (where there is none, the next start makes it so), and start each query that"
+    ' used it with on_missing_ledger="start" once, where it is known that its sink does not have the batch that it begins with'
+)
+
+WARNED: Final[set[tuple[UUID, str]]] = set()
+"""Which topics this process was warned of, and of what: they are looked at with every batch."""
+
+Leaders = dict[int, int]
+"""The partitions of the topic and their leaders, -1 where there is none at the moment."""
+
+
+async def ensure_topic(client: ClusterClient, topic: str, deadline: Deadline, known: UUID | None = None) -> tuple[UUID, Leaders]:
+    """The topic's id, its partitions and their leaders; it is created where it is not there, and has them all then. `known`: the id that it
+    had, after which it is not created again, and no other takes its place. Raises LedgerUnusable."""
+    if known is not None:
+        leaders: Leaders | None = await _find_known(client, topic, deadline)
+    else:
+        leaders = await client.again(lambda: find_topic(client, topic), deadline)
+    if leaders is None:
+        await client.again(lambda: _create(client, topic), deadline)
+        leaders = await client.again(lambda: _find_created(client, topic), deadline)
+    topic_id = await client.again(lambda: _check(client, topic, known), deadline)
+    return topic_id, leaders
+
+
+async def find_topic(client: ClusterClient, topic: str) -> Leaders | None:
+    """The topic's partitions and their leaders, None where there is no such topic. Raises LedgerUnusable where it may not be seen."""
+    return leaders_of(await client.metadata([topic]), topic)
+
+
+async def _find_created(client: ClusterClient, topic: str) -> Leaders:
+    leaders = await find_topic(client, topic)
+    if leaders is None or min(leaders.values(), default=-1) < 0:
+        raise Unanswered(f"topic {topic!r} has been created, and does not have all its leaders yet")
+    return leaders
+
+
+async def _find_known(client: ClusterClient, topic: str, deadline: Deadline) -> Leaders:
+    gone = False
+
+    async def find() -> Leaders:
+        nonlocal gone
+        leaders = await find_topic(client, topic)
+        gone = leaders is None
+        if leaders is None:
+            raise Unanswered(f"there is no topic {topic!r} any more")
+        return leaders
+
+    try:
+        # A broker may be behind the others.
+        return await client.again(find, Deadline(min(GONE_S, deadline.left_s)))
+    except Unanswered:
+        if not gone:
+            raise
+        raise LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {AT_STAKE}") from None
+
+
+def leaders_of(metadata: MetadataResponse, topic: str) -> Leaders | None:
+    """What `find_topic` finds in an answer."""
+    for each in metadata.topics:
+        if each.name != topic:
+            continue
+        if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        if each.error_code in DENIED:
+            raise LedgerUnusable(f"topic {topic!r}: {error_name(each.error_code)}: the ledger needs DESCRIBE, READ and WRITE on it")
+        refuse(Api.METADATA, each.error_code, f"topic {topic!r}")
+        return {partition.partition_index: partition.leader_id for partition in each.partitions}
+    return None
+
+
+async def _create(client: ClusterClient, topic: str) -> None:
+    try:
+        if await create_topic(client, topic, PARTITIONS, CONFIGS):
+            log.info("the ledger's topic %r has been created, with %s", topic, CONFIGS)
+    except NotPermitted as error:
+        settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
+        raise LedgerUnusable(
+            f"the ledger's topic is not there, and cannot be created: {error}. Have somebody create it, with cleanup.policy=compact"
+            f" ({PARTITIONS} partitions and {settings} would be asked for), or grant CREATE on it"
+        ) from None
+
+
+async def _check(client: ClusterClient, topic: str, known: UUID | None = None) -> UUID:
+    said = the_one((await client.metadata([topic])).topics, f"topic {topic!r}")
+    refuse(Api.METADATA, said.error_code, f"topic {topic!r}")
+    if known not in (None, NO_TOPIC_ID, said.topic_id) and said.topic_id != NO_TOPIC_ID:
+        raise LedgerUnusable(
+            f"topic {topic!r} is another one than the one that was in use, which was deleted; what is there now was made by somebody else"
+            f"{await _policy_words(client, topic)}: {AT_STAKE}"
+        )
+    fewest = min((len(each.replica_nodes) for each in said.partitions), default=REPLICAS)
+    if fewest < REPLICAS:
+        _warn(
+            said.topic_id,
+            f"topic {topic!r} has a partition on {fewest} broker{'s' if fewest > 1 else ''}: where that is lost, so is what the ledger has,"
+            f" and batches are refused or written twice. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
+        )
+    try:
+        configs = await configs_of(client, topic, POLICY, MIN_IN_SYNC)
+    except NotPermitted as error:
+        _warn(
+            said.topic_id,
+            f"whether the ledger's topic keeps what is written to it, nobody may tell: {error}; it must have {POLICY}=compact",
+        )
+        return said.topic_id
+    policy, kept = parts_of(configs.get(POLICY, ""))
+    if "delete" in kept:
+        raise LedgerUnusable(
+            f"topic {topic!r} has {POLICY}={policy}, which deletes entries after a time: batches would be written twice. Set"
+            f" {POLICY}=compact for it"
+        )
+    if "compact" not in kept:
+        _warn(
+            said.topic_id,
+            f"topic {topic!r} has {POLICY}={policy}: the ledger grows without end, and is read whole at each start; set it to compact",
+        )
+    in_sync = configs.get(MIN_IN_SYNC, "")
+    if fewest >= REPLICAS and in_sync.isdecimal() and int(in_sync) < IN_SYNC_MIN:
+        _warn(
+            said.topic_id,
+            f"topic {topic!r} has {MIN_IN_SYNC}={in_sync}: what one broker alone has acknowledged is lost with it, and with it what the"
+            f" ledger has. Set {MIN_IN_SYNC}={IN_SYNC_MIN} for it",
+        )
+    return said.topic_id
+
+
+async def _policy_words(client: ClusterClient, topic: str) -> str:
+    try:
+        return f", with {POLICY}={(await policy_of(client, topic))[0]}"
+    except NotPermitted:
+        return ""
+
+
+def _warn(topic_id: UUID, words: str) -> None:
+    """Once in a process."""
+    if (topic_id, words) not in WARNED:
+        WARNED.add((topic_id, words))
+        log.warning("%s", printable(words))

@@ -1,0 +1,1 @@
+"""What transactions ask of coordinators, and what the answers mean."""

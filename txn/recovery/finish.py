@@ -1,0 +1,196 @@
+"""Ending a prepared transaction from any process, with nothing but its token.
+
+Before EndTxn is sent, the coordinator is asked whether this very transaction is open, and once more before each repetition: with
+transaction version 1 an EndTxn for one that is over would end the next one under the same identity (FLINK-8132). It is sent with the
+token's identity and in the transaction version in which the transaction was written (FLINK-40689). A refusal, and an identity that is
+somebody else's by now, say nothing about the outcome: that is what the coordinator's state and the markers in the logs say, or it is
+unknown, and called so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from msgspec.structs import replace
+
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.errors import FencepostError
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionTimeout
+from fencepost.txn.protocol.error_table import OTHERWISE, Step, judge, refusal
+from fencepost.txn.protocol.requests import END_VERSIONS, STATE_VERSIONS, end_request, state_request
+from fencepost.txn.recovery.marker_search import look_for_markers
+from fencepost.txn.recovery.outcome import Outcome, PreparedStatus, conclude, read_coordinator
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
+from fencepost.txn.recovery.token import BadToken, PreparedTransaction
+
+NOTHING: Final = PreparedStatus(Outcome.NOTHING_WRITTEN, "the transaction wrote nothing, so there is nothing to end")
+OVER: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""What EndTxn is answered about a transaction that is not open any more; how it ended, the code does not say."""
+
+
+async def run(token: PreparedTransaction, settings: Settings, timeout_s: float, *, committed: bool | None = None) -> PreparedStatus:
+    """Commit the transaction, abort it, or (None) say what became of it, within so many seconds."""
+    async with ClusterClient(settings) as client:
+        call = Resumption(token, client, Deadline(timeout_s), committed=committed)
+        try:
+            async with asyncio.timeout(timeout_s):
+                status = await call.run()
+        except (TransactionAborted, TransactionCommitted):
+            OUTSTANDING.discard(token)
+            raise
+        except (TimeoutError, Unanswered):
+            status = call.late()
+        except FencepostError as error:
+            call.refused(error)
+            raise
+    if status.outcome in (Outcome.COMMITTED, Outcome.ABORTED):
+        OUTSTANDING.discard(token)
+    return status
+
+
+class Resumption:
+    """One call about one token."""
+
+    def __init__(self, token: PreparedTransaction, client: ClusterClient, deadline: Deadline, *, committed: bool | None) -> None:
+        self._token = token
+        self._client = client
+        self._deadline = deadline
+        self._wanted = committed
+        self._asked = False
+        self._doubtful = False
+        self._seen: PreparedStatus | None = None
+
+    async def run(self) -> PreparedStatus:
+        """The outcome, or the error that says why it is another one than was wanted."""
+        if not self._token.wrote:
+            return NOTHING
+        await self._client.again(self._check_cluster, self._deadline)
+        if self._wanted is None:
+            return await self._find_out()
+        attempt = 0
+        while True:
+            try:
+                done = await self._attempt(committed=self._wanted)
+                if done is not None:
+                    return done
+                status = await self._find_out()
+                if status.outcome is not Outcome.OPEN:
+                    return _said(status, committed=self._wanted)
+                self._deadline.trouble = status.why
+            except Unanswered as error:
+                self._deadline.trouble = str(error)
+            await self._client.pause(attempt, self._deadline)
+            attempt += 1
+
+    def late(self) -> PreparedStatus:
+        """The time passed: what was seen until then, or the error that says what is not known."""
+        if self._wanted is None and self._seen is not None:
+            return self._seen
+        what = "status" if self._wanted is None else "commit" if self._wanted else "abort"
+        if self._seen is not None:
+            raise CommitOutcomeUnknown(f"{what}: nobody can tell yet what became of the prepared transaction: {self._seen.why}")
+        if self._asked:
+            asked = "commit" if self._wanted else "abort"
+            raise CommitOutcomeUnknown(f"the coordinator was asked to {asked} and has not answered yet ({self._deadline.trouble})")
+        raise TransactionTimeout(f"{what}: the time passed, and nothing was asked of the coordinator: {self._deadline.trouble}")
+
+    def refused(self, error: FencepostError) -> None:
+        """There is no going on. Raises CommitOutcomeUnknown where the coordinator may have done what it was asked."""
+        if self._doubtful and not isinstance(error, CommitOutcomeUnknown):
+            asked = "commit" if self._wanted else "abort"
+            raise CommitOutcomeUnknown(f"the coordinator was asked to {asked}, and may have done so; then: {error}") from error
+
+    async def _attempt(self, *, committed: bool) -> PreparedStatus | None:
+        """Ask for the end if the transaction is open. None where it is over, or may be: to be found out."""
+        token = self._token
+        state = await self._describe()
+        said = read_coordinator(token, state) if state is not None else None
+        if said is not Outcome.OPEN:
+            return None
+        self._asked = True
+        request = end_request(token.transactional_id, token.identity, committed=committed)
+        before, self._doubtful = self._doubtful, True
+        answer: EndTxnResponse = await self._client.ask_coordinator(
+            token.transactional_id, request, END_VERSIONS[token.transaction_version >= 2]
+        )
+        code = answer.error_code
+        row = judge(Api.END_TXN, code)
+        # As in the producer's own process: what could not be written in time, or in its place, may be in the coordinator's log.
+        self._doubtful = before or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
+        if code in OVER:
+            return None
+        match row.step:
+            case Step.DONE:
+                how = "committed" if committed else "aborted"
+                return PreparedStatus(Outcome.COMMITTED if committed else Outcome.ABORTED, f"the coordinator has {how} it now")
+            case Step.SPOIL:
+                raise MustAbort(refusal(Api.END_TXN, code, row))
+            case Step.FATAL:
+                raise row.kind(refusal(Api.END_TXN, code, row))
+            case Step.LOOKUP:
+                self._client.forget(token.transactional_id)
+        raise Unanswered(refusal(Api.END_TXN, code, row))
+
+    async def _find_out(self) -> PreparedStatus:
+        """Coordinator and logs, again and again while that may bring more."""
+        attempt = 0
+        while True:
+            try:
+                state = await self._describe()
+                said = read_coordinator(self._token, state) if state is not None else None
+                found = await look_for_markers(self._client, self._token) if said is not Outcome.OPEN else []
+            except Unanswered as error:
+                self._deadline.trouble = str(error)
+            else:
+                status = conclude(self._token, state, found, int(time.time() * 1000))
+                if status.outcome is not Outcome.UNKNOWN or all(each.lost for each in found):
+                    return status
+                self._seen = status
+                self._deadline.trouble = status.why
+            await self._client.pause(attempt, self._deadline)
+            attempt += 1
+
+    async def _describe(self) -> TransactionState | None:
+        """The coordinator's present state of the transactional id, None where there is none."""
+        token = self._token
+        answer: DescribeTransactionsResponse = await self._client.ask_coordinator(
+            token.transactional_id, state_request(token.transactional_id), STATE_VERSIONS
+        )
+        said = the_one(answer.transaction_states, f"transactional id {token.transactional_id!r}")
+        if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        if said.error_code == ErrorCode.NOT_COORDINATOR:
+            self._client.forget(token.transactional_id)
+        refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, f"transactional id {token.transactional_id!r}")
+        return said
+
+    async def _check_cluster(self) -> None:
+        answer = await self._client.metadata()
+        ours, theirs = self._token.cluster_id, answer.cluster_id
+        if ours is not None and theirs is not None and ours != theirs:
+            raise BadToken(f"the token is of a transaction in cluster {ours!r}, and bootstrap_servers lead to cluster {theirs!r}")
+
+
+def _said(status: PreparedStatus, *, committed: bool) -> PreparedStatus:
+    """The outcome, found out and not brought about, for whoever wanted this one."""
+    match status.outcome:
+        case Outcome.COMMITTED if not committed:
+            raise TransactionCommitted(f"the prepared transaction has been committed: {status.why}")
+        case Outcome.ABORTED if committed:
+            raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}")
+        case Outcome.UNKNOWN:
+            raise CommitOutcomeUnknown(f"nobody can tell any more what became of the prepared transaction: {status.why}")
+    return replace(status, already=True)

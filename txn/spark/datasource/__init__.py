@@ -1,0 +1,1 @@
+"""The data source `fencepost`, which Spark reads from and writes to."""

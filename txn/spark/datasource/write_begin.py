@@ -1,0 +1,98 @@
+"""How a write of `format("fencepost")` begins, on the driver's host, in a process that may be gone when it is to end.
+
+The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, lent to the tasks, and prepared with its
+first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how many
+rows; the end writes it once more. Until then it tells everybody who else begins that the sink is at work, and for which query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.ledger.rules import Decision
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
+from fencepost.txn.recovery.token import PreparedTransaction
+from fencepost.txn.shared.loan import Loan
+from fencepost.txn.spark.datasource.write_options import SinkOptions
+from fencepost.txn.spark.guards.claims_topic import Place
+from fencepost.txn.spark.guards.kafka_claims import KafkaClaims, KafkaDesk
+from fencepost.txn.spark.rows.routing import Routes
+from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
+from fencepost.txn.spark.sink.bad_rows import OPTIONS, check_letters
+from fencepost.txn.spark.sink.batch_job import JobVersion, job_version
+from fencepost.txn.spark.sink.checkpoint import newest_batch
+from fencepost.txn.spark.sink.query_identity import BatchIdentity
+from fencepost.txn.spark.sink.sink_session import SinkSession
+from fencepost.txn.spark.sink.takeover_check import look_first
+from fencepost.txn.spark.sink.write_execution import TURNS
+
+
+class Lent(Struct, frozen=True, kw_only=True):
+    """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `limits`: those of the
+    topics. `places`: where claims begin."""
+
+    token: PreparedTransaction
+    loan: Loan
+    routes: Routes
+    record: tuple[str, int]
+    desk: KafkaDesk
+    limits: TopicLimits
+    places: Mapping[int, Place]
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    """What tasks and the end have to know. `lent`: None where the ledger has the batch, and nothing is to be written."""
+
+    identity: BatchIdentity | JobVersion
+    lent: Lent | None = None
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Equal for the same beginning."""
+        return self.identity, None if self.lent is None else self.lent.token
+
+
+def begin(options: SinkOptions) -> Begun:
+    """Begin the write: of the checkpoint's newest batch, or of a job's version. Raises what the ledger, the claims and Kafka have, and
+    LedgerBusy where another query is writing into the sink."""
+    identity: BatchIdentity | JobVersion
+    if options.checkpoint is not None:
+        identity = newest_batch(options.checkpoint)
+    else:
+        identity = job_version(options.settings.sink_id, options.job, options.version)
+    sink_session = SinkSession(options.settings, options.kafka, job=identity.job if isinstance(identity, JobVersion) else None)
+    try:
+        # This is done for each batch, and taking over ends what the sink's driver is doing.
+        look_first(sink_session, identity, options.settings)
+        sink_session.take_over()
+        if identity.decide(sink_session.entry, options.settings) is Decision.SKIP:
+            return Begun(identity=identity)
+        return Begun(identity=identity, lent=_lend(options, sink_session, identity))
+    finally:
+        sink_session.close()
+
+
+def _lend(options: SinkOptions, sink_session: SinkSession, identity: BatchIdentity | JobVersion) -> Lent:
+    letters = () if options.settings.dead_letters is None else (options.settings.dead_letters,)
+    counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in (*options.topics, *letters)}
+    routes = Routes.of({topic: counts[topic] for topic in options.topics}, turn=identity.batch % TURNS)
+    claims = KafkaClaims(options.kafka, topic=options.settings.claims_topic, timeout_s=sink_session.timeout_s)
+    desk = claims.begin(routes.total)
+    ledger = sink_session.ledger
+    record = (ledger.topic, ledger.partition_of(sink_session.key))
+    limits = ask_limits(read_settings(options.kafka.resolve()), [*counts], sink_session.timeout_s)
+    check_letters(options.settings, limits, called=OPTIONS)
+    transaction = sink_session.begin()
+    loan = transaction.lend([(topic, partition) for topic, count in counts.items() for partition in range(count)], sink_session.timeout_s)
+    if isinstance(identity, JobVersion) and options.job is None:
+        transaction.send(ledger.topic, None, key=sink_session.key.encode(), partition=record[1])
+    else:
+        sink_session.record(identity.entry(options.settings.sink_id, 0, (), int(time.time() * 1000), sink_session.transactional_id))
+    token = transaction.prepare(sink_session.timeout_s)
+    # Whoever begins the next write in this process takes over all the same.
+    OUTSTANDING.discard(token)
+    return Lent(token=token, loan=loan, routes=routes, record=record, desk=desk, limits=limits, places=claims.places)

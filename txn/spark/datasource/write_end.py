@@ -1,0 +1,143 @@
+"""How a write of `format("fencepost")` ends, on the driver's host, in a process that did not begin it and has only the token of that.
+
+Nothing is committed before every claimed partition is known to be that of a task whose account Spark delivered. A commit that fails is
+followed by an abort, which never raises: what is committed stays so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from fencepost.producer.errors import FencepostError
+from fencepost.txn.recovery.resume import Resumed, resume
+from fencepost.txn.spark.datasource.write_begin import Begun, Lent, begin
+from fencepost.txn.spark.datasource.write_options import SinkOptions
+from fencepost.txn.spark.datasource.write_task import Told
+from fencepost.txn.spark.errors import AttemptConflict, BatchUnknown
+from fencepost.txn.spark.guards.kafka_claims import winners_of
+from fencepost.txn.spark.rows.task_summary import BAD, Summary
+from fencepost.txn.spark.sink.bad_rows import OPTIONS, bury, check_buried, is_too_much, refuse
+from fencepost.txn.spark.sink.batch_job import JobVersion
+from fencepost.txn.spark.sink.checkpoint import newest_batch
+from fencepost.txn.spark.sink.sink_session import SinkSession
+from fencepost.txn.spark.sink.write_job import check
+from fencepost.txn.spark.sink.write_plan import ledger_partition
+from fencepost.txn.spark.sink.write_task import make_borrower
+
+log = logging.getLogger("fencepost.spark")
+
+ABORT_S = 10.0
+
+
+def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None, batch: int | None = None) -> None:
+    """End what was begun. `begun`: where it is known without messages; `batch`: of a query, as Spark says."""
+    told = [each for each in messages if each is not None]
+    if len(told) != len(messages):
+        raise AttemptConflict(f"{len(messages) - len(told)} of {len(messages)} Spark tasks have not said what they wrote")
+    if begun is None:
+        # Without tasks nobody has told what was begun; beginning anew aborts it.
+        begun = told[0].begun if told else begin(options)
+    if batch is not None and begun.identity.batch != batch:
+        raise BatchUnknown(f"Spark commits batch {batch}, and what was begun is {begun.identity.full_name}")
+    if any(each.begun.stamp != begun.stamp for each in told):
+        raise AttemptConflict("the Spark tasks of this batch wrote into different transactions")
+    lent = begun.lent
+    if lent is None:
+        log.info("sink %s: %s is in the ledger: nothing is written", options.settings.sink_id, begun.identity.full_name)
+        return
+    summaries = [summary for each in told for summary in each.summaries]
+    written = check(summaries)
+    _agree(lent, told, options.settings.timeout_s)
+    bad = [each for each in summaries if each.kind == BAD]
+    if is_too_much(bad, options.settings):
+        raise refuse(bad, options.settings, begun.identity.batch, called=OPTIONS)
+    _record(options, begun, lent, written, bad)
+    status = _resumed(options, lent).commit(options.settings.timeout_s)
+    log.info("sink %s: %s: %s", options.settings.sink_id, begun.identity.full_name, status.why)
+
+
+def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None, batch: int | None = None) -> None:
+    """Give up what was begun, given what `commit` is given. It never raises: whatever is left open is aborted by the next begin, or when
+    its time is up."""
+    try:
+        begun = begun or next((each.begun for each in messages if each is not None), None)
+        if begun is not None:
+            if begun.lent is not None:
+                _resumed(options, begun.lent).abort(ABORT_S)
+        elif options.checkpoint is not None:
+            _abort_unheard(options, options.checkpoint, batch)
+    except Exception as error:  # noqa: BLE001  # Spark has its reason for the abort, which this must not hide
+        log.warning("sink %s: not aborted: %s", options.settings.sink_id, error)
+
+
+def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> None:
+    """No task has told what was begun. The ledger has its first record, unless somebody else has the sink by now, who is left alone."""
+    sink_session = SinkSession(options.settings, options.kafka, timeout_s=ABORT_S)
+    opened = sink_session.ledger.standing(sink_session.key, sink_session.timeout_s).open
+    identity = newest_batch(checkpoint)
+    if opened is None or (opened.query, opened.batch) != (identity.query, identity.batch if batch is None else batch):
+        log.info("sink %s: no transaction of %s is open", sink_session.key, identity.full_name)
+        return
+    try:
+        sink_session.take_over()
+    finally:
+        sink_session.close()
+
+
+def _agree(lent: Lent, told: Sequence[Told], timeout_s: float) -> None:
+    """Whether each claimed partition belongs to an attempt whose account was delivered. Raises AttemptConflict."""
+    registry = winners_of(lent.desk, lent.places, timeout_s)
+    delivered = {number: _attempt(each) for each in told for number in each.claimed}
+    for number in sorted(registry.keys() | delivered.keys()):
+        if registry.get(number) != delivered.get(number):
+            topic, partition = lent.routes.partition(number)
+            raise AttemptConflict(
+                f"{topic}-{partition} belongs to task attempt {registry.get(number)}, and Spark delivered attempt {delivered.get(number)}"
+            )
+
+
+def _attempt(told: Told) -> int:
+    return told.summaries[-1].attempt_id
+
+
+def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Summary], bad: Sequence[Summary]) -> None:
+    """What the ledger has of the batch, now with its rows; and where bad rows go, these."""
+    lasting = not (isinstance(begun.identity, JobVersion) and options.job is None)
+    if not lasting and not bad:
+        return
+    topic, partition = lent.record
+    letters = [each for each in lent.loan.sequences if each[0] == options.settings.dead_letters]
+    borrower = make_borrower(options.kafka)
+    try:
+        # The begin has written one record there.
+        borrower.begin(replace(lent.loan, sequences=((topic, partition, 1), *letters)))
+        if bad and options.settings.dead_letters is not None:
+            largest = min(borrower.record_limit[0], lent.limits.bytes_max(options.settings.dead_letters))
+            sent = bury(
+                bad,
+                options.settings.dead_letters,
+                borrower,
+                sink=options.settings.sink_id,
+                batch=begun.identity.batch,
+                largest=largest,
+            )
+            check_buried(sent, options.settings.dead_letters, options.settings.timeout_s)
+        if lasting:
+            partitions = tuple(map(ledger_partition, written))
+            rows = sum(each.records for each in written)
+            entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000), lent.token.transactional_id)
+            borrower.send(topic, entry.dumps(), key=entry.key.encode(), partition=partition)
+        borrower.finish(options.settings.timeout_s)
+    except FencepostError:
+        borrower.abandon(ABORT_S)
+        raise
+    finally:
+        borrower.close(ABORT_S)
+
+
+def _resumed(options: SinkOptions, lent: Lent) -> Resumed:
+    return resume(lent.token, **options.kafka.resolve())

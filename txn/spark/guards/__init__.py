@@ -1,0 +1,1 @@
+"""Guards: proofs that exactly one attempt of each Spark task wrote."""

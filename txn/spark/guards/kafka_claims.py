@@ -1,0 +1,141 @@
+"""The kafka-claims guard's two ends: each Spark task belongs to the attempt whose record Kafka took first, and the question who that was.
+
+The driver has Kafka give it a producer id that nobody had before. A task writes its attempt as record 0 of that producer, to the claims
+partition that its number stands for. A second attempt writes under the same identity and sequence, is taken for a repeat, and is told
+the offset of the first one's record (KIP-98): what stands there says who won. Nobody has to reach the driver.
+
+It relies on the claims topic as transactions do on theirs: where acknowledged records are lost (unclean leader election), so are claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
+from fencepost.txn.spark.guards.claims_topic import ClaimsTopic, Identity, KafkaClaim, Place
+
+CLAIM_TIMEOUT_S: Final = 20.0
+
+T = TypeVar("T")
+
+
+class KafkaDesk(Struct, frozen=True):
+    """What a task is sent, to claim with. `identities`: producer ids and epochs of nobody else's; task t has that of t // `partitions`, so
+    that more tasks than partitions share these."""
+
+    kafka: KafkaSettings
+    topic: str
+    identities: tuple[Identity, ...]
+    partitions: int
+
+    def claim(self, task: int, attempt_id: int) -> None:
+        """Raises AttemptConflict where another attempt has the task, or Kafka does not say who has."""
+        ours = KafkaClaim(task, attempt_id)
+        (winner,) = self.claim_all([ours])
+        if winner != ours:
+            raise AttemptConflict(f"task attempt {attempt_id} may not write: task {winner.task} belongs to attempt {winner.attempt_id}")
+
+    def claim_all(self, claims: Sequence[KafkaClaim]) -> list[KafkaClaim]:
+        """Several at once. Returns those that stand, own ones or not. Raises AttemptConflict where Kafka does not say."""
+
+        async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
+            places = [self.place(each.task) for each in claims]
+            return await asyncio.gather(
+                *(topic.claim(partition, identity, each) for (identity, partition), each in zip(places, claims, strict=True))
+            )
+
+        try:
+            return _asked(self.kafka, self.topic, CLAIM_TIMEOUT_S, ask)
+        except (Unanswered, NotPermitted) as error:
+            raise AttemptConflict(f"task attempt {claims[0].attempt_id} may not write, as nothing can be claimed: {error}") from error
+
+    def place(self, task: int) -> tuple[Identity, int]:
+        """The identity and the partition of a task."""
+        turn, partition = divmod(task, self.partitions)
+        return self.identities[turn], partition
+
+    def __repr__(self) -> str:
+        return f"KafkaDesk({self.topic}, {self.partitions} partitions, producers {[producer_id for producer_id, _ in self.identities]})"
+
+
+class KafkaClaims:
+    """The driver's end, for one attempt to write a batch after the other. It keeps no connection. `places`: where this attempt's claims
+    begin."""
+
+    def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._desk: KafkaDesk | None = None
+        self.places: dict[int, Place] = {}
+
+    def begin(self, tasks: int) -> KafkaDesk:
+        """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are of no account. Raises GuardUnavailable."""
+
+        async def ask(topic: ClaimsTopic) -> tuple[KafkaDesk, dict[int, Place]]:
+            partitions = await topic.ensure()
+            identities = [await topic.identity() for _ in range(-(-tasks // partitions))]
+            used = range(min(tasks, partitions))
+            places = await asyncio.gather(*(topic.place(each) for each in used))
+            return KafkaDesk(self._kafka, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
+
+        try:
+            self._desk, self.places = _asked(self._kafka, self._topic, self._timeout_s, ask)
+        except Unanswered as error:
+            raise AttemptConflict(f"topic {self._topic!r} cannot be reached for claims: {error}") from error
+        except NotPermitted as error:
+            raise GuardUnavailable(
+                f"guard 'kafka-claims' needs DESCRIBE, READ and WRITE on topic {self._topic!r}, CREATE where it is not there, and the right"
+                f" to write idempotently: {error}"
+            ) from error
+        return self._desk
+
+    def registry(self) -> dict[int, int]:
+        """The attempt that has each task that was claimed, as the log says. Raises AttemptConflict where it does not say so clearly."""
+        assert self._desk is not None
+        return winners_of(self._desk, self.places, self._timeout_s)
+
+
+def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -> dict[int, int]:
+    """The attempt that has each task that was claimed, as the log says from these places on. Raises AttemptConflict where it does not
+    say so clearly."""
+    producers = {producer_id for producer_id, _ in desk.identities}
+
+    async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
+        now = await topic.place(partition)
+        if now.topic_id != before.topic_id or now.end < before.end:
+            raise AttemptConflict(f"topic {desk.topic!r} was made anew, or lost records, while tasks were claimed")
+        return await topic.claims(partition, producers, before.end, now.end)
+
+    async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
+        found = await asyncio.gather(*(of_partition(topic, *place) for place in places.items()))
+        return [each for claims in found for each in claims]
+
+    try:
+        claims = _asked(desk.kafka, desk.topic, timeout_s, ask)
+    except (Unanswered, NotPermitted) as error:
+        raise AttemptConflict(f"whose the tasks are cannot be read from topic {desk.topic!r}: {error}") from error
+    registry: dict[int, int] = {}
+    for each in claims:
+        if registry.setdefault(each.task, each.attempt_id) != each.attempt_id:
+            raise AttemptConflict(f"topic {desk.topic!r} has task {each.task} for attempt {registry[each.task]} and for {each.attempt_id}")
+    return registry
+
+
+def _asked(kafka: KafkaSettings, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
+    """On connections of this call's own."""
+
+    async def run() -> T:
+        async with ClusterClient(read_settings(kafka.resolve())) as client:
+            return await ask(ClaimsTopic(client, topic, Deadline(limit_s)))
+
+    return ask_now(run)

@@ -1,0 +1,184 @@
+"""A server for lines of JSON over TCP, for what tasks ask of their driver. What is said, `talk` decides.
+
+Whoever connects says the secret in the first line. Until then it costs no thread: one thread holds all such connections, STRANGERS_MAX at
+most and each for HELLO_S at most, so that neither scanners nor anybody else keeps tasks from being heard. After that each connection has a
+thread of its own; it ends where `talk` returns. Who says nothing that can be read is left alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.producer.wire.errors import NO_JSON
+
+log = logging.getLogger("fencepost.spark")
+
+LINE_BYTES: Final = 1 << 20
+CLOSE_S: Final = 20.0
+HELLO_S: Final = 5.0
+HELLO_BYTES: Final = 4096
+STRANGERS_MAX: Final = 128
+"""More than that and the one that has been silent for longest is closed."""
+RECEIVED_BYTES: Final = 1 << 16
+BACKLOG: Final = 128
+BREATH_S: Final = 0.05
+
+Talk = Callable[[Iterator[bytes], Callable[[Any], None]], None]
+"""Is given the lines as they come, the first one with the secret, and what to answer with."""
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What every first line has."""
+
+    secret: str
+
+
+class Stranger(msgspec.Struct):
+    """A connection that has not said the secret yet, and until when it may."""
+
+    link: socket.socket
+    until: float
+    said: bytearray
+
+
+class LineServer:
+    """Serves on a port of its own at the address `bind`. `refusal`: what is answered to a wrong secret; `silence_s`: how long a connection
+    may say nothing once it has said the right one. `close` it."""
+
+    def __init__(self, bind: str, talk: Talk, *, secret: str, refusal: Any, name: str, silence_s: float | None) -> None:
+        self._talk = talk
+        self._secret = secret.encode()
+        self._refusal = _line(refusal)
+        self._name = name
+        self._silence_s = silence_s
+        self._strangers: dict[socket.socket, Stranger] = {}
+        self._door = socket.create_server((bind, 0), backlog=BACKLOG)
+        self._door.setblocking(False)
+        self._bell, self._rope = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._door, selectors.EVENT_READ)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._over = threading.Event()
+        self.port: Final = int(self._door.getsockname()[1])
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Nobody is let in any more. Who is in is served until it leaves."""
+        self._over.set()
+        with suppress(OSError):
+            self._rope.send(b"!")
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._turn()
+        finally:
+            for link in (*self._strangers, self._door, self._bell, self._rope):
+                link.close()
+            self._selector.close()
+
+    def _turn(self) -> None:
+        first = min((each.until for each in self._strangers.values()), default=None)
+        ready = self._selector.select(None if first is None else max(0.0, first - time.monotonic()))
+        for key, _ in ready:
+            link = key.fileobj
+            if link is self._door:
+                self._accept()
+            elif isinstance(link, socket.socket) and link in self._strangers:
+                try:
+                    self._hear(self._strangers[link])
+                except (*NO_JSON, OSError) as error:
+                    log.debug("somebody said nothing that can be read: %s", error)
+                    self._drop(link)
+                except Exception:
+                    log.exception("%s: a connection is closed", self._name)
+                    self._drop(link)
+        now = time.monotonic()
+        for stranger in [each for each in self._strangers.values() if each.until <= now]:
+            self._drop(stranger.link)
+
+    def _accept(self) -> None:
+        try:
+            link, _ = self._door.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Of this process's own files there are too many, perhaps: they become fewer.
+            log.warning("%s: a connection could not be accepted: %s", self._name, error)
+            self._over.wait(BREATH_S)
+            return
+        link.setblocking(False)
+        while len(self._strangers) >= STRANGERS_MAX:
+            self._drop(next(iter(self._strangers)))
+        self._strangers[link] = Stranger(link, time.monotonic() + HELLO_S, bytearray())
+        self._selector.register(link, selectors.EVENT_READ)
+
+    def _hear(self, stranger: Stranger) -> None:
+        """What one of them says."""
+        try:
+            more = stranger.link.recv(HELLO_BYTES)
+        except BlockingIOError:
+            return
+        stranger.said += more
+        if b"\n" not in stranger.said:
+            if not more or len(stranger.said) > HELLO_BYTES:
+                self._drop(stranger.link)
+            return
+        hello = msgspec.json.decode(stranger.said.split(b"\n", 1)[0], type=Hello)
+        if not hmac.compare_digest(hello.secret.encode(errors="backslashreplace"), self._secret):
+            stranger.link.send(self._refusal)
+            self._drop(stranger.link)
+            return
+        self._forget(stranger.link)
+        threading.Thread(target=self._serve, args=(stranger.link, stranger.said), name=self._name, daemon=True).start()
+
+    def _drop(self, link: socket.socket) -> None:
+        self._forget(link)
+        link.close()
+
+    def _forget(self, link: socket.socket) -> None:
+        if self._strangers.pop(link, None) is not None:
+            self._selector.unregister(link)
+
+    # -- in the thread of a connection -----------------------------------------------------------------------------------------
+
+    def _serve(self, link: socket.socket, said: bytearray) -> None:
+        with link:
+            try:
+                link.settimeout(self._silence_s)
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # Who is gone without a word is noticed by the kernel.
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                self._talk(_lines(link, said), lambda answer: link.sendall(_line(answer)))
+            except (*NO_JSON, OSError) as error:
+                log.debug("a task said nothing that can be read: %s", error)
+
+
+def _line(answer: Any) -> bytes:
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def _lines(link: socket.socket, said: bytearray) -> Iterator[bytes]:
+    """Those that were said already, and those that come, up to one that is too long."""
+    while len(said) <= LINE_BYTES:
+        line, newline, rest = said.partition(b"\n")
+        if newline:
+            said = rest
+            yield bytes(line)
+            continue
+        more = link.recv(RECEIVED_BYTES)
+        if not more:
+            return
+        said += more

@@ -1,0 +1,194 @@
+"""Both ends of the guard `turns`: the driver's, which keeps `PartitionLeases`, and that of a task, which waits for them.
+
+A task keeps its connection for as long as it writes, one line of JSON each way; that it ends too early says that the task is gone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.spark.errors import AttemptConflict
+from fencepost.txn.spark.guards.claims import TIMEOUT_S, Claim, unreachable
+from fencepost.txn.spark.guards.line_server import LINE_BYTES, LineServer
+from fencepost.txn.spark.guards.partition_leases import PartitionLeases, Sequences
+
+CONNECT_S: Final = 5.0
+
+
+class Want(msgspec.Struct, frozen=True, tag="want"):
+    """Any of these, and how long to wait where none of them is free."""
+
+    partitions: list[TP]
+    wait_s: float
+
+
+class Back(msgspec.Struct, frozen=True, tag="back"):
+    """What was written to what was lent. `done`: the task has no more."""
+
+    written: list[Written]
+    done: bool
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`refused`: why the batch cannot be written any more; `lent`: what it is the task's turn for; `holders`: who has what it asked for."""
+
+    refused: str = ""
+    lent: Sequences = []
+    holders: str = ""
+
+
+class LeaseServer:
+    """Keeps the turns of one driver, on a port of its own at the address `bind`, which executors know as `host`. `close` it."""
+
+    def __init__(self, bind: str, host: str) -> None:
+        self._host = host
+        self._secret = secrets.token_hex(16)
+        self._changed = threading.Condition()
+        self._run = 0
+        self._leases: PartitionLeases | None = None
+        self._server = LineServer(
+            bind, self._talk, secret=self._secret, refusal=Answer("no task of this driver's"), name="fencepost-turns", silence_s=None
+        )
+
+    def begin(self, loan: Loan) -> TurnDesk:
+        """A new attempt to write a batch: all of the loan is free, and whoever is at work on an earlier one is refused."""
+        with self._changed:
+            self._run += 1
+            self._leases = PartitionLeases(loan)
+            self._changed.notify_all()
+            return TurnDesk(self._host, self._server.port, self._secret, self._run)
+
+    def registry(self) -> dict[int, int]:
+        """The attempt that has each task. Raises AttemptConflict where not every task is done, or something went wrong."""
+        with self._changed:
+            return self._leases.registry() if self._leases is not None else {}
+
+    def close(self) -> None:
+        with self._changed:
+            self._leases = None
+            self._changed.notify_all()
+        self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _talk(self, lines: Iterator[bytes], say: Callable[[Any], None]) -> None:
+        hello = msgspec.json.decode(next(lines, b"null"), type=Claim)
+        with self._changed:
+            leases = self._leases
+            refused = "its attempt to write the batch is over"
+            if leases is not None and hello.run == self._run:
+                refused = leases.enter(hello.task, hello.attempt_id)
+                self._changed.notify_all()
+        say(Answer(refused))
+        if refused or leases is None:
+            return
+        try:
+            for line in lines:
+                say(self._answer(leases, hello.task, msgspec.json.decode(line, type=Want | Back)))
+        finally:
+            with self._changed:
+                leases.leave(hello.task)
+                self._changed.notify_all()
+
+    def _answer(self, leases: PartitionLeases, task: int, asked: Want | Back) -> Answer:
+        with self._changed:
+            if isinstance(asked, Back):
+                leases.take_back(task, asked.written)
+                if asked.done:
+                    leases.finish(task)
+                self._changed.notify_all()
+                return Answer(self._refusal(leases))
+            lent: Sequences = []
+
+            def served() -> bool:
+                lent.extend([] if self._refusal(leases) else leases.lend(task, asked.partitions))
+                return bool(lent or self._refusal(leases))
+
+            self._changed.wait_for(served, asked.wait_s)
+            return Answer(self._refusal(leases), lent, "" if lent else leases.holders(asked.partitions))
+
+    def _refusal(self, leases: PartitionLeases) -> str:
+        return leases.trouble if leases is self._leases else "its attempt to write the batch is over"
+
+
+class TurnDesk(msgspec.Struct, frozen=True):
+    """What a task is sent, to ask with. Its secret is of no use to anybody but tasks."""
+
+    host: str
+    port: int
+    secret: str
+    run: int
+
+    def enter(self, task: int, attempt_id: int) -> Turn:
+        """Raises AttemptConflict where another attempt has the task, and DriverUnreachable where the driver cannot be asked."""
+        try:
+            link = socket.create_connection((self.host, self.port), CONNECT_S)
+        except OSError as error:
+            raise unreachable(self.host, self.port, error) from error
+        turn = Turn(link, attempt_id)
+        try:
+            turn.ask(Claim(self.secret, self.run, task, attempt_id), TIMEOUT_S)
+        except BaseException:
+            turn.close()
+            raise
+        return turn
+
+    def __repr__(self) -> str:
+        return f"TurnDesk({self.host}:{self.port}, run {self.run})"
+
+
+class Turn:
+    """A task's connection. Everything raises AttemptConflict once the batch cannot be written any more."""
+
+    def __init__(self, link: socket.socket, attempt_id: int) -> None:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._link = link
+        self._answers = link.makefile("rb")
+        self._attempt_id = attempt_id
+
+    def take(self, wanted: Sequence[TP], wait_s: float) -> Sequences:
+        """Some of these, with the sequences to go on from; nothing where none of them came free in that time."""
+        answer = self.ask(Want(list(wanted), wait_s), wait_s + TIMEOUT_S)
+        if wait_s and not answer.lent:
+            raise AttemptConflict(f"none of {len(wanted)} Kafka partitions came free in {wait_s:g} s: {answer.holders}")
+        return answer.lent
+
+    def give(self, written: Sequence[Written], *, done: bool = False) -> None:
+        """It is acknowledged; `done`: and there is no more."""
+        self.ask(Back(list(written), done), TIMEOUT_S)
+
+    def ask(self, what: Claim | Want | Back, timeout_s: float) -> Answer:
+        try:
+            self._link.settimeout(timeout_s)
+            self._link.sendall(msgspec.json.encode(what) + b"\n")
+            said = self._answers.readline(LINE_BYTES)
+        except OSError as error:
+            raise AttemptConflict(f"the driver does not say whose turn it is ({error})") from error
+        if not said.endswith(b"\n"):
+            raise AttemptConflict("the driver does not say whose turn it is: it has ended the connection")
+        answer = msgspec.json.decode(said, type=Answer)
+        if answer.refused:
+            raise AttemptConflict(f"task attempt {self._attempt_id} may not write: {answer.refused}")
+        return answer
+
+    def close(self) -> None:
+        self._answers.close()
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

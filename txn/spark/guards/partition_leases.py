@@ -1,0 +1,97 @@
+"""Who writes to which Kafka partition now: each has one writer at a time, and whoever comes next goes on where the one before stopped.
+
+So rows need not be moved to the task of their partition: any task may write to any partition, when it is its turn. A task gets some of what
+it asks for, never all while others are at work, and asks for more only when it has given back what it had, so nobody waits for somebody who
+waits. Where a task leaves without having said that it is done, nobody is told where to go on, and nothing more is lent. It is not
+thread-safe, and asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
+from fencepost.txn.shared.loan import TP, Loan, Written, name
+from fencepost.txn.spark.errors import AttemptConflict
+from fencepost.txn.spark.guards.attempt_registry import AttemptRegistry
+
+Sequences = list[tuple[str, int, int]]
+"""Topic, partition, and the sequence that the next record there has."""
+
+
+class PartitionLeases:
+    """Of one attempt to write a batch. `trouble`: why nothing is lent any more; `over`: the attempt is."""
+
+    def __init__(self, loan: Loan) -> None:
+        self.trouble = ""
+        self._free: dict[TP, int] = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
+        self._held: dict[TP, tuple[int, int]] = {}
+        self._registry = AttemptRegistry()
+        self._at_work: set[int] = set()
+        self._done: set[int] = set()
+
+    def enter(self, task: int, attempt_id: int) -> str:
+        """A task's attempt begins. What it is told; empty: it may go on."""
+        refused = self.trouble or self._registry.ask(task, attempt_id)
+        if refused:
+            self.trouble = self.trouble or refused
+        elif task in self._at_work | self._done:
+            refused = self.trouble = f"attempt {attempt_id} of task {task} came twice"
+        else:
+            self._at_work.add(task)
+        return refused
+
+    def lend(self, task: int, wanted: Sequence[TP]) -> Sequences:
+        """What of it is free, the first ones first, up to the task's share of all partitions."""
+        share = -(-(len(self._free) + len(self._held)) // max(1, len(self._at_work)))
+        lent: Sequences = []
+        for tp in wanted:
+            if len(lent) == share:
+                break
+            if tp in self._free:
+                sequence = self._free.pop(tp)
+                self._held[tp] = task, sequence
+                lent.append((*tp, sequence))
+        return lent
+
+    def take_back(self, task: int, written: Sequence[Written]) -> None:
+        """It is acknowledged, and somebody else's turn."""
+        for each in written:
+            tp = each.topic, each.partition
+            holder, sequence = self._held.get(tp, (-1, 0))
+            if holder != task:
+                self.trouble = f"task {task} gave back {name(tp)}, which it did not have"
+            elif advance(sequence, each.records % SEQUENCE_RING) != each.next_sequence:
+                self.trouble = (
+                    f"task {task} gave back {name(tp)} at sequence {each.next_sequence}: {each.records} records from {sequence} on"
+                )
+            else:
+                del self._held[tp]
+                self._free[tp] = each.next_sequence
+
+    def finish(self, task: int) -> None:
+        """The task has written all that it had."""
+        self._at_work.discard(task)
+        self._done.add(task)
+        held = [tp for tp, (holder, _) in self._held.items() if holder == task]
+        if held:
+            self.trouble = f"task {task} says that it is done, and has {name(held[0])}"
+
+    def leave(self, task: int) -> None:
+        """The task's connection has ended."""
+        if task not in self._done:
+            self._at_work.discard(task)
+            self.trouble = self.trouble or f"task {task} left before it was done"
+
+    def holders(self, wanted: Sequence[TP]) -> str:
+        """Who has what of it, for a message."""
+        return ", ".join(f"task {self._held[tp][0]} has {name(tp)}" for tp in wanted if tp in self._held)
+
+    def registry(self) -> dict[int, int]:
+        """The attempt that has each task, when all of them are done. Raises AttemptConflict where something went wrong."""
+        registry = self._registry.told()
+        if self.trouble:
+            raise AttemptConflict(self.trouble)
+        if self._at_work:
+            raise AttemptConflict(f"task {min(self._at_work)} has not said that it is done")
+        return registry

@@ -1,0 +1,1 @@
+"""The writer for `foreachBatch` and `write_once`: each batch as one transaction."""

@@ -1,0 +1,85 @@
+"""What each batch cost, as a dict for a StreamingQueryListener or any other code in the driver, and the dicts of the newest batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from msgspec import Struct, field, to_builtins
+
+HISTORY: Final = 100
+"""Batches whose metrics are kept."""
+
+
+class BatchMetrics(Struct, kw_only=True):
+    """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
+    there: open, committed, skipped or aborted. `reruns`: transactions that were given up. `retries`: records that were sent again, counted
+    each time. `stage_attempts`: of the write stage beyond the first, where Spark tells. `starved`: barrier stages that did not get their
+    slots. `unreachable`: jobs whose executors did not reach the driver, which guards claims and turns ask."""
+
+    sink: str
+    query: str | None
+    batch: int
+    rows: int = 0
+    bytes: int = 0
+    partitions: int = 0
+    tasks: int = 0
+    reruns: int = 0
+    retries: int = 0
+    bad_rows: int = 0
+    stage_attempts: int = 0
+    starved: int = 0
+    unreachable: int = 0
+    guard: str = ""
+    guard_reason: str = ""
+    ledger: str = "open"
+    staged: bool = False
+    ms: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The time of the block belongs to the phase."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.ms[name] = self.ms.get(name, 0.0) + (time.perf_counter() - began) * 1000.0
+
+    def forget_rows(self) -> None:
+        """What was counted did not become visible."""
+        self.rows = self.bytes = self.partitions = self.bad_rows = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        result: dict[str, Any] = to_builtins(self)
+        return result
+
+
+class MetricsHistory:
+    """Of the newest batches. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[BatchMetrics] = []
+
+    def add(self, metrics: BatchMetrics) -> None:
+        """Of a batch that is about to begin."""
+        with self._lock:
+            self._kept = [*self._kept[1 - HISTORY :], metrics]
+
+    def newest(self) -> dict[str, Any]:
+        """Empty before the first batch."""
+        with self._lock:
+            return self._kept[-1].as_dict() if self._kept else {}
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest last."""
+        with self._lock:
+            return [each.as_dict() for each in self._kept]
+
+    def committed_before(self, metrics: BatchMetrics) -> BatchMetrics | None:
+        """Those of the newest batch that was committed, other than this one."""
+        earlier = [each for each in self._kept if each.ledger == "committed" and each is not metrics]
+        return earlier[-1] if earlier else None

@@ -1,0 +1,146 @@
+"""How a task hands its rows to its borrower: to partitions that are its own for the whole batch, or by turns.
+
+By turns, rows are put aside by partition until it is the task's turn for some of these; while those are on their way, more rows are read.
+Only when much is put aside does the task wait. What is written is given back when it is acknowledged, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.spark.guards.partition_lease_server import Turn
+from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
+from fencepost.txn.spark.rows.row_placement import PLACED, Portion
+from fencepost.txn.spark.rows.task_summary import joined
+
+ASIDE_BYTES: Final = 16 * 1024 * 1024
+"""More than that is not put aside: the task waits for its turn."""
+
+
+class Delivery(Protocol):
+    """See the module."""
+
+    def add(self, portion: Portion) -> None:
+        """Rows for one topic."""
+
+    def finish(self) -> list[Written]:
+        """What was written, for each partition with records, when all of it is acknowledged."""
+
+
+class OwnPartitions:
+    """`loan`: of the partitions that nobody else writes in this batch; `tasks` write others."""
+
+    def __init__(self, borrower: Borrower, loan: Loan, timeout_s: float, *, tasks: int) -> None:
+        self._borrower = borrower
+        self._timeout_s = timeout_s
+        borrower.begin(loan, borrowers=tasks)
+
+    def add(self, portion: Portion) -> None:
+        send(self._borrower, portion.topic, portion.rows)
+
+    def finish(self) -> list[Written]:
+        return self._borrower.finish(self._timeout_s)
+
+
+class Aside(Struct):
+    """Rows of one partition whose turn has not come."""
+
+    rows: list[pa.RecordBatch]
+    bytes: int
+
+
+class ByTurns:
+    """`loan`: of all partitions; its sequences are those of the batch's beginning, and not gone by. `tasks`: that write the batch."""
+
+    def __init__(self, borrower: Borrower, loan: Loan, turn: Turn, timeout_s: float, *, tasks: int) -> None:
+        self._borrower = borrower
+        self._loan = loan
+        self._turn = turn
+        self._tasks = tasks
+        self._timeout_s = timeout_s
+        self._aside: dict[TP, Aside] = {}
+        self._bytes = 0
+        self._out: list[BulkFuture] = []
+        self._written: dict[TP, Written] = {}
+
+    def add(self, portion: Portion) -> None:
+        for partition, rows in split(portion.rows):
+            size = portion.bytes * rows.num_rows // portion.rows.num_rows
+            aside = self._aside.setdefault((portion.topic, partition), Aside([], 0))
+            aside.rows.append(rows)
+            aside.bytes += size
+            self._bytes += size
+        if all(each.done() for each in self._out):
+            self._give()
+            self._take(0.0)
+        while self._bytes > ASIDE_BYTES:
+            self._give()
+            self._take(self._timeout_s)
+
+    def finish(self) -> list[Written]:
+        self._give()
+        while self._aside:
+            self._take(self._timeout_s)
+            self._give()
+        self._turn.give([], done=True)
+        return [self._written[tp] for tp in sorted(self._written)]
+
+    def _take(self, wait_s: float) -> None:
+        """Send what it is the task's turn for."""
+        wanted = sorted(self._aside, key=lambda tp: -self._aside[tp].bytes)
+        lent = self._turn.take(wanted, wait_s)
+        if not lent:
+            return
+        self._borrower.begin(replace(self._loan, sequences=tuple(lent)), borrowers=self._tasks)
+        rows: dict[str, list[pa.RecordBatch]] = {}
+        for topic, partition, _ in lent:
+            aside = self._aside.pop((topic, partition))
+            self._bytes -= aside.bytes
+            rows.setdefault(topic, []).extend(aside.rows)
+        # In one piece: what was put aside may be in as many as there are partitions, each of a few rows.
+        self._out += [
+            send(self._borrower, topic, batch)
+            for topic, pieces in rows.items()
+            for batch in pa.Table.from_batches(pieces).combine_chunks().to_batches()
+        ]
+
+    def _give(self) -> None:
+        """Wait for what is on its way, and let others have its partitions."""
+        if not self._out:
+            return
+        written = self._borrower.finish(self._timeout_s)
+        self._out.clear()
+        self._turn.give(written)
+        for each in written:
+            tp = each.topic, each.partition
+            self._written[tp] = joined(self._written.get(tp), each)
+
+
+def split(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each partition, in the order in which they came."""
+    order = pc.array_sort_indices(rows.column(PLACED))
+    rows = rows.take(order)
+    runs = pc.run_end_encode(rows.column(PLACED))
+    begin = 0
+    for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield partition, rows.slice(begin, end - begin)
+        begin = end
+
+
+def send(borrower: Borrower, topic: str, rows: pa.RecordBatch) -> BulkFuture:
+    """Rows with the column PLACED, as `Placer` makes them."""
+    return borrower.send_arrow(topic, rows, partition=PLACED, **columns_of(rows))
+
+
+def columns_of(rows: pa.RecordBatch) -> dict[str, Any]:
+    """The columns that there are, as `send_arrow` wants to be told."""
+    return {"value": VALUE, **{name: name if name in rows.schema.names else None for name in (KEY, HEADERS, TIMESTAMP)}}

@@ -1,0 +1,206 @@
+"""How the writes of one writer are carried out: the plan of each, its guard, and the driver or the executors that write it.
+
+It begins and ends no transaction: `micro_batch` does.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from fencepost.producer.base_producer import check_topic
+from fencepost.producer.errors import Misuse
+from fencepost.producer.settings_reader import read_settings
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.connection.spark_context import slots_that_may_come
+from fencepost.txn.spark.errors import GuardUnavailable, TooMuch
+from fencepost.txn.spark.guards.guards import BarrierGuard, KafkaClaimsGuard, LeaseGuard
+from fencepost.txn.spark.guards.selection import ROW_BYTES
+from fencepost.txn.spark.rows.columns import TOPIC, SinkColumns, read_columns, select_columns
+from fencepost.txn.spark.rows.routing import Routes
+from fencepost.txn.spark.rows.task_summary import Summary
+from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
+from fencepost.txn.spark.sink.active_guard import Guards
+from fencepost.txn.spark.sink.bad_rows import bury, check_buried, check_letters, count_of, is_too_much, refuse
+from fencepost.txn.spark.sink.driver_write import write_at_driver
+from fencepost.txn.spark.sink.metrics import BatchMetrics, MetricsHistory
+from fencepost.txn.spark.sink.no_topic import nowhere
+from fencepost.txn.spark.sink.settings import WriterSettings
+from fencepost.txn.spark.sink.sink_session import SinkSession
+from fencepost.txn.spark.sink.write_job import write_on_executors
+from fencepost.txn.spark.sink.write_plan import Outcome, WritePlan
+from fencepost.txn.transaction import Transaction
+
+log = logging.getLogger("fencepost.spark")
+
+TURNS: Final = 1 << 20
+"""Keyless rows begin elsewhere in each batch, around and around."""
+LIMITS_S: Final = 60.0
+"""For how long it is believed what topics take."""
+NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
+
+
+class WriteExecution:
+    """See the module. `history`: of the batches before, whose size decides whether the driver writes."""
+
+    def __init__(self, settings: WriterSettings, kafka: KafkaSettings, history: MetricsHistory) -> None:
+        self.settings = settings
+        self.kafka = kafka
+        self._history = history
+        self._limits: tuple[frozenset[str], TopicLimits, float] = NOT_ASKED
+        self._guards = Guards(settings, kafka)
+
+    def execute(
+        self,
+        df: DataFrame,
+        topic: str | None,
+        sink_session: SinkSession,
+        transaction: Transaction,
+        metrics: BatchMetrics,
+        *,
+        staged: bool,
+        collects: bool = True,
+    ) -> Outcome:
+        """Write a DataFrame into the transaction. `collects`: whether that may be tried from the driver."""
+        columns = read_columns(df.schema, topic if topic is not None else self.settings.topic)
+        frame = select_columns(df, columns)
+        with metrics.phase("plan"):
+            topics = self._topics(frame, columns)
+            if topics is None:
+                return Outcome()
+            if not topics:
+                return self._accepted(Outcome(bad=nowhere(frame, self.settings)), metrics)
+            letters = () if self.settings.dead_letters is None else (self.settings.dead_letters,)
+            counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in topics}
+            routes = Routes.of(counts, turn=metrics.batch % TURNS)
+            limits = self._limits_of([*routes.topics, *letters])
+            check_letters(self.settings, limits)
+            guard, reason = self.choose_guard(df, columns, routes, metrics, collects=collects)
+        plan = WritePlan(
+            frame=frame,
+            columns=columns,
+            routes=routes,
+            tasks=self.tasks_for(df, routes, columns, guard),
+            moves=self._moves(df, routes, columns, guard),
+            staged=staged,
+            kafka=self.kafka,
+            keep_bad=self.settings.dead_letters is not None,
+            bad_row_limit=self.settings.bad_rows_taken,
+            limits=limits,
+            collect_bytes_max=self.settings.collect_bytes_max,
+            timeout_s=self.settings.timeout_s,
+            barrier_wait_s=self.settings.barrier_wait_ms / 1000.0,
+        )
+        before, metrics.guard = metrics.guard, guard
+        metrics.guard_reason, metrics.staged = reason, staged
+        log.debug("sink %s: batch %d: guard %s: %s", sink_session.key, metrics.batch, guard, reason)
+        if guard == "driver":
+            try:
+                outcome = write_at_driver(plan, transaction, metrics, sink_session.opening, sink_session.producer.record_limit)
+            except TooMuch as error:
+                if self.settings.guard == "driver":
+                    raise GuardUnavailable(f"guard='driver': {error}: raise that, or take guard='auto'") from error
+                if before:
+                    # An earlier write of this batch has partitions, which nobody else can write to in its transaction: all writes anew.
+                    raise
+                log.info("sink %s: %s: tasks write it", sink_session.key, error)
+                metrics.guard = ""
+                return self.execute(df, topic, sink_session, transaction, metrics, staged=staged, collects=False)
+        else:
+            outcome = write_on_executors(plan, self._guards.get(guard, df), transaction, metrics, sink_session.opening)
+        return self._accepted(outcome, metrics)
+
+    def dispose_of(self, bad: Sequence[Summary], sink_session: SinkSession, transaction: Transaction, metrics: BatchMetrics) -> None:
+        """Write the rows that cannot be written where such rows go."""
+        metrics.bad_rows = len(bad)
+        topic = self.settings.dead_letters
+        if bad and topic is not None:
+            limits = self._limits_of([topic])
+            check_letters(self.settings, limits)
+            largest = min(sink_session.producer.record_limit[0], limits.bytes_max(topic))
+            sent = bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
+            check_buried(sent, topic, sink_session.timeout_s)
+
+    def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
+        """How many Spark tasks write; None: as many as Spark makes of the DataFrame."""
+        if guard == LeaseGuard.name:
+            return self.settings.tasks
+        # A task needs a partition of its own, in each topic where rows are not brought to it, unless it writes to all of them by turns.
+        moves = self._moves(df, routes, columns, guard)
+        most = routes.total if moves else min(routes.counts)
+        if self.settings.tasks is not None:
+            return min(self.settings.tasks, most)
+        slots = slots_that_may_come(df.sparkSession)
+        return most if slots is None or not (moves or guard == BarrierGuard.name) else max(1, min(most, slots))
+
+    def _moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
+        """Whether rows are brought to tasks that have their partitions: where they say which these are, and where tasks would otherwise
+        have to be fewer than could run at once, as each needs a partition of its own."""
+        if guard == LeaseGuard.name or columns.placed:
+            return guard != LeaseGuard.name
+        slots = slots_that_may_come(df.sparkSession)
+        return guard == KafkaClaimsGuard.name and self.settings.tasks is None and (slots is None or slots > min(routes.counts))
+
+    def choose_guard(
+        self, df: DataFrame, columns: SinkColumns, routes: Routes, metrics: BatchMetrics, *, collects: bool = True
+    ) -> tuple[str, str]:
+        """The guard, and why it is that one. Raises GuardUnavailable."""
+        earlier = self._history.committed_before(metrics)
+        before = earlier.bytes + ROW_BYTES * earlier.rows if earlier is not None and collects else None
+        tasks = self.tasks_for(df, routes, columns, BarrierGuard.name)
+        assert tasks is not None
+        return self._guards.choose(df, columns, tasks, metrics, before)
+
+    def forget_limits(self) -> None:
+        """A run of the query begins: what topics take is asked anew."""
+        self._limits = NOT_ASKED
+
+    def close(self) -> None:
+        """Nothing is guarded any more."""
+        self._guards.close()
+
+    # -- small print -----------------------------------------------------------------------------------------------------------
+
+    def _limits_of(self, topics: Sequence[str]) -> TopicLimits:
+        """What topics take. It is asked again every now and then, as it may be changed while a query runs."""
+        asked, limits, at = self._limits
+        if not asked.issuperset(topics) or time.monotonic() - at >= LIMITS_S:
+            asked = asked.union(topics)
+            limits = ask_limits(read_settings(self.kafka.resolve()), sorted(asked), self.settings.timeout_s)
+            self._limits = asked, limits, time.monotonic()
+        return limits
+
+    def _accepted(self, outcome: Outcome, metrics: BatchMetrics) -> Outcome:
+        """Raises BadRows where its bad rows are too many."""
+        metrics.bad_rows = count_of(outcome.bad)
+        if is_too_much(outcome.bad, self.settings):
+            raise refuse(outcome.bad, self.settings, metrics.batch)
+        return outcome
+
+    def _topics(self, frame: DataFrame, columns: SinkColumns) -> Sequence[str] | None:
+        """The topics that the batch may go to; None where it has no rows. A row with what no topic can be called, or with the name of one
+        that is for something else, is a bad row."""
+        own = self.settings.own_topics
+        if columns.topic in own:
+            raise Misuse(f"topic={columns.topic!r}: a topic of its own, not the one that {own[columns.topic]}")
+        if columns.topic is not None:
+            return (columns.topic,)
+        if self.settings.topics is not None:
+            return self.settings.topics
+        # As bytes: to a collation two names may be one.
+        found = [row[0] for row in frame.select(F.col(TOPIC).cast("binary")).distinct().collect()]
+        names = [bytes(name).decode(errors="replace") for name in found if name is not None]
+        return [name for name in names if name not in own and _is_name(name)] if found else None
+
+
+def _is_name(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,224 @@
+"""One DataFrame into the open transaction, through executors: the loan, the job, and what Spark delivered of it, looked at twice.
+
+It ends nothing. Whether the job's rows mean what they say is for the guard; that each partition has one writer is checked here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
+from fencepost.txn.shared.loan import TP, Loan, Written, name
+from fencepost.txn.spark.connection.spark_context import context_of, settle_python, slots_that_may_come
+from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable, Starved
+from fencepost.txn.spark.guards.guards import Guard, more_attempts
+from fencepost.txn.spark.guards.slot_watchdog import patience
+from fencepost.txn.spark.rows.routing import routed, scattered
+from fencepost.txn.spark.rows.task_summary import BAD, DONE, SCHEMA, WRITTEN, Summary, account_of, from_rows, joined
+from fencepost.txn.spark.sink.failure_policy import is_refused_barrier
+from fencepost.txn.spark.sink.metrics import BatchMetrics
+from fencepost.txn.spark.sink.write_plan import Outcome, WritePlan, ledger_partition
+from fencepost.txn.spark.sink.write_task import WriteTask
+from fencepost.txn.transaction import Transaction
+
+ROWS_PER_BATCH: Final = 100_000
+ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+BLOCKS: Final = "spark.fencepost.largeBatches"
+"""How many blocks of `large_batches` there are in a session, which may have several objects here: so it is kept where the setting is."""
+_CONF: Final = threading.Lock()
+
+
+def write_on_executors(
+    plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
+) -> Outcome:
+    """Have the executors write. `opening` is called before that. Raises AttemptConflict where exactly one attempt may not be what wrote."""
+    settle_python(context_of(plan.frame.sparkSession))
+    frame = _brought(plan)
+    tasks = plan.tasks or _at_once(plan)
+    with prepared(frame, plan, metrics):
+        opening()
+        with metrics.phase("lend"):
+            loan = transaction.lend(plan.routes.every)
+        task = WriteTask(
+            loan=loan,
+            routes=plan.routes,
+            tasks=tasks,
+            guard=guard.begin(tasks, loan),
+            numbers=plan.numbered and not plan.moves,
+            kafka=plan.kafka,
+            topic=plan.columns.topic,
+            keep_bad=plan.keep_bad,
+            bad_row_limit=plan.bad_row_limit,
+            limits=plan.limits,
+            timeout_s=plan.timeout_s,
+        )
+        with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
+            rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
+    with metrics.phase("verify"):
+        summaries = from_rows(rows)
+        done = [each for each in summaries if each.kind == DONE]
+        metrics.tasks += len(done)
+        metrics.retries += sum(each.retries for each in done)
+        metrics.stage_attempts += more_attempts(context_of(frame.sparkSession), {each.stage for each in done})
+        guard.verify(done)
+        written = account(loan, check(summaries, shared=guard.shares))
+        transaction.returned([*written, *loan.unused(written)])
+    return Outcome(
+        partitions=tuple(map(ledger_partition, written)),
+        rows=sum(each.records for each in written),
+        bytes=sum(each.size for each in done),
+        bad=[each for each in summaries if each.kind == BAD],
+    )
+
+
+@contextmanager
+def prepared(frame: DataFrame, plan: WritePlan, metrics: BatchMetrics) -> Iterator[None]:
+    """The rows are where they are written, and kept there during the block, where that is wanted."""
+    if not plan.staged:
+        yield
+        return
+    # What the user keeps is not taken out of there again.
+    keeps = not (frame.storageLevel.useDisk or frame.storageLevel.useMemory)
+    try:
+        with metrics.phase("stage"):
+            if keeps:
+                frame.persist(StorageLevel.DISK_ONLY)
+            frame.write.format("noop").mode("overwrite").save()
+        yield
+    except BaseException:
+        if keeps:
+            # What made the rows fail Spark may meet there again.
+            with suppress(PySparkException, Py4JError):
+                frame.unpersist()
+        raise
+    if keeps:
+        frame.unpersist()
+
+
+def _brought(plan: WritePlan) -> DataFrame:
+    """The rows in the tasks that write them."""
+    if plan.tasks is None:
+        return plan.frame
+    if not plan.moves:
+        return plan.frame.coalesce(plan.tasks)
+    return (routed if plan.numbered else scattered)(plan.frame, plan.routes, plan.tasks)
+
+
+def _at_once(plan: WritePlan) -> int:
+    """About how many tasks write at once, where Spark has as many as it likes."""
+    return max(1, min(plan.routes.total, slots_that_may_come(plan.frame.sparkSession) or plan.routes.total))
+
+
+def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary]:
+    """The rows of what was written, each partition's once unless they are shared, each from a task that read all of its input. Raises
+    AttemptConflict."""
+    attempts = {(each.task, each.attempt_id) for each in summaries if each.kind == DONE}
+    written = [each for each in summaries if each.kind == WRITTEN]
+    owners: dict[tuple[str | None, int | None], Summary] = {}
+    for each in written:
+        other = owners.setdefault((each.topic, each.partition), each)
+        if other is not each and not shared:
+            raise AttemptConflict(f"{each.topic}-{each.partition} was written by task {other.task} and by task {each.task}")
+        if (each.task, each.attempt_id) not in attempts:
+            raise AttemptConflict(f"task {each.task} did not come to its end, and Spark delivered rows of it")
+    if len({task for task, _ in attempts}) != len(attempts):
+        raise AttemptConflict("Spark delivered the rows of two attempts of one task")
+    return written
+
+
+@contextmanager
+def refusals(guard: Guard) -> Iterator[None]:
+    """A barrier stage that Spark would refuse as often as it is tried fails once, with what to do."""
+    try:
+        yield
+    except Exception as error:
+        if not guard.barrier or not is_refused_barrier(error):
+            raise
+        reason = "; ".join(str(error).strip().split("\n")[1:2]).strip(": ")
+        raise GuardUnavailable(
+            f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
+            ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
+        ) from error
+
+
+@contextmanager
+def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
+    """A barrier stage that does not get its slots is given up, and noted."""
+    if not guard.barrier:
+        yield
+        return
+    try:
+        with patience(context_of(plan.frame.sparkSession), plan.barrier_wait_s):
+            yield
+    except Starved:
+        metrics.starved += 1
+        raise
+
+
+@contextmanager
+def large_batches(frame: DataFrame) -> Iterator[None]:
+    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has said how many rows they may have, or their bytes
+    are not limited as well: so many large rows would not fit where Spark's own number of them does. Blocks of one session may overlap: the
+    last of them takes it back."""
+    conf = frame.sparkSession.conf
+    if not _bytes_are_limited(conf):
+        yield
+        return
+    with _CONF:
+        inside = int(conf.get(BLOCKS, "0") or 0)
+        ours = inside > 0 or conf.get(ARROW_ROWS, None) is None
+        if ours:
+            conf.set(BLOCKS, str(inside + 1))
+        if ours and not inside:
+            conf.set(ARROW_ROWS, str(ROWS_PER_BATCH))
+    try:
+        yield
+    finally:
+        if ours:
+            _leave(conf)
+
+
+def _bytes_are_limited(conf: Any) -> bool:
+    """Whether this release of Spark has a limit of them."""
+    try:
+        conf.get(ARROW_BYTES)
+    except (PySparkException, Py4JError):
+        return False
+    return True
+
+
+def _leave(conf: Any) -> None:
+    with _CONF:
+        inside = int(conf.get(BLOCKS, "1") or 1) - 1
+        if inside:
+            conf.set(BLOCKS, str(inside))
+            return
+        conf.unset(BLOCKS)
+        if conf.get(ARROW_ROWS, None) == str(ROWS_PER_BATCH):
+            conf.unset(ARROW_ROWS)
+
+
+def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:
+    """What was written to each partition, by however many tasks. Raises AttemptConflict where their records do not take all sequences up
+    to the last one."""
+    begins = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
+    found: dict[TP, Written] = {}
+    for written in sorted(map(account_of, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):
+        tp = written.topic, written.partition
+        found[tp] = joined(found.get(tp), written)
+    for tp, written in found.items():
+        if advance(begins[tp], written.records % SEQUENCE_RING) != written.next_sequence:
+            raise AttemptConflict(
+                f"{name(tp)}: Spark delivered accounts of {written.records} records, and their sequences go from {begins[tp]} to"
+                f" {written.next_sequence}"
+            )
+    return [*found.values()]

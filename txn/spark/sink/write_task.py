@@ -1,0 +1,172 @@
+"""What runs on executors: the rows of one Spark task into Kafka partitions, its own or by turns, under the driver's identity.
+
+It takes Arrow batches in and gives a few rows of `summary` out. It never ends the transaction: a killed task sees its input end like
+any other, and only the driver, who hears of the tasks that Spark accepted, may decide.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
+from pyspark import TaskContext, cloudpickle
+
+from fencepost.producer.errors import Misuse
+from fencepost.producer.version import VERSION
+from fencepost.txn.shared.loan import Loan
+from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.spark.connection.secrets import KafkaSettings
+from fencepost.txn.spark.guards.guards import TaskGuard
+from fencepost.txn.spark.guards.partition_lease_server import Turn
+from fencepost.txn.spark.rows.routing import Routes, with_routes
+from fencepost.txn.spark.rows.row_placement import Placer
+from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, to_arrow, told_of
+from fencepost.txn.spark.rows.topic_limits import TopicLimits
+from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
+from fencepost.txn.spark.sink.participant_pool import borrowed
+from fencepost.txn.spark.sink.partition_writer import ByTurns, Delivery, OwnPartitions
+from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
+
+
+class Work(Struct):
+    """What a task has done. `told`: the rows for the driver, but the last."""
+
+    told: list[Summary] = field(default_factory=list)
+    size: int = 0
+    retries: int = 0
+
+
+class WriteTask:
+    """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
+
+    `loan`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share them, task t
+    having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it has to find out
+    itself where rows go. `bad_row_limit`: how many rows that cannot be written there may be, with key and value where `keep_bad`. `limits`:
+    those of the topics.
+    """
+
+    def __init__(
+        self,
+        *,
+        loan: Loan,
+        routes: Routes,
+        tasks: int,
+        guard: TaskGuard,
+        numbers: bool,
+        kafka: KafkaSettings,
+        topic: str | None,
+        keep_bad: bool,
+        bad_row_limit: int,
+        limits: TopicLimits,
+        timeout_s: float,
+    ) -> None:
+        self._loan = loan
+        self._routes = routes
+        self._tasks = tasks
+        self._guard = guard
+        self._numbers = numbers
+        self._kafka = kafka
+        self._topic = topic
+        self._keep_bad = keep_bad
+        self._bad_row_limit = bad_row_limit
+        self._limits = limits
+        self._timeout_s = timeout_s
+        self._version = VERSION
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The version first: what comes after it another one may not even be able to read.
+        return unpacked, (self._version, cloudpickle.dumps(self.__dict__))  # type: ignore[no-untyped-call]  # not typed by pyspark
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with last_words():
+            yield self._run(batches)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+        context = TaskContext.get()
+        assert context is not None, "outside a Spark task"
+        began = time.perf_counter()
+        # The input first: a task whose shuffle files are gone must fail for that, or Spark would start it in vain until it gives up.
+        first = next((batch for batch in batches if batch.num_rows), None)
+        with self._guard.enter(context) or nullcontext() as turn:
+            work = self._write(first, batches, context.partitionId(), turn)
+        done = Summary(
+            kind=DONE,
+            records=sum(each.records for each in work.told if each.kind == WRITTEN),
+            stage=context.stageId(),
+            task=context.partitionId(),
+            attempt=context.attemptNumber(),
+            attempt_id=context.taskAttemptId(),
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            size=work.size,
+            retries=work.retries,
+            ms=(time.perf_counter() - began) * 1000.0,
+        )
+        told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
+        return to_arrow([*told, done])
+
+    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], task: int, turn: Turn | None) -> Work:
+        work = Work()
+        if first is None:
+            if turn is not None:
+                turn.give([], done=True)
+            return work
+        # By turns any partition can be written to, and each task begins with another one.
+        own = self._routes.of_task(task, self._tasks) if turn is None else self._routes.every
+        with borrowed(self._kafka.key, lambda: make_borrower(self._kafka)) as borrower:
+            delivery: Delivery
+            if turn is not None:
+                delivery = ByTurns(borrower, self._loan, turn, self._timeout_s, tasks=self._tasks)
+            else:
+                delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s, tasks=self._tasks)
+            largest, limited_by = borrower.record_limit
+            retried = borrower.stats().record_retry_total
+            placer = Placer(
+                self._routes,
+                own,
+                topic=self._topic,
+                largest=largest,
+                limited_by=limited_by,
+                limits=self._limits,
+                kept_bytes=KEPT_BYTES if self._keep_bad else 0,
+                bad_row_limit=self._bad_row_limit,
+                task=task + self._routes.turn,
+            )
+            batch: pa.RecordBatch | None = first
+            while batch is not None:
+                with of_rows():
+                    portions, more = placer.place(with_routes(batch, self._routes, task) if self._numbers else batch)
+                    work.told += more
+                    for portion in portions:
+                        delivery.add(portion)
+                        work.size += portion.bytes
+                batch = next(batches, None)
+            work.told += (*placer.rest(), *map(told_of, delivery.finish()))
+            work.retries = borrower.stats().record_retry_total - retried
+        return work
+
+
+def unpacked(drivers: str, packed: bytes) -> WriteTask:
+    """A task on an executor, where it is from a driver of the same version. Raises Misuse, marked, where it is not."""
+    with last_words():
+        check_version(drivers)
+    task = WriteTask.__new__(WriteTask)
+    task.__dict__.update(cloudpickle.loads(packed))
+    return task
+
+
+def check_version(drivers: str) -> None:
+    """What was pickled by another version may mean something else here. Raises Misuse."""
+    if drivers != VERSION:
+        raise Misuse(f"the driver has fencepost {drivers}, and the executor {socket.gethostname()} has {VERSION}: install the same on both")
+
+
+def make_borrower(kafka: KafkaSettings) -> Borrower:
+    """A borrower with these settings."""
+    return Borrower(kafka.resolve())

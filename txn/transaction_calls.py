@@ -1,0 +1,156 @@
+"""The calls that a transactional producer and its transactions make to the sender thread, each with a deadline.
+
+A transaction calls under its own number; the producer calls under the number of the open one. A call that Ctrl-C strikes leaves nothing
+open that its caller does not know of.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
+from fencepost.txn.call_outcome import SOON_S
+from fencepost.txn.coordinator.send_gate import SendGate
+from fencepost.txn.coordinator.state_machine import Event
+from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
+from fencepost.txn.group_metadata import GroupMetadata, read_group
+from fencepost.txn.inner_producer import InnerProducer
+from fencepost.txn.offsets import Offsets, read_offsets
+from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
+from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.recovery.token import PreparedTransaction
+from fencepost.txn.shared.lending import Wish, read_written
+from fencepost.txn.shared.loan import TP, Loan, Written, check_partitions
+
+log = logging.getLogger("fencepost.txn")
+
+ANSWER_MARGIN_S: Final = 30.0
+"""The manager ends every call at its deadline; a sender that does not answer is given up after this."""
+
+
+class TransactionCalls:
+    """See the module. `writing`: which transaction is open, and the threads that are sending into it. `closed`: by the producer."""
+
+    def __init__(self, manager: TransactionManager, inner: InnerProducer) -> None:
+        self.manager = manager
+        self.inner = inner
+        self.writing = SendGate()
+        self.closed = False
+        self.transactional_id = manager.transactional_id
+
+    def begin(self, timeout: float | None) -> int:
+        """Begin a transaction, and return its number."""
+        self.inner.admission.refuse_after_fork()
+        limit_s = self.inner.admission.patience_s(timeout)
+        deadline = time.monotonic() + limit_s
+        self.manager.refuse(Event.BEGIN)
+        if not self.writing.wait_for_others(limit_s):
+            raise TransactionTimeout("begin: a send into the transaction before has not returned")
+        # Nothing is called after the call, here and on the way to the transaction: Ctrl-C could strike there.
+        self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+        return number
+
+    def send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+        """Have the offsets committed with the transaction."""
+        given, member = read_offsets(offsets), read_group(group)
+        self.manager.refuse_spoilt()
+        if given:
+            self.call(Event.SEND_OFFSETS, timeout, number, (member, given))
+
+    def lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
+        """Lend the transaction for these partitions."""
+        wish = Wish(partitions=check_partitions(partitions))
+        self.call(Event.LEND, timeout, number, wish=wish)
+        assert wish.loan is not None
+        return wish.loan
+
+    def returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+        """Take back what borrowers wrote."""
+        wish = Wish(written=read_written(written))
+        if wish.written:
+            self.call(Event.RETURNED, timeout, number, wish=wish)
+
+    def call(
+        self,
+        event: Event,
+        timeout: float | None,
+        number: int = 0,
+        offsets: tuple[GroupMetadata, Offsets] | None = None,
+        wish: Wish | None = None,
+    ) -> int:
+        """Make a call and wait for its outcome."""
+        if self.inner.on_sender():
+            raise Misuse(f"{event.value}() inside a delivery callback would never end: the callback runs on the thread that delivers")
+        if self.closed:
+            raise ProducerClosed("the producer is closed")
+        limit_s = self.inner.admission.patience_s(timeout)
+        admission = self.inner.admission
+        call = admission.call(event, limit_s, number, offsets, wish)
+        deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
+        try:
+            admission.make(call)
+            # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
+            while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
+                if not self.inner.running and not call.outcome.done():
+                    admission.refuse_after_fork()
+                    raise ProducerClosed("the producer is closed")
+                if time.monotonic() >= deadline:
+                    raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
+            return call.outcome.result()
+        except BaseException:  # Ctrl-C may strike anywhere.
+            abort = admission.leave(call)
+            if abort is not None:
+                abort.outcome.wait(SOON_S)
+            raise
+
+    def prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+        """Prepare the transaction, and hand out its token."""
+        self.call(Event.PREPARE, timeout, number)
+        return self.manager.hand_out()
+
+    def end(self, event: Event, timeout: float | None, number: int) -> None:
+        """Commit or abort the transaction."""
+        try:
+            self._end_or_find_out(event, self.inner.admission.patience_s(timeout), number)
+        except CommitOutcomeUnknown as unknown:
+            unknown.resolver = lambda limit: self.end(Event.COMMIT, limit, number)
+            raise
+        if number == self.writing.current:
+            self.writing.current = 0
+
+    def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
+        preparation = self.manager.preparation
+        prepared = preparation.token if preparation.token is not None and preparation.token.wrote else None
+        began = time.monotonic()
+        try:
+            self.call(event, limit_s, number)
+        except FencepostError as error:
+            if self.closed and self.manager.knows(number):
+                told = self.manager.about_the_past(event, number)
+                if told is None:
+                    return
+                raise ProducerClosed(f"the producer is closed; {told}") from error
+            token = to_ask_about(prepared, preparation.in_question, error)
+            if token is None or self.inner.on_sender():
+                raise
+            left_s = limit_s - (time.monotonic() - began)
+            status = ask_now(partial(find_out, token, error, self.inner.settings, left_s))
+            if not isinstance(error, Fatal):
+                self._give_up()
+            settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
+
+    def _give_up(self) -> None:
+        """What the coordinator has ended already is over here, too."""
+        try:
+            self.call(Event.ABORT, LEAST_S)
+        except FencepostError as error:
+            log.debug("transactional id %s: %s", self.transactional_id, error)
+
+    def is_handed_out(self, number: int) -> bool:
+        """Whether somebody has the token of that transaction."""
+        return number == self.writing.current and self.manager.preparation.handed_out
