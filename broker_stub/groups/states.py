@@ -1,7 +1,7 @@
 """The states of a classic group, and what leads from one to the other.
 
-The table is the machine: an event that a state does not have must not happen there. `python -m fencepost.broker_stub.groups.states` prints it
-as a Mermaid diagram.
+The table is the machine: an event that a state does not have must not happen there.
+`python -m fencepost.broker_stub.groups.states` prints it as a Mermaid diagram.
 """
 
 from __future__ import annotations
