@@ -6,8 +6,10 @@ failed: only because there is nothing to compile with. A checkout is left as it 
 
 from __future__ import annotations
 
+import ast
 import atexit
 import os
+import re
 import runpy
 import shlex
 import shutil
@@ -61,7 +63,47 @@ def compiled_extensions(modules: list[str], directory: Path) -> list[Extension]:
     for extension in extensions:
         # Another compiler's new warning is no reason for an installation to fail.
         extension.extra_compile_args = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
+    for source in {source for extension in extensions for source in extension.sources}:
+        file = Path(source)
+        file.write_text(with_docstrings(file.read_text(), modules))
     return extensions
+
+
+METHODS = re.compile(r"static PyMethodDef (\w+)_methods\[\] = \{.*?\n\s*\};", re.DOTALL)
+METHOD = re.compile(r'(\{"(\w+)",\s*\(PyCFunction\)\w+,\s*[\w| ]+, PyDoc_STR\("(?:[^"\\]|\\.)*)"\)')
+CLASS = re.compile(r"static PyTypeObject CPyType_(\w+)_template_ = \{.*?\n\s*\};", re.DOTALL)
+CLASS_DOC = re.compile(r'(\.tp_doc = PyDoc_STR\("(?:[^"\\]|\\.)*)"\)')
+
+
+def with_docstrings(generated: str, modules: list[str]) -> str:
+    """The C text that mypyc wrote, with the docstrings of classes and methods, which mypyc leaves out: `help` shows them."""
+    documented = {}
+    for module in modules:
+        tree = ast.parse(Path(hot["source_path"](module)).read_text(encoding="utf-8"))
+        parts = module.split(".")
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                for first in range(len(parts)):
+                    documented["___".join([*parts[first:], node.name])] = node
+
+    def methods(table: re.Match[str]) -> str:
+        node = documented.get(table[1])
+        if node is None:
+            return table[0]
+        texts = {each.name: ast.get_docstring(each) for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+        return METHOD.sub(lambda row: f'{row[1]}{as_c(texts.get(row[2]))}")', table[0])
+
+    def classes(template: re.Match[str]) -> str:
+        node = documented.get(template[1])
+        text = as_c(ast.get_docstring(node)) if node is not None else ""
+        return CLASS_DOC.sub(lambda row: f'{row[1]}{text}")', template[0])
+
+    return CLASS.sub(classes, METHODS.sub(methods, generated))
+
+
+def as_c(text: str | None) -> str:
+    """A text as it stands in a C string literal."""
+    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in (text or "").encode())
 
 
 class BuildPy(build_py):  # type: ignore[misc]  # setuptools publishes no types

@@ -153,6 +153,9 @@ class BrokerStub(Restrictions):
 
     @property
     def bootstrap(self) -> str:
+        """What clients take as `bootstrap_servers`. RuntimeError before the start: the ports are not known."""
+        if any(port == 0 for _, port in self.addresses.values()):
+            raise RuntimeError("the stub has not started, so its ports are not known: use `with BrokerStub() as stub:`, or call start()")
         return all_spelled(self.addresses.values())
 
     @property

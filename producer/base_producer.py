@@ -81,6 +81,14 @@ class BaseProducer:
         self._interceptors: Interceptors | None = chain(self._settings.interceptors)
         self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.described()})"
+
+    def described(self) -> str:
+        """The servers, and how much is on its way, as `repr` shows them."""
+        servers = ",".join(self._settings.bootstrap_servers)
+        return f"bootstrap_servers={servers!r}, topics={len(self._topics)}, unacknowledged={self._accumulator.unacknowledged()}"
+
     def _accept(
         self,
         topic: str,

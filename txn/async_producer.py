@@ -56,6 +56,10 @@ class AsyncTransactionalProducer:
         self._closed = False
         self._writing = SendGate.of_tasks()
 
+    def __repr__(self) -> str:
+        state = self._manager.machine.state.name
+        return f"{type(self).__name__}(transactional_id={self.transactional_id!r}, state={state}, {self._inner.described()})"
+
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def init(self, timeout: float | None = None) -> None:

@@ -51,6 +51,10 @@ class TransactionalProducer:
         self._calls = TransactionCalls(self._manager, self._inner)
         self._writing = self._calls.writing
 
+    def __repr__(self) -> str:
+        state = self._manager.machine.state.name
+        return f"{type(self).__name__}(transactional_id={self.transactional_id!r}, state={state}, {self._inner.described()})"
+
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def init(self, timeout: float | None = None) -> None:

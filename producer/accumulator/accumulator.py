@@ -359,6 +359,11 @@ class Accumulator:
         with self.shared.region:
             return [batch for batch in self._incomplete if not batch.settled]
 
+    def unacknowledged(self) -> int:
+        """How many records have no outcome yet."""
+        with self.shared.region:
+            return sum([int(batch.count) for batch in self._incomplete if not batch.settled])
+
     def release(self, batch: Batch) -> None:
         """Give the bytes of a batch with an outcome back to the budget."""
         with self.shared.region:

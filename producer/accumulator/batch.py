@@ -8,6 +8,7 @@ the outcome is known runs at once, on the caller's thread. A callback's exceptio
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import threading
 import time
@@ -445,6 +446,20 @@ class RecordFuture:
             self.looked()
             run_callback(callback, self)
 
+    def concurrent(self) -> concurrent.futures.Future[RecordMetadata]:
+        """A `concurrent.futures.Future` with this record's outcome, for `concurrent.futures.wait` and `as_completed`. To cancel it changes
+        nothing: the record stays on its way."""
+        return follow(self)
+
+    def __repr__(self) -> str:
+        if not self.done():
+            outcome = "pending"
+        elif self.batch.failure is not None:
+            outcome = f"failed: {self.batch.failure}"
+        else:
+            outcome = f"offset {int(self.batch.base_offset + self._index)}" if self.batch.base_offset >= 0 else "acknowledged"
+        return f"RecordFuture({self.batch.topic}-{int(self.batch.partition)}, {outcome})"
+
     def rehome(self) -> None:
         """Follow a split: point at the piece that holds this record now."""
         if self.batch.pieces is not None and not self.batch.shared.inside():
@@ -517,6 +532,29 @@ class RecordFuture:
 def deadline_after(seconds: float) -> float:
     """The monotonic time so many seconds from now; "for ever" is a century, because no lock can wait for longer."""
     return time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
+
+
+def follow(future: Any) -> concurrent.futures.Future[Any]:
+    """A `concurrent.futures.Future` that has the outcome of one of ours as soon as that has it."""
+    followed: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    followed.set_running_or_notify_cancel()
+    future.add_done_callback(Telling(followed))
+    return followed
+
+
+class Telling:
+    """Tells a `concurrent.futures.Future` the outcome of one of ours."""
+
+    def __init__(self, followed: concurrent.futures.Future[Any]) -> None:
+        self._followed = followed
+
+    def __call__(self, settled: Any) -> None:
+        try:
+            outcome = settled.result(0)
+        except DeliveryError as error:
+            self._followed.set_exception(error)
+        else:
+            self._followed.set_result(outcome)
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:

@@ -8,6 +8,7 @@ Compiled by mypyc.
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 from collections.abc import Generator
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, deadline_after
+from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, deadline_after, follow
 from fencepost.producer.accumulator.record_metadata import Deliveries
 from fencepost.producer.condition import Condition
 from fencepost.producer.errors import DeliveryError, Misuse, again, plain
@@ -61,6 +62,16 @@ class BulkFuture:
         """`await` it to have `result()` without a thread that waits."""
         awaited: Generator[Any, None, Deliveries] = self.shared.bulk_awaiter(self).__await__()
         return awaited
+
+    def concurrent(self) -> concurrent.futures.Future[Deliveries]:
+        """A `concurrent.futures.Future` with `result()`, for `concurrent.futures.wait` and `as_completed`."""
+        return follow(self)
+
+    def __repr__(self) -> str:
+        failed = sum(len(pairs) // 8 for _, pairs in list(self._failed))
+        open_rows = int(self.accepted - self._acknowledged - failed)
+        state = "done" if self.done() else "pending"
+        return f"BulkFuture({state}, acknowledged={int(self._acknowledged)}, failed={failed}, open={open_rows})"
 
     def add_done_callback(self, callback: Any) -> None:
         """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already. What it raises
