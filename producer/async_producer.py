@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
 from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.config.keywords import ProducerKeywords
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -42,7 +43,7 @@ class AsyncProducer(BaseProducer):
     Delivery callbacks run on the loop, a partition's in the order of its records.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         super().__init__(config, settings)
         self._side: AsyncEngine | None = None
         self._turn = asyncio.Lock()

@@ -49,12 +49,12 @@ LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 class BaseProducer:
     """See the module."""
 
-    def __init__(self, config: Mapping[str, Any] | None, settings: dict[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any] | None, settings: Mapping[str, object]) -> None:
         if config is not None and not isinstance(config, Mapping):
             raise ConfigError(
                 f"settings are keyword arguments or a mapping, not {type(config).__name__}: bootstrap_servers='host:port', ..."
             )
-        given = {**(config or {}), **settings}
+        given: dict[str, Any] = {**(config or {}), **settings}
         self._settings: Settings = read_settings(given)
         warn_of_softening(self._settings, given)
         self._patience_s: float = (

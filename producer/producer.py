@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from mypy_extensions import mypyc_attr
 
@@ -20,6 +20,7 @@ from fencepost.producer.base_producer import BaseProducer, check_topic, place_of
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.config.keywords import ProducerKeywords
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -46,7 +47,7 @@ class Producer(BaseProducer):
     records; a slow callback holds up every delivery.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         super().__init__(config, settings)
         self._sender = SenderThread(
             self._settings,

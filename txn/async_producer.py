@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.base_producer import unpicklable
@@ -26,6 +26,7 @@ from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.inner_async_producer import InnerAsyncProducer
+from fencepost.txn.keywords import TransactionalKeywords
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.token import PreparedTransaction
@@ -48,7 +49,7 @@ class AsyncTransactionalProducer:
     One transaction at a time; any number of tasks may write to it. A block that is cancelled is aborted, within `exit_flush_ms`.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[TransactionalKeywords]) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
         self._manager = TransactionManager.of(ours)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.base_producer import unpicklable
@@ -22,6 +22,7 @@ from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.inner_producer import InnerProducer
+from fencepost.txn.keywords import TransactionalKeywords
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.settings import read_transaction_settings
 from fencepost.txn.transaction import Transaction
@@ -43,7 +44,7 @@ class TransactionalProducer:
     `txn.recovery.prepared_here`.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[TransactionalKeywords]) -> None:
         ours, rest = read_transaction_settings({**(config or {}), **settings})
         self.transactional_id = ours.transactional_id
         self._manager = TransactionManager.of(ours)

@@ -293,7 +293,7 @@ def test_calls_that_do_not_fit() -> None:
     """Each is refused in words, before anything is sent."""
     loan = Loan(transactional_id="a", producer_id=1, producer_epoch=0, transaction_version=2, sequences=(("t", 0, 0),))
     with pytest.raises(ConfigError, match="transactional_id='a': a borrower has none"):
-        Borrower(bootstrap_servers="127.0.0.1:1", transactional_id="a")
+        Borrower({"bootstrap_servers": "127.0.0.1:1", "transactional_id": "a"})
     with pytest.raises(ConfigError, match="acks=all"):
         Borrower(bootstrap_servers="127.0.0.1:1", acks=1)
     with BrokerStub() as stub, Borrower(bootstrap_servers=stub.bootstrap, **QUICK) as borrower:

@@ -538,7 +538,7 @@ def test_another_cluster(site: Site) -> None:
     "given",
     [{"security_protocol": "SASL_PLAINTEXT", **PASSWORD}, {"security.protocol": "SASL_SSL", **PASSWORD}, {"security_protocol": "SSL"}],
 )
-def test_a_forged_token_learns_nothing(site: Site, given: dict[str, str]) -> None:
+def test_a_forged_token_learns_nothing(site: Site, given: dict[str, Any]) -> None:
     """Whoever writes a token writes who its coordinator is. Nobody logs in there, or so much as connects: where a client has to show who it
     is, or whom it trusts, the cluster's addresses have to be given, and only these are asked."""
     token = site.prepare(b"one")

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import aiokafka
 import kafka
@@ -209,7 +210,7 @@ def test_a_commit_where_another_cluster_has_taken_the_address(there: str) -> Non
     """A cluster is made anew where the old one was, and gives the same producer ids and epochs away once more. A commit that is asked for
     afterwards ends no transaction of the new cluster, and does not take the end of one for its own."""
     with BrokerStub(cluster_id="first") as first:
-        address = {"bootstrap_servers": first.bootstrap}
+        address: dict[str, Any] = {"bootstrap_servers": first.bootstrap}
         first.create_topic("t")
         with TransactionalProducer(SETTINGS, **address) as producer:
             tx = producer.begin(LIMIT_S)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -104,7 +105,7 @@ class Walk:
         if name in self.open:
             self.truth[self.open.pop(name)] = Outcome.ABORTED
 
-    def producer(self, name: str, **settings: object) -> TransactionalProducer:
+    def producer(self, name: str, **settings: Any) -> TransactionalProducer:
         return TransactionalProducer(
             {"bootstrap_servers": self.stub.bootstrap, "transactional_id": name, "linger_ms": 0, "transaction_timeout_ms": TIMEOUT_MS},
             **settings,

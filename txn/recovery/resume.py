@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 from fencepost.producer.address import Address
+from fencepost.producer.config.keywords import ProducerOptions
 from fencepost.producer.config.settings import SecurityProtocol, Settings
 from fencepost.producer.errors import ConfigError, Misuse
 from fencepost.producer.settings_reader import read_settings
@@ -27,7 +28,9 @@ __all__ = ["AsyncResumed", "Resumed", "ask_now", "resume", "resume_async"]
 T = TypeVar("T")
 
 
-def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any) -> Resumed:
+def resume(
+    token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Unpack[ProducerOptions]
+) -> Resumed:
     """Take up a prepared transaction. `settings` are those of `Producer` that connections need, in either spelling; where
     `bootstrap_servers` is left out, the coordinator of its time is tried, unless that needs more than an open door: the token names it, and
     nobody's word is enough to log in there (ConfigError). Nothing is asked of anybody before the first call.
@@ -38,7 +41,7 @@ def resume(token: PreparedTransaction | str | bytes, bootstrap_servers: str | Se
 
 
 def resume_async(
-    token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Any
+    token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Unpack[ProducerOptions]
 ) -> AsyncResumed:
     """`resume`, with calls to be awaited."""
     return AsyncResumed(*_read(token, bootstrap_servers, settings))
@@ -153,8 +156,9 @@ def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None
 
 
 def _read(
-    token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, given: dict[str, Any]
+    token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, given: Mapping[str, object]
 ) -> tuple[PreparedTransaction, Settings]:
     """The token, and how its cluster is reached."""
     found = read_token(token)
-    return found, settings_for(found, servers or given.pop("bootstrap.servers", None), given)
+    rest: dict[str, Any] = dict(given)
+    return found, settings_for(found, servers or rest.pop("bootstrap.servers", None), rest)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, deadline_after
 from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.config.keywords import ProducerKeywords
 from fencepost.producer.core.events import Called
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -52,7 +53,7 @@ class Borrower(Producer):
     once `begin` has returned. A process that is killed in the middle leaves nothing behind that the owner's abort would not cover.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         given = {**(config or {}), **settings}
         for key in ("transactional_id", "transactional.id"):
             if key in given:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from msgspec import Struct
 from pyspark.sql import DataFrame
@@ -18,6 +18,7 @@ from fencepost.producer.errors import ConfigError, FencepostError, Misuse
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition, ledger_key
 from fencepost.txn.ledger.rules import Decision, decide_once
 from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter
+from fencepost.txn.spark.sink.keywords import WriterKeywords
 from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.sink_session import SinkSession
 
@@ -69,7 +70,7 @@ def write_once(
     job_id: str | None,
     version: int | None = None,
     topic: str | None = None,
-    **settings: Any,
+    **settings: Unpack[WriterKeywords],
 ) -> dict[str, Any]:
     """Write a DataFrame with the columns of Spark's Kafka sink, in one transaction. Returns the metrics; where their `ledger` is
     "skipped", this version was written before, and nothing is read or written now. An older version than the ledger's raises OlderVersion.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame
 
@@ -19,6 +19,7 @@ from fencepost.producer.errors import Misuse
 from fencepost.txn.spark.connection.secrets import KafkaSettings, Provider
 from fencepost.txn.spark.sink.explain import explain
 from fencepost.txn.spark.sink.failure_policy import interrupts
+from fencepost.txn.spark.sink.keywords import WriterKeywords
 from fencepost.txn.spark.sink.metrics import MetricsHistory
 from fencepost.txn.spark.sink.micro_batch import Batch
 from fencepost.txn.spark.sink.query_identity import Identity, identify
@@ -39,9 +40,15 @@ class ExactlyOnceKafkaWriter:
     """
 
     def __init__(
-        self, bootstrap: str | Sequence[str], sink_id: str, *, topic: str | None = None, secrets: Provider | None = None, **settings: Any
+        self,
+        bootstrap: str | Sequence[str],
+        sink_id: str,
+        *,
+        topic: str | None = None,
+        secrets: Provider | None = None,
+        **settings: Unpack[WriterKeywords],
     ) -> None:
-        ours = {name: value for name, value in settings.items() if name in NAMES}
+        ours: dict[str, Any] = {name: value for name, value in settings.items() if name in NAMES}
         if isinstance(ours.get("topics"), list | set | frozenset):
             ours["topics"] = tuple(ours["topics"])
         self.settings = WriterSettings(sink_id=sink_id, topic=topic, **ours)

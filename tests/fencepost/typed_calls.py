@@ -1,0 +1,57 @@
+"""Calls as users write them, for a type checker: those of `right` are right, and each line of `wrong` has one mistake. Never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from fencepost import AsyncProducer, AsyncTransactionalProducer, Borrower, BrokerStub, Producer, TransactionalProducer, resume
+from fencepost.txn.spark import ExactlyOnceKafkaWriter, write_once
+
+
+def right(config: Mapping[str, Any], df: DataFrame) -> None:
+    Producer(bootstrap_servers="localhost:9092")
+    Producer(bootstrap_servers=["a:9092", "b:9092"], linger_ms=5)
+    Producer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
+    Producer(config, acks="all")
+    Producer(config, acks=-1, compression_type="zstd", compression_level=3)
+    Producer(config, partitioner=lambda *_: 0)
+    Producer(config, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username="a", sasl_password="b")
+    Producer(config, max_in_flight_requests_per_connection=5)
+    AsyncProducer(bootstrap_servers="localhost:9092", request_timeout_ms=1_000)
+    AsyncProducer(config, enable_idempotence=False, retries=0)
+    TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders")
+    TransactionalProducer(config, transaction_timeout_ms=60_000)
+    AsyncTransactionalProducer(config, transactional_id="orders", linger_ms=1.5)
+    Borrower(bootstrap_servers="localhost:9092")
+    resume("token", "localhost:9092", sasl_username="a")
+    ExactlyOnceKafkaWriter("localhost:9092", "orders", topic="t")
+    ExactlyOnceKafkaWriter("localhost:9092", "orders", guard="auto", on_bad_row="dead", linger_ms=5)
+    write_once(df, "localhost:9092", "orders", job_id="j", version=1, topic="t", max_reruns=1)
+    BrokerStub(brokers=3, config={"num.partitions": 3})
+    Producer(bootstrap_servers="localhost:9092").send("t", b"v", key=b"k", headers=[("a", b"1")]).result(1.5)
+
+
+def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
+    Producer(bootstrap_servers=5)
+    Producer(lingr_ms=5)
+    Producer(config, linger_ms="soon")
+    Producer(config, acks="some")
+    Producer(config, batch_size=1.5)
+    Producer(config, enable_idempotence="maybe")
+    Producer(config, partitioner=3)
+    Producer(config, ssl_cafile=7)
+    AsyncProducer(bootstrap_server="localhost:9092")
+    AsyncProducer(config, on_statistics="print")
+    TransactionalProducer(config, transactional_id=7)
+    TransactionalProducer(config, transaction_timeout="1s")
+    AsyncTransactionalProducer(config, prepared=3)
+    Borrower(config, transactional_id="a")
+    resume("token", "localhost:9092", sasl_user="a")
+    ExactlyOnceKafkaWriter("localhost:9092", "orders", gard="auto")
+    ExactlyOnceKafkaWriter("localhost:9092", "orders", max_reruns="2")
+    write_once(df, "localhost:9092", "orders", job_id="j", on_bad_rows="dead")
+    BrokerStub(brokers="3")
+    Producer(config).send("t", b"v", kye=b"k")
