@@ -32,7 +32,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: demo spark-demo spark-chaos spark-versions test test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -44,8 +44,13 @@ demo: .venv/.built
 spark-demo: .venv/.built
 	@.venv/bin/fencepost spark-demo
 
-# The whole suite twice: against the compiled package, then against the pure one.
+# Everything against the compiled package; then against the pure one what compiled modules can change: their own tests, the core, the
+# simulation, transactions, and a smoke of the rest.
 test: test-compiled test-pure
+
+# Everything against both.
+test-all: WHAT_PURE :=
+test-all: test-compiled test-pure
 
 test-compiled: export FENCEPOST_PURE :=
 test-compiled: .venv/.built
@@ -56,21 +61,25 @@ test-compiled: .venv/.built
 	  echo "make: without a C compiler there is no compiled package to test; the pure one follows."; \
 	fi
 
+WHAT_PURE := $(wildcard tests/test_*.py) tests/wire tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
+  $(wildcard tests/broker_stub/test_log_*.py) tests/broker_stub/test_stub_parts.py tests/broker_stub/test_transactions.py tests/fencepost/test_examples.py \
+  tests/txn/spark/test_attempts.py
+
 test-pure: .venv-pure/.built
 	@$(PURE) $(SAY)
-	@$(call suite,pure,$(PURE))
+	@$(call suite,pure,$(PURE),$(WHAT_PURE))
 
 # Files side by side, then what must have the machine to itself. pytest ends with 1 where tests failed: up to five of them are tried once more with the
 # machine to themselves, and named; more is no chance, and ends the run with 2. It ends with 5 where PYTEST_ARGS leaves nothing to run.
 define suite
 export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
-{ $(2) -m pytest -n $(WORKERS) --dist loadfile --cache-clear --maxfail 6 -m "not alone" $(PYTEST_ARGS) || case $$? in \
+{ $(2) -m pytest -n $(WORKERS) --dist loadfile --cache-clear --maxfail 6 -m "not alone" $(3) $(PYTEST_ARGS) || case $$? in \
     1) echo "make: once more, alone, what failed beside others; what passes now is unsteady, and an error to be mended"; \
-       $(2) -m pytest --last-failed --last-failed-no-failures none -m "not alone" $(PYTEST_ARGS);; \
+       $(2) -m pytest --last-failed --last-failed-no-failures none -m "not alone" $(3) $(PYTEST_ARGS);; \
     5) ;; \
     *) exit 1;; \
   esac; } && \
-{ $(2) -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]; }
+{ $(2) -m pytest -m alone $(3) $(PYTEST_ARGS) || [ $$? -eq 5 ]; }
 endef
 
 # What CI runs.
