@@ -38,8 +38,10 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
 	@$(COMPILED) $(SAY)
 
-demo: .venv/.built
-	@.venv/bin/fencepost demo
+# Where nothing is installed yet, only what the demo needs is, and nothing is compiled.
+DEMO := $(if $(wildcard .venv/.built),.venv,.venv-demo)
+demo: $(DEMO)/.built
+	@$(DEMO)/bin/fencepost demo
 
 spark-demo: .venv/.built
 	@.venv/bin/fencepost spark-demo
@@ -174,6 +176,9 @@ kafka: .venv/.built
 .venv-pure/.built: $(SOURCES)
 	@$(call build,.venv-pure,FENCEPOST_PURE=1)
 
+.venv-demo/.built: $(SOURCES)
+	@$(call build,.venv-demo,FENCEPOST_PURE=1,,demo)
+
 .venv-spark-%/.built: $(SOURCES)
 	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*' $(SPARK_$*))
 
@@ -185,12 +190,12 @@ $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) com
 if [ $(1)/.requirements -nt pyproject.toml ]; then \
   $(2) $(1)/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
 else \
-  echo "make: installing what fencepost and its tests need into $(1)"; \
-  $(2) $(1)/bin/python $(PIP) install '.[test]' $(3); \
+  echo "make: installing what fencepost$(if $(4),, and its tests) need$(if $(4),s) into $(1)"; \
+  $(2) $(1)/bin/python $(PIP) install '.[$(or $(4),test)]' $(3); \
   touch $(1)/.requirements; \
 fi; \
 touch $(1)/.built
 endef
 
 clean:
-	rm -rf .base .venv .venv-pure .venv-spark-*
+	rm -rf .base .venv .venv-demo .venv-pure .venv-spark-*
