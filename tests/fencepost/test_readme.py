@@ -1,4 +1,4 @@
-"""The README is true: its program runs as printed, its commands exist."""
+"""The README and docs/quickstart.md are true: their programs run as printed, their commands exist."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tests.txn.spark.conftest import provide_java
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
 CODE_LINES_MAX = 12
 
 
-def programs() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def programs(page: str = README) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_program_runs_as_printed() -> None:
@@ -33,7 +34,8 @@ def test_the_program_runs_as_printed() -> None:
 
 def test_the_asyncio_program_runs_as_printed() -> None:
     """One record and ten thousand more, all acknowledged."""
-    ran = subprocess.run([sys.executable, "-c", programs()[1]], capture_output=True, text=True, timeout=60, check=False)
+    (program,) = [each for each in programs(QUICKSTART) if "AsyncProducer" in each]
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
 
@@ -43,7 +45,7 @@ def test_the_asyncio_program_runs_as_printed() -> None:
 def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
     """A micro-batch with nothing but the stub."""
     provide_java()
-    (program,) = [each for each in programs() if "pyspark" in each]
+    (program,) = [each for each in programs(QUICKSTART) if "pyspark" in each]
     where = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)
