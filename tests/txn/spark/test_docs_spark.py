@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its tables are those of the code, and its programs can be read."""
+"""docs/spark.md is true: its tables are those of the code, and its programs can be read. So are Spark's events in docs/guarantees.md."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from fencepost.txn.spark.sink.settings import WriterSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 CODE = re.compile(r"`([^`]+)`")
 
 
-def tables(heading: str) -> list[list[list[str]]]:
-    """The tables below a heading, without their first two lines."""
-    text = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+def tables(heading: str, page: str = PAGE) -> list[list[list[str]]]:
+    """The tables below a heading of a page, without their first two lines."""
+    text = page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     return [[[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in each.splitlines()[2:]] for each in found]
 
@@ -48,7 +49,7 @@ def test_every_metric_is_there() -> None:
 
 def test_every_event_names_the_test_that_keeps_its_promise() -> None:
     """That those exist is looked at for all pages together."""
-    (rows,) = tables("What happens when")
+    (rows,) = tables("Spark, event by event", GUARANTEES)
     assert [event for event, _, tests in rows if not all(name.startswith("tests/") for name in CODE.findall(tests) or [""])] == []
 
 
