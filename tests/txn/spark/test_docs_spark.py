@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its tables are those of the code, and its programs can be read. So are Spark's events in docs/guarantees.md."""
+"""The pages about Spark are true: their tables are those of the code, and their programs can be read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from pathlib import Path
 
 from msgspec.structs import fields
 
+from fencepost.txn.ledger import errors as ledger_errors
+from fencepost.txn.spark import errors as spark_errors
 from fencepost.txn.spark.guards.selection import GUARDS, TABLE
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "spark-reference.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+SOURCE = (ROOT / "docs" / "spark-source.md").read_text(encoding="utf-8")
 CODE = re.compile(r"`([^`]+)`")
 
 
@@ -34,14 +38,14 @@ def test_every_setting_is_there_with_its_default() -> None:
 
 def test_guards_and_how_auto_chooses() -> None:
     """All guards, and the table by which `auto` goes, with its reasons."""
-    guards, choice = tables("Guards")
+    guards, choice = tables("Guards", REFERENCE)
     assert {row[0].strip("`") for row in guards} == {*GUARDS} - {"auto"}
     assert [(guard.strip("`"), why) for guard, why in choice] == [(row.guard, row.why) for row in TABLE]
 
 
 def test_every_metric_is_there() -> None:
     """The fields of the metrics, and the phases whose time is measured."""
-    (rows,) = tables("Logs and metrics")
+    (rows,) = tables("Logs and metrics", REFERENCE)
     assert {name for row in rows for name in CODE.findall(row[0])} == {field.name for field in fields(BatchMetrics)}
     phases = {name for source in (ROOT / "txn" / "spark").rglob("*.py") for name in re.findall(r'phase\("(\w+)"\)', source.read_text())}
     assert set(re.findall(r"\w+", rows[-1][1].split(":")[1])) == phases
@@ -53,9 +57,18 @@ def test_every_event_names_the_test_that_keeps_its_promise() -> None:
     assert [event for event, _, tests in rows if not all(name.startswith("tests/") for name in CODE.findall(tests) or [""])] == []
 
 
+def test_the_runbook_has_every_error() -> None:
+    """All of the writer's and the ledger's, but for those that only group others; each row says what happened and what to do."""
+    (rows,) = tables("Runbook")
+    told = {name for row in rows for name in CODE.findall(row[0])}
+    assert {*spark_errors.__all__, *ledger_errors.__all__} - {"LedgerError", "LedgerRefusal"} <= told
+    assert [error for error, happened, todo in rows if not (happened and todo)] == []
+
+
 def test_its_programs_are_python() -> None:
-    """Each can be compiled."""
-    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert programs
-    for program in programs:
-        compile(program, "spark.md", "exec")
+    """Each can be compiled, on each of the three pages."""
+    for name, page in (("spark.md", PAGE), ("spark-reference.md", REFERENCE), ("spark-source.md", SOURCE)):
+        programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        assert programs
+        for program in programs:
+            compile(program, name, "exec")
