@@ -7,8 +7,6 @@ from pathlib import Path
 
 from msgspec.structs import fields
 
-from fencepost.txn.ledger import errors as ledger_errors
-from fencepost.txn.spark import errors as spark_errors
 from fencepost.txn.spark.guards.selection import GUARDS, TABLE
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
@@ -55,14 +53,6 @@ def test_every_event_names_the_test_that_keeps_its_promise() -> None:
     """That those exist is looked at for all pages together."""
     (rows,) = tables("Spark, event by event", GUARANTEES)
     assert [event for event, _, tests in rows if not all(name.startswith("tests/") for name in CODE.findall(tests) or [""])] == []
-
-
-def test_the_runbook_has_every_error() -> None:
-    """All of the writer's and the ledger's, but for those that only group others; each row says what happened and what to do."""
-    (rows,) = tables("Runbook")
-    told = {name for row in rows for name in CODE.findall(row[0])}
-    assert {*spark_errors.__all__, *ledger_errors.__all__} - {"LedgerError", "LedgerRefusal"} <= told
-    assert [error for error, happened, todo in rows if not (happened and todo)] == []
 
 
 def test_its_programs_are_python() -> None:
