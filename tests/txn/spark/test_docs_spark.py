@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its tables are those of the code, and its programs can be read."""
+"""The pages about Spark are true: their tables are those of the code, and their programs can be read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from fencepost.txn.spark.sink.settings import WriterSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "spark-reference.md").read_text(encoding="utf-8")
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+SOURCE = (ROOT / "docs" / "spark-source.md").read_text(encoding="utf-8")
 CODE = re.compile(r"`([^`]+)`")
 
 
-def tables(heading: str) -> list[list[list[str]]]:
-    """The tables below a heading, without their first two lines."""
-    text = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+def tables(heading: str, page: str = PAGE) -> list[list[list[str]]]:
+    """The tables below a heading of a page, without their first two lines."""
+    text = page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     return [[[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in each.splitlines()[2:]] for each in found]
 
@@ -33,14 +36,14 @@ def test_every_setting_is_there_with_its_default() -> None:
 
 def test_guards_and_how_auto_chooses() -> None:
     """All guards, and the table by which `auto` goes, with its reasons."""
-    guards, choice = tables("Guards")
+    guards, choice = tables("Guards", REFERENCE)
     assert {row[0].strip("`") for row in guards} == {*GUARDS} - {"auto"}
     assert [(guard.strip("`"), why) for guard, why in choice] == [(row.guard, row.why) for row in TABLE]
 
 
 def test_every_metric_is_there() -> None:
     """The fields of the metrics, and the phases whose time is measured."""
-    (rows,) = tables("Logs and metrics")
+    (rows,) = tables("Logs and metrics", REFERENCE)
     assert {name for row in rows for name in CODE.findall(row[0])} == {field.name for field in fields(BatchMetrics)}
     phases = {name for source in (ROOT / "txn" / "spark").rglob("*.py") for name in re.findall(r'phase\("(\w+)"\)', source.read_text())}
     assert set(re.findall(r"\w+", rows[-1][1].split(":")[1])) == phases
@@ -48,13 +51,14 @@ def test_every_metric_is_there() -> None:
 
 def test_every_event_names_the_test_that_keeps_its_promise() -> None:
     """That those exist is looked at for all pages together."""
-    (rows,) = tables("What happens when")
+    (rows,) = tables("Spark, event by event", GUARANTEES)
     assert [event for event, _, tests in rows if not all(name.startswith("tests/") for name in CODE.findall(tests) or [""])] == []
 
 
 def test_its_programs_are_python() -> None:
-    """Each can be compiled."""
-    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert programs
-    for program in programs:
-        compile(program, "spark.md", "exec")
+    """Each can be compiled, on each of the three pages."""
+    for name, page in (("spark.md", PAGE), ("spark-reference.md", REFERENCE), ("spark-source.md", SOURCE)):
+        programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        assert programs
+        for program in programs:
+            compile(program, name, "exec")
