@@ -33,7 +33,7 @@ def interrupt(call, condition):
         print("interrupted", time.monotonic() - struck[-1] < 10)
 """
 
-WANTED = "lambda: 'missing' in producer._sender.engine.core.scout._wanted"
+WANTED = "lambda: 'missing' in producer._sender.engine.core.metadata_updater._wanted"
 CALLS = {
     "send on a full buffer": ("lambda: producer.send('t', b'y' * 2_500)", "lambda: producer._accumulator.waiting"),
     "send to an unknown topic": ("lambda: producer.send('missing', b'y')", WANTED),

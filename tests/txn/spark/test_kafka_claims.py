@@ -136,7 +136,7 @@ def produce(stub: BrokerStub, batch: bytes) -> None:
     ask_now(run)
 
 
-@pytest.mark.parametrize("winners", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])
+@pytest.mark.parametrize("registry", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])
 def test_winners_and_delivered_attempts_have_to_agree(registry: dict[int, int]) -> None:
     """An attempt that nobody claimed for, another one than was delivered, or one that never came: none of them is committed."""
     done = [Summary(kind=DONE, task=0, attempt_id=1), Summary(kind=DONE, task=1, attempt_id=2)]
