@@ -50,10 +50,10 @@ def _row(action: ErrorAction, why: str, landed: Landed = Landed.NO) -> Row:
 
 UNKNOWN_CODE: Final = _row(ErrorAction.FAIL, "a code this version does not know: no promise can be made about its effect", Landed.UNKNOWN)
 
-_WHO: Final = "who this producer is there (sasl_username, or the name in ssl_certfile)"
-_WRITABLE: Final = f"grant WRITE on it to {_WHO}"
+_PRINCIPAL: Final = "this client's principal (sasl_username, or the name in ssl_certfile)"
+_WRITABLE: Final = f"grant WRITE on the topic to {_PRINCIPAL}"
 _UNGRANTED: Final = (
-    f"grant WRITE on its topics, which is enough from Kafka 3.0 on, or IDEMPOTENT_WRITE on the cluster to {_WHO}, "
+    f"grant WRITE on its topics, which is enough from Kafka 3.0 on, or IDEMPOTENT_WRITE on the cluster to {_PRINCIPAL}, "
     "or set enable_idempotence=False"
 )
 

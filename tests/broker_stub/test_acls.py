@@ -185,14 +185,14 @@ def test_our_producer_says_what_to_grant() -> None:
         stub.create_topic("orders")
         with pytest.raises(RecordRefused) as refused:
             writer.send("orders", b"x")
-        for word in ("orders", "DESCRIBE", "grant WRITE on it", "TOPIC_AUTHORIZATION_FAILED"):
+        for word in ("orders", "DESCRIBE", "grant WRITE on the topic", "TOPIC_AUTHORIZATION_FAILED"):
             assert word in str(refused.value)
         stub.allow("alice", "DESCRIBE", topic="orders")
         stub.allow("alice", "IDEMPOTENT_WRITE", cluster=True)
         failure = writer.send("orders", b"x").exception(DEADLINE_S)
         assert isinstance(failure, RecordRefused)
         assert failure.persisted is Persisted.NO
-        for word in ("orders-0", "no WRITE permission", "grant WRITE on it"):
+        for word in ("orders-0", "no WRITE permission", "grant WRITE on the topic"):
             assert word in str(failure)
         stub.allow("alice", "WRITE", topic="orders")
         assert writer.send("orders", b"x").result(DEADLINE_S).offset == 0

@@ -303,8 +303,8 @@ def test_what_a_producer_without_permission_says(kafka: KafkaCluster, topic: str
     assert said[0] == said[1]
     described, written, fatal, arrived = said[0]
     for refusal, words in (
-        (described, (topic, "no DESCRIBE permission on the topic", "grant WRITE on it")),
-        (written, (f"{topic}-0", "no WRITE permission on the topic", "grant WRITE on it")),
+        (described, (topic, "no DESCRIBE permission on the topic", "grant WRITE on the topic")),
+        (written, (f"{topic}-0", "no WRITE permission on the topic", "grant WRITE on the topic")),
         (fatal, ("CLUSTER_AUTHORIZATION_FAILED", "grant WRITE on its topics", "IDEMPOTENT_WRITE on the cluster")),
     ):
         assert [word for word in words if word not in refusal] == []
