@@ -276,6 +276,17 @@ def test_a_failing_compile_is_not_swallowed(checkout: Path, damage: str) -> None
     assert "a pure Python build" not in done.stderr
 
 
+def test_a_checkout_without_links_says_so(checkout: Path) -> None:
+    """git on Windows makes files of links, unless core.symlinks is on."""
+    link = checkout / "fencepost" / "producer"
+    link.unlink()
+    link.write_text("../producer")
+    done, names = build(checkout)
+    assert done.returncode != 0
+    assert "git config core.symlinks true" in done.stderr
+    assert names == []
+
+
 def test_compiling_in_place_is_refused(checkout: Path) -> None:
     """Compiled files beside the sources of a checkout are where stale ones come from."""
     if not HAS_COMPILER:
