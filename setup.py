@@ -25,7 +25,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 if not (ROOT / "fencepost" / "producer").is_dir():
     sys.exit(
-        "fencepost/producer is no directory: this checkout lacks its symbolic links. Run `git config core.symlinks true`, then check out again."
+        "fencepost/producer is no directory: this checkout lacks its links. Run `git config core.symlinks true`, then check out again."
     )
 hot = runpy.run_path(str(ROOT / "fencepost" / "producer" / "_hot.py"))
 
