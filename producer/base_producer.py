@@ -298,7 +298,7 @@ class BaseProducer:
         """The chunks of a `send_arrow`."""
         if self._interceptors is not None:
             raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
-        from fencepost.producer.bulk.arrow_columns import (  # nobody who does not use it needs pyarrow
+        from fencepost.producer.bulk.arrow_columns import (  # only callers of send_arrow need pyarrow
             CHUNK_ROWS,
             SLOW_CHUNK_ROWS,
             arrow_chunks,

@@ -42,7 +42,7 @@ class ExitGuard:
         self._ended = True
         LIVE.add(self)
         leave_with_multiprocessing()
-        self._ended = False  # Ctrl-C may have struck before: then this guard is nobody's, and ends nothing.
+        self._ended = False  # Ctrl-C may have struck before: then no producer owns this guard, and it ends nothing.
 
     def end(self) -> None:
         """The producer was closed properly."""

@@ -273,7 +273,7 @@ class AsyncTransactionalProducer:
             log.debug("transactional id %s: %s", self.transactional_id, error)
 
     def _is_handed_out(self, number: int) -> bool:
-        """Whether somebody has the token of that transaction."""
+        """Whether the token of that transaction was handed out."""
         return number == self._writing.current and self._manager.preparation.handed_out
 
 

@@ -152,5 +152,5 @@ class TransactionCalls:
             log.debug("transactional id %s: %s", self.transactional_id, error)
 
     def is_handed_out(self, number: int) -> bool:
-        """Whether somebody has the token of that transaction."""
+        """Whether the token of that transaction was handed out."""
         return number == self.writing.current and self.manager.preparation.handed_out

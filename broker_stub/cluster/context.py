@@ -1,4 +1,4 @@
-"""What everything in a cluster shares: the time, configs, topics, brokers, fault rules, and who can reach whom.
+"""What everything in a cluster shares: the time, configs, topics, brokers, fault rules, and which brokers can reach each other.
 
 Coordinators, followers and requests between brokers take this and no more. It changes no topic and no leader: `cluster` does.
 """

@@ -25,7 +25,7 @@ INT_RANGE: Final = 1 << 32
 
 
 class Charged(Protocol):
-    """A request that is charged, and who sent it."""
+    """A request that is charged, and the client that sent it."""
 
     @property
     def request(self) -> Message: ...

@@ -99,7 +99,7 @@ class Dispatcher:
     def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
         """Returns what the request is about, whenever a fault rule asks."""
         if request.api == Api.DELETE_TOPICS:
-            named = self._subjects(broker, request, version)  # when they are deleted their ids are nobody's
+            named = self._subjects(broker, request, version)  # once topics are deleted, their ids lead to no name
             return lambda: named
         return partial(self._subjects, broker, request, version)
 

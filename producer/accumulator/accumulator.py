@@ -361,8 +361,7 @@ class Accumulator:
 
     def unacknowledged(self) -> int:
         """How many records have no outcome yet."""
-        with self.shared.region:
-            return sum([int(batch.count) for batch in self._incomplete if not batch.settled])
+        return sum([int(batch.count) for batch in self.unsettled()])
 
     def release(self, batch: Batch) -> None:
         """Give the bytes of a batch with an outcome back to the budget."""

@@ -148,7 +148,7 @@ OTHERWISE: Final[dict[Api, Row]] = {
     Api.INIT_PRODUCER_ID: _row(ErrorAction.RETRY, "nothing was written yet, so it is asked again until the delivery deadline"),
     Api.METADATA: UNKNOWN_CODE,
 }
-"""For codes without a row: nobody knows what a Produce did."""
+"""For codes without a row: it is not known what a Produce did."""
 
 
 def judge(api: Api, code: int) -> Row:

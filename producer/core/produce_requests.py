@@ -227,7 +227,7 @@ class ProduceRequests:
             window.begin(identity, first)
 
     def _leader_node(self, sender: PartitionSender, now_ms: float, commands: list[Command]) -> Node | None:
-        """The partition sender's leader, with a link begun where there is none; asks who leads where that is not known."""
+        """The partition sender's leader, with a link begun where there is none; asks for metadata where the leader is not known."""
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:

@@ -60,7 +60,7 @@ class ProduceResponses:
         metrics: Metrics,
     ) -> None:
         self._settings = settings
-        self._lanes = senders
+        self._senders = senders
         self._ready_partitions = ready_partitions
         self._nodes = nodes
         self._view = view
@@ -205,7 +205,7 @@ class ProduceResponses:
         return self._sender_at((in_flight.batch.topic, int(in_flight.batch.partition)))
 
     def _sender_at(self, tp: tuple[str, int]) -> PartitionSender:
-        sender = self._lanes[tp]
+        sender = self._senders[tp]
         self._ready_partitions.mark(sender)
         return sender
 

@@ -92,5 +92,5 @@ def state_request(transactional_id: str) -> DescribeTransactionsRequest:
 
 
 def state_question(transactional_id: str) -> Question:
-    """The same for whichever coordinator there is."""
+    """The same for the coordinator of the moment."""
     return lambda _: (state_request(transactional_id), STATE_VERSIONS)

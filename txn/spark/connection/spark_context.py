@@ -19,7 +19,7 @@ log = logging.getLogger("fencepost.spark")
 
 PYTHON: Final = "PYSPARK_PYTHON"
 ANY_PYTHON: Final = "python3"
-"""What Spark starts where nobody says which Python: whatever is the first of that name on the path."""
+"""The Python that Spark starts where no setting names one: the first of that name on the path."""
 DESCRIPTION: Final = "spark.job.description"
 
 

@@ -41,7 +41,7 @@ class Claims:
             )
 
     def any(self, topic: str) -> int:
-        """Have a partition of the topic that nobody has; each task begins to look at another one. Raises AttemptConflict where
+        """Have a partition of the topic that no other task has; each task begins to look at another one. Raises AttemptConflict where
         there is none."""
         routes = self._lent.routes
         place = routes.topics.index(topic)

@@ -38,7 +38,7 @@ class KafkaDesk(Struct, frozen=True):
     partitions: int
 
     def claim(self, task: int, attempt_id: int) -> None:
-        """Raises AttemptConflict where another attempt has the task, or Kafka does not say who has."""
+        """Raises AttemptConflict where another attempt has the task, or Kafka does not say which attempt has."""
         ours = KafkaClaim(task, attempt_id)
         (winner,) = self.claim_all([ours])
         if winner != ours:
