@@ -73,15 +73,19 @@ test-pure: .venv-pure/.built
 
 # Files side by side, then what must have the machine to itself. pytest ends with 1 where tests failed: up to five of them are tried once more with the
 # machine to themselves, and named; more is no chance, and ends the run with 2. It ends with 5 where PYTEST_ARGS leaves nothing to run.
-define suite
-export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
-{ $(2) -m pytest -n $(WORKERS) --dist loadfile --cache-clear --maxfail 6 -m "not alone" $(3) $(PYTEST_ARGS) || case $$? in \
-    1) echo "make: once more, alone, what failed beside others; what passes now is unsteady, and an error to be mended"; \
-       $(2) -m pytest --last-failed --last-failed-no-failures none -m "not alone" $(3) $(PYTEST_ARGS);; \
+define twice
+{ $(1) --cache-clear --maxfail 6 -m $(2) $(3) || case $$? in \
+    1) echo "make: once more, alone, what failed; what passes now is unsteady, and an error to be mended"; \
+       $(1) --last-failed --last-failed-no-failures none -n 0 -m $(2) $(3);; \
     5) ;; \
     *) exit 1;; \
-  esac; } && \
-{ $(2) -m pytest -m alone $(3) $(PYTEST_ARGS) || [ $$? -eq 5 ]; }
+  esac; }
+endef
+
+define suite
+export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
+$(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile,"not alone",$(3) $(PYTEST_ARGS)) && \
+$(call twice,$(2) -m pytest,"alone",$(3) $(PYTEST_ARGS))
 endef
 
 # What CI runs.

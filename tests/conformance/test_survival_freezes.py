@@ -68,11 +68,13 @@ def test_a_broker_that_freezes_past_the_request_timeout(lone: KafkaCluster) -> N
 
 
 def test_a_log_that_lost_acknowledged_records(lone: KafkaCluster) -> None:
-    """Where the broker comes back without the end of its log, all that it had not acknowledged before arrives once, in order."""
+    """Where the broker comes back without the end of its log, all that it had not acknowledged before arrives once, in order.
+
+    A batch whose first request had no answer would fail with MAYBE there, so a slow start is given all the time it takes."""
     topic = f"mutilated-{secrets.token_hex(4)}"
     Admin(lone.bootstrap).create(topic)
     ledger = Ledger(30_000, seed=12)
-    with Producer(bootstrap_servers=lone.bootstrap, **SETTINGS) as producer:
+    with Producer(bootstrap_servers=lone.bootstrap, **{**SETTINGS, "request_timeout_ms": 60_000}) as producer:
         tap = Tap(producer)
         send(producer, topic, ledger, range(10_000))
         producer.flush(WAIT_S)

@@ -74,12 +74,13 @@ class Admin:
     """Topics, made and unmade with confluent-kafka."""
 
     def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
         self._client = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": REQUEST_TIMEOUT_MS, "log_level": 0})
 
     def create(self, topic: str, *, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=config or {})
         self._client.create_topics([new], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
-        self.await_led(topic, partitions)
+        self._await_answers(topic, partitions)
 
     def delete(self, topic: str) -> None:
         self._client.delete_topics([topic], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
@@ -87,7 +88,7 @@ class Admin:
 
     def grow(self, topic: str, partitions: int) -> None:
         self._client.create_partitions([NewPartitions(topic, partitions)], operation_timeout=CALL_TIMEOUT_S)[topic].result(CALL_TIMEOUT_S)
-        self.await_led(topic, partitions)
+        self._await_answers(topic, partitions)
 
     def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
         """partition -> (leader, number of replicas in sync); leader -1 where there is none. Where the client is connected to a broker that
@@ -104,6 +105,15 @@ class Admin:
             timeout_s=CALL_TIMEOUT_S,
             pause_max_s=0.1,
         )
+
+    def _await_answers(self, topic: str, partitions: int) -> None:
+        """Waits until each leader answers as one: Kafka names a leader before that broker knows that it leads."""
+        self.await_led(topic, partitions)
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "survival-admin", "log_level": 0})
+        try:
+            despite(KafkaException, lambda: end_offsets(consumer, topic))
+        finally:
+            consumer.close()
 
     def _led(self, topic: str) -> int:
         # All topics: asking for one by name could create it.
