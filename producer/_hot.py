@@ -25,6 +25,7 @@ HOT: Final = (
     "fencepost.producer.bulk.rows",
     "fencepost.producer.bulk.bulk",
     "fencepost.producer.bulk.append",
+    "fencepost.producer.bulk.columns",
     "fencepost.producer.bulk.arrow_plan",
     "fencepost.producer.bulk.arrow_partitions",
     "fencepost.producer.core.idempotence.sequence",

@@ -20,7 +20,7 @@ from fencepost.producer.accumulator.named_partitioners import chooser, chosen
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk, list_chunks
-from fencepost.producer.bulk.rows import PARTITION_MAX, RECORD_BOUND, TIMESTAMP_MAX, packed_headers
+from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, packed_headers
 from fencepost.producer.config.settings import Partitioner, Settings
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event, TopicWanted
@@ -41,6 +41,7 @@ from fencepost.producer.observe.stats import ProducerStats, snapshot
 from fencepost.producer.serializers import bind
 from fencepost.producer.settings_reader import read_settings, warn_of_softening
 from fencepost.producer.topics import Topics
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -17,9 +17,8 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, murmur2
 from fencepost.producer.errors import FencepostError, Misuse, again
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_BOUND
 
-RECORD_OVERHEAD_MAX: Final[i64] = 21
-BATCH_OVERHEAD: Final[i64] = 61
 CALLBACK_BYTES: Final[i64] = 80
 """What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
 record; a future without a callback is kept by the program, or by nobody."""
@@ -109,7 +108,7 @@ class Accumulator:
     ) -> RecordFuture | None:
         """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
         once it is set."""
-        need: i64 = RECORD_OVERHEAD_MAX + BATCH_OVERHEAD
+        need: i64 = RECORD_BOUND
         if key is not None:
             need += len(key)
         if value is not None:

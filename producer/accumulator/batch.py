@@ -23,6 +23,7 @@ from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
 from fencepost.producer.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 log = logging.getLogger("fencepost.producer")
 
@@ -201,7 +202,7 @@ class Batch:
         self.created_ms = created_ms
         self.builder: BatchBuilder | None = BatchBuilder()
         self.count: i64 = 0
-        self.size: i64 = 61
+        self.size: i64 = BATCH_OVERHEAD
         self.kept: i64 = 0
         self.urgent = False
         self.settled = False
@@ -245,24 +246,6 @@ class Batch:
         builder = self.builder
         assert builder is not None
         builder.append(timestamp, key, value, headers)
-        self.size = builder.size
-        self.count += 1
-
-    def refill_range(
-        self,
-        timestamp: i64,
-        keys: bytes,
-        key_start: i64,
-        key_length: i64,
-        values: bytes,
-        value_start: i64,
-        value_length: i64,
-        headers: bytes | None,
-    ) -> None:
-        """The same for a record that lies in columns."""
-        builder = self.builder
-        assert builder is not None
-        builder.append_range(timestamp, keys, key_start, key_length, values, value_start, value_length, headers)
         self.size = builder.size
         self.count += 1
 

@@ -1,20 +1,28 @@
 """A chunk of Arrow columns as it is appended: in steps, each planned without touching keys and values, put together by Arrow, committed.
 
-Arrow copies with the interpreter's lock given away, and nothing interpreted is done for each row. Rows with headers, rows of a producer
-that rotates, and chunks too small for a plan to pay go one by one instead (`producer.bulk.append`).
+Arrow copies with the interpreter's lock given away, and nothing interpreted is done for each row. Other rows become objects, which are
+appended one by one (`producer.bulk.append`): those with headers, those of a producer that rotates or has the caller's partitioner, and
+those of a chunk too small for a plan to pay.
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Iterable
 from functools import cache
+from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.producer.bulk.append import Columns, Target
+from fencepost.producer.accumulator.named_partitioners import Chooser
+from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.arrow_plan import Plan, commit, known_pieces, make_plan, step_end
 from fencepost.producer.bulk.chunks import Chunk
+from fencepost.producer.bulk.columns import Columns
+from fencepost.producer.bulk.rows import Row
 
 STEP_ROWS: Final = 10_240
 """Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
@@ -35,18 +43,23 @@ COPIES: Final = pa.system_memory_pool()
 
 
 class ArrowChunk(Chunk):
-    """See the module. `keys` and `values` are the columns as binary arrays; the bytes of the values are not in `columns` yet."""
+    """See the module. `keys` and `values` are the columns as binary arrays; `columns` has no bytes of the values."""
 
     def __init__(self, columns: Columns, first_row: int, partition_max: int, *, keys: Any, values: Any) -> None:
-        super().__init__(columns, int(columns.rows), first_row, partition_max)
+        super().__init__([], int(columns.rows), first_row, partition_max)
         self._columns = columns
-        self._keys = without_nulls(keys) if keys is not None else None
-        self._values = without_nulls(values)
+        self._keys = keys
+        self._values = values
+
+    def choose(self, choose: Chooser, partitions: int, available: list[int]) -> None:
+        """Fill in the partition of every row that names none."""
+        self._become_rows()
+        super().choose(choose, partitions, available)
 
     def step(self, target: Target, now_ms: int) -> bool | None:
         """Append some more rows. True if any were appended, None if the buffer has no room."""
         if not self._can_be_planned(target):
-            self._load()
+            self._become_rows()
             return super().step(target, now_ms)
         # In turn, because plans that are made at once spoil one another. Whoever waits for long goes on without: in a signal handler, say,
         # that struck in the middle of another step of its own thread.
@@ -77,22 +90,38 @@ class ArrowChunk(Chunk):
 
     def _can_be_planned(self, target: Target) -> bool:
         rows_min = max(PLANNED_ROWS_MIN, PLANNED_ROWS_PER_PARTITION_MIN * len(target.topic.queues))
-        return self._columns.headers is None and target.topic.rotation is None and self.count >= rows_min
+        return not self.rows and self._columns.headers is None and target.topic.rotation is None and self.count >= rows_min
 
     def _woven(self, plan: Plan, start: int, end: int) -> list[bytes | memoryview]:
         """The records of each of the plan's batches."""
         leads, offsets = plan.lead_columns()
-        columns = [each.slice(start, end - start) for each in (self._keys, self._values) if each is not None]
+        columns = [without_nulls(each.slice(start, end - start)) for each in (self._keys, self._values) if each is not None]
         pieces = woven([known(), *columns, binary(int(plan.pieces), offsets, leads)], plan.picks)
         # Left in one piece, a batch that waits for its leader would keep the others' bytes; those of one partition wait for one another.
         return [*pieces] if plan.partitions == 1 else [bytes(each) for each in pieces]
 
-    def _load(self) -> None:
-        """The bytes of the values, for who reads them one by one."""
-        column = self._columns.value
-        if column is not None and self._values is not None:
-            column.data = content(self._values)
-            self._values = None
+    def _become_rows(self) -> None:
+        """Make the rows objects that are appended one by one."""
+        if self.rows:
+            return
+        columns = self._columns
+        keys = self._keys.to_pylist() if self._keys is not None else repeat(None)
+        headers = columns.headers if columns.headers is not None else repeat(None)
+        timestamps = numbers_of("q", columns.timestamps, self.count)
+        partitions = numbers_of("i", columns.partitions, self.count)
+        values = self._values.to_pylist()
+        self.rows = [*map(Row, keys, values, headers, timestamps, partitions)]
+
+
+def numbers_of(kind: str, column: bytes | None, count: int) -> Iterable[int]:
+    """The numbers of a column, -1 for each row where there is none."""
+    if column is None:
+        return repeat(-1, count)
+    found = array(kind)
+    found.frombytes(column[: count * found.itemsize])
+    if sys.byteorder != "little":
+        found.byteswap()
+    return found
 
 
 def woven(columns: list[Any], picks: list[bytes]) -> list[memoryview]:

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.producer.bulk.append import Column, Columns
 from fencepost.producer.bulk.arrow_append import PADDING, ArrowChunk, content
 from fencepost.producer.bulk.arrow_plan import largest_row
-from fencepost.producer.bulk.rows import RECORD_BOUND, packed_headers
+from fencepost.producer.bulk.columns import Column, Columns
+from fencepost.producer.bulk.rows import packed_headers
 from fencepost.producer.errors import RecordTooLarge
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
 CHUNK_ROWS = 65_536
 SLOW_CHUNK_ROWS = 4_096

@@ -15,7 +15,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 
 from fencepost.producer.accumulator.partitioner import murmur2_range
-from fencepost.producer.bulk.append import Column
+from fencepost.producer.bulk.columns import Column
 
 KEYLESS: Final = -1
 """A row without key and partition, where nobody asked for one to be chosen."""

@@ -14,13 +14,15 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from fencepost.producer.accumulator.accumulator import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, ROW_BYTES, PartitionQueue
+from fencepost.producer.accumulator.accumulator import ROW_BYTES, PartitionQueue
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.accumulator.partitioner import murmur2_range
-from fencepost.producer.bulk.append import Columns, Target
+from fencepost.producer.bulk.append import Target
+from fencepost.producer.bulk.columns import Columns
 from fencepost.producer.errors import again
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.record_prefix import write_lead
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX
 from fencepost.producer.wire.schema.varint import encode_signed, write_signed
 
 EMPTY: Final[i64] = 0

@@ -13,9 +13,7 @@ from mypy_extensions import i64
 
 from fencepost.producer.errors import RecordTooLarge
 from fencepost.producer.wire.records.batch_builder import pack_headers
-
-RECORD_BOUND: Final = 61 + 21
-"""Bytes that a record of its own can take in a batch beyond key, value and headers (`DefaultRecord.recordSizeUpperBound`)."""
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
 TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
 PARTITION_MAX: Final = 0x7FFFFFFF

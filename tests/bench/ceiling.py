@@ -14,6 +14,7 @@ from fencepost.producer.wire import ErrorCode, encode_request, error_name
 from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 from fencepost.producer.wire.records import BatchBuilder, Codec, build_batch
+from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from tests.bench.load import Figures, Load
 from tests.conformance.raw import Link
 
@@ -81,7 +82,7 @@ def fill_batches(load: Load) -> Iterator[tuple[int, BatchBuilder]]:
     """Batches in the order in which they fill up, as a producer would send them."""
     places = [(key, partition_for_key(key, load.partitions)) for key in load.keys]
     value, now_ms = load.value, int(time.time() * 1000)
-    room = load.batch_bytes - BatchBuilder.upper_bound(places[0][0], value, None)
+    room = load.batch_bytes - RECORD_OVERHEAD_MAX - len(places[0][0]) - len(value)
     open_batches = [BatchBuilder() for _ in range(load.partitions)]
     for number in range(load.records):
         key, partition = places[number % len(places)]

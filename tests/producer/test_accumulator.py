@@ -14,7 +14,7 @@ from fencepost.producer import ProducerClosed
 from fencepost.producer.accumulator.accumulator import CALLBACK_BYTES, ROW_BYTES, Accumulator, PartitionQueue, TopicQueues
 from fencepost.producer.accumulator.batch import Batch, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.record_metadata import Deliveries
-from fencepost.producer.bulk.append import Column, Columns, Target
+from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.rows import Row
 from fencepost.producer.wire.records.compression import Codec
@@ -234,8 +234,7 @@ def test_a_refused_first_record_leaves_no_empty_batch_to_send() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
-@pytest.mark.parametrize("kind", ["rows", "columns"])
-def test_a_row_of_a_bulk_that_the_encoder_refuses(kind: str, before: int) -> None:
+def test_a_row_of_a_bulk_that_the_encoder_refuses(before: int) -> None:
     """The rows before it are in and the bulk's own; it left no trace, no claim and no empty batch, and other callers' records go where it
     would have been. The sender is woken for what is in."""
     bench = Bench(batch_size=200)
@@ -243,10 +242,8 @@ def test_a_row_of_a_bulk_that_the_encoder_refuses(kind: str, before: int) -> Non
     target = Target(bench.made, bench.topic, bulk, 0)
     # Rows without a timestamp get that of the call, which is none.
     rows: list[object] = [Row(None, b"%d" % n, None, -1 if n == before else 7, 0) for n in range(5)]
-    column = Column(b"01234" + bytes(8), b"".join(n.to_bytes(4, "little") for n in range(6)), None)
-    columns = Columns(5, column, None, None, None, [POISON if n == before else None for n in range(5)])
     with pytest.raises((TypeError, ValueError)):
-        target.append_rows(rows, 0, 5, 0, -7) if kind == "rows" else target.append_columns(columns, 0, 5, 0, 7)
+        target.append_rows(rows, 0, 5, 0, -7)
     bulk.whole = True
     assert bench.wakes == (1 if before else 0)
     assert bulk.accepted == before

@@ -6,10 +6,20 @@ import itertools
 import random
 from collections import Counter
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from fencepost.producer.accumulator.accumulator import TopicQueues
-from fencepost.producer.accumulator.partitioner import STICKY_BYTES, RoundRobin, Sticky, draw_weighted, murmur2, partition_for_key
+from fencepost.producer.accumulator.partitioner import (
+    STICKY_BYTES,
+    RoundRobin,
+    Sticky,
+    draw_weighted,
+    murmur2,
+    murmur2_range,
+    partition_for_key,
+)
 
 VECTORS = [
     # key, signed hash, partition of 3, of 12, of 50
@@ -139,3 +149,9 @@ def test_a_sticky_partition_that_is_gone_is_drawn_again() -> None:
     assert topic.queue_for(None, 4).partition == 3
     topic.partitions, topic.available = 2, [0, 1]
     assert topic.queue_for(None, 2).partition in (0, 1)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=10), st.binary(max_size=10))
+def test_murmur2_of_a_range(key: bytes, before: bytes, after: bytes) -> None:
+    """Neither what stands before nor what stands behind counts."""
+    assert murmur2_range(before + key + after, len(before), len(key)) == murmur2(key)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from fencepost.producer.wire.records import check_crc, read_header, read_records
 from fencepost.producer.wire.records.batch_builder import SMALL_BYTES, BatchBuilder, build_batch, pack_headers
 from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
+from fencepost.producer.wire.schema.varint import signed_size
 
 BLOBS = st.none() | st.binary(max_size=200) | st.integers(8000, 8400).map(lambda size: bytes(size))
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=80)), max_size=4)
@@ -83,7 +85,8 @@ def test_bytes_are_by_the_book(entries: list[Entry]) -> None:
         builder.append(timestamp, key, value, packed)
         expected += record(index, timestamp - entries[0][0], key, value, headers)
         assert builder.size == 61 + len(expected)
-        assert builder.size - before <= BatchBuilder.upper_bound(key, value, packed)
+        lengths = [len(data) + signed_size(len(data)) if data is not None else 1 for data in (key, value)]
+        assert builder.size - before <= RECORD_OVERHEAD_MAX + sum(lengths) + (1 if packed is None else len(packed))
     assert builder.count == len(entries)
     assert builder.base_timestamp == entries[0][0]
     assert builder.max_timestamp == max(entry[0] for entry in entries)
@@ -119,15 +122,6 @@ def test_ten_thousand_records() -> None:
     records = read_records(batch)
     assert [record.offset for record in records] == list(range(10_000))
     assert all(record.key == b"%d" % record.offset for record in records)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "headers", "exact"),
-    [(None, None, None, 3), (b"", b"", [], 3), (b"k" * 64, b"v" * 63, None, 66 + 64 + 1), (None, b"v", [("hé", b"x"), ("n", None)], 13)],
-)
-def test_upper_bound(key: bytes | None, value: bytes | None, headers: Any, exact: int) -> None:
-    """The bound is Java's: 21 bytes over the exact size of key, value and headers with their lengths."""
-    assert BatchBuilder.upper_bound(key, value, None if headers is None else pack_headers(headers)) == 21 + exact
 
 
 @pytest.mark.parametrize("timestamp", [-2, -(2**63)])

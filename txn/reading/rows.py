@@ -12,9 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD, BatchHeader, check_crc
+from fencepost.producer.wire.records.batch_header import BatchHeader, check_crc
 from fencepost.producer.wire.records.compression import CorruptBatch, decompress
 from fencepost.producer.wire.records.record_columns import RecordColumns
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 HEADERS: Final = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 SCHEMA: Final = pa.schema(

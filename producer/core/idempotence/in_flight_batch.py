@@ -14,8 +14,8 @@ from fencepost.producer.core.idempotence.sequence import advance
 from fencepost.producer.errors import DeliveryError, Persisted
 from fencepost.producer.wire.records.batch_builder import build_header
 from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
-BATCH_HEADER_BYTES: Final = 61
 NO_IDENTITY: Final = (-1, -1)
 NO_SEQUENCE: Final = -1
 
@@ -58,7 +58,7 @@ class InFlightBatch:
         self.transactional: Final = transactional
         self.deadline_ms = deadline_ms
         self.records: tuple[bytes | memoryview, ...] = ()
-        self.size: Final = BATCH_HEADER_BYTES + sum(map(len, payload))
+        self.size: Final = BATCH_OVERHEAD + sum(map(len, payload))
         self.state = State.WAITING
         self.identity = NO_IDENTITY
         self.base_sequence = -1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fencepost.producer.wire.records.batch_builder import BatchBuilder, build_batch
 from fencepost.producer.wire.records.batch_header import (
-    BATCH_OVERHEAD,
-    LOG_OVERHEAD,
     BatchHeader,
     UnsupportedMagic,
     check_crc,
@@ -19,6 +17,7 @@ from fencepost.producer.wire.records.batch_header import (
 from fencepost.producer.wire.records.compression import Codec, CorruptBatch, compress, decompress
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker, read_marker
 from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 
 __all__ = [
     "BATCH_OVERHEAD",

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
-from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD, NO_TIMESTAMP, TRANSACTIONAL, pack_header
+from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP, TRANSACTIONAL, pack_header
 from fencepost.producer.wire.records.compression import Codec, compress
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed
 
 Headers = Sequence[tuple[str, bytes | None]]
-
-RECORD_OVERHEAD_MAX: Final = 21
-"""Most bytes that length, attributes and both deltas of a record can take (`DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 
 BODY_BYTES_MAX: Final = 0x7FFFFFFF
 SMALL_BYTES: Final = 8180
@@ -145,19 +143,6 @@ def write_record(
     return size - start
 
 
-def write_range(writer: BytesWriter, column: bytes, start: i64, length: i64) -> None:
-    """Append part of a column, eight bytes at a time: a slice would be an object for each record."""
-    if length <= 0:
-        return
-    end: i64 = len(writer) + length
-    place: i64 = start
-    stop: i64 = start + length
-    while place < stop:
-        write_i64_le(writer, read_i64_le(column, place))
-        place += 8
-    writer.truncate(end)
-
-
 class BatchBuilder:
     """An open batch of records without their header.
 
@@ -190,58 +175,6 @@ class BatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
 
-    def append_range(
-        self,
-        timestamp: i64,
-        keys: bytes,
-        key_start: i64,
-        key_length: i64,
-        values: bytes,
-        value_start: i64,
-        value_length: i64,
-        headers: bytes | None,
-    ) -> None:
-        """`append` of a key and a value that lie in columns of their own and are not copied out; length -1 is null. A column must be
-        followed by eight bytes that do not matter."""
-        if self._closed:
-            raise ValueError("the batch is closed")
-        count: i64 = self.count
-        base: i64 = timestamp if count == 0 else self.base_timestamp
-        writer = self._writer
-        begun: i64 = len(writer)
-        deltas: i64 = signed_size(timestamp - base) + signed_size(count)
-        body: i64 = 1 + deltas + signed_size(key_length) + signed_size(value_length)
-        if key_length > 0:
-            body += key_length
-        if value_length > 0:
-            body += value_length
-        if headers is None:
-            body += 1
-        else:
-            body += len(headers)
-        try:
-            write_signed(writer, body)
-            writer.append(0)
-            write_signed(writer, timestamp - base)
-            write_signed(writer, count)
-            write_signed(writer, key_length)
-            write_range(writer, keys, key_start, key_length)
-            write_signed(writer, value_length)
-            write_range(writer, values, value_start, value_length)
-            if headers is None:
-                writer.append(0)
-            else:
-                writer.write(headers)
-            size: i64 = len(writer) - begun
-        except BaseException:
-            writer.truncate(begun)
-            raise
-        self.size += size
-        self.count = count + 1
-        self.base_timestamp = base
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-
     def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
         """Add records that were encoded for this place, without copying them where that pays. `size` and the timestamps are what the batch
         has with them."""
@@ -265,12 +198,6 @@ class BatchBuilder:
         self.size = size
         self.base_timestamp = base_timestamp
         self.max_timestamp = max_timestamp
-
-    @staticmethod
-    def upper_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
-        """The most bytes such a record can take in any batch, whatever its deltas."""
-        tail_size: i64 = 1 if headers is None else len(headers)
-        return RECORD_OVERHEAD_MAX + sized(key) + sized(value) + tail_size
 
     def pieces(self) -> list[bytes | memoryview]:
         """Close the batch and return its records, uncompressed, end to end, in a few pieces."""

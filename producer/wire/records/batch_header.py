@@ -14,10 +14,7 @@ from fastcrc.crc32 import iscsi as crc32c
 from msgspec import Struct
 
 from fencepost.producer.wire.records.compression import Codec, CorruptBatch
-
-BATCH_OVERHEAD: Final = 61
-LOG_OVERHEAD: Final = 12
-"""Base offset and batch length: what the length does not count."""
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 
 MAGIC: Final = 2
 NO_TIMESTAMP: Final = -1

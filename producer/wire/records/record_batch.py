@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
 from fencepost.producer.wire.records.batch_header import (
-    BATCH_OVERHEAD,
     CONTROL,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
@@ -26,6 +25,7 @@ from fencepost.producer.wire.records.batch_header import (
 )
 from fencepost.producer.wire.records.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.record_reader import parse_records
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 
 class Record(Struct, frozen=True):

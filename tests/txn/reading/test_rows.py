@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.producer.wire.records.batch_header import BATCH_OVERHEAD, read_header
+from fencepost.producer.wire.records.batch_header import read_header
 from fencepost.producer.wire.records.compression import Codec, CorruptBatch
 from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
 from fencepost.producer.wire.records.record_columns import RecordColumns
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 from fencepost.txn.reading.rows import SCHEMA, SCHEMA_WITH_HEADERS, RowBuilder
 
 BYTES = st.none() | st.binary(max_size=40)

@@ -25,10 +25,10 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from fencepost.producer.bulk.append import Column as Bytes
 from fencepost.producer.bulk.arrow_append import content
 from fencepost.producer.bulk.arrow_columns import binary_array, offsets_column
 from fencepost.producer.bulk.arrow_partitions import KEYLESS, NO_TOPIC, NULL, PARTITION_OUT_OF_RANGE, UNKNOWN, UNKNOWN_TOPIC, place_rows
+from fencepost.producer.bulk.columns import Column as Bytes
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.ledger.own_topics import check_own_topic
 from fencepost.txn.spark.rows.columns import KEY, NULL_TOPIC, PARTITION, TOPIC, BadColumns, read_columns, select_columns

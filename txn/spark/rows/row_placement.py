@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from fencepost.producer.bulk.rows import RECORD_BOUND
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, NO_TIME, NULL_TOPIC, PARTITION, TIMESTAMP, TOPIC, VALUE
 from fencepost.txn.spark.rows.routing import ROUTE, Routes
 from fencepost.txn.spark.rows.task_summary import BAD, Summary

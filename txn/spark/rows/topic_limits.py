@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from fencepost.producer.bulk.rows import RECORD_BOUND
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.printable import said
@@ -22,6 +21,7 @@ from fencepost.producer.wire.codes import ErrorCode, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_batch import encode_batch
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.ledger.own_topics import POLICY
 from fencepost.txn.ledger.own_topics import TOPIC as TOPIC_TYPE
