@@ -6,10 +6,11 @@ connection ends and after a while where nothing comes. It is in no journal, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point, TopicPartition
 from fencepost.producer.wire import ErrorCode
 
@@ -51,13 +52,11 @@ class BrokerRequest:
         self._code = 0
         self._injected: int | None = None
         self._times = 1
-        self._begun = False
 
     def start(self) -> None:
         self._pass(Point.BEFORE, self._process)
 
     def _process(self) -> None:
-        self._begun = True
         if self._injected is not None:
             self._done(0)
             return
@@ -73,30 +72,40 @@ class BrokerRequest:
         self._then(self._code if self._injected is None else self._injected)
 
     def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
-        self._carry_out(iter(self._context.faults.match(self._asked, point, named=True)), go_on)
+        execute(self, iter(self._context.faults.match(self._asked, point, named=True)), point, go_on)
 
-    def _carry_out(self, actions: Iterator[Action], go_on: Callable[[], None]) -> None:
-        context = self._context
-        for action in actions:
-            if action.kind is Kind.ERROR:
-                self._injected = action.code if self._injected is None else self._injected
-            elif action.kind is Kind.DUPLICATE and self._begun:
-                self._do(_unheard)
-            elif action.kind is Kind.DUPLICATE:
-                self._times += 1
-            elif action.kind is Kind.DELAY:
-                context.timers.at(context.now_ms() + action.ms, partial(self._carry_out, actions, go_on))
-                return
-            elif action.kind is Kind.HOLD:
-                action.fault.when_released(partial(context.post, partial(self._carry_out, actions, go_on)))
-                return
-            elif action.kind is Kind.DISCONNECT:
-                self._then(ErrorCode.REQUEST_TIMED_OUT)
-                return
-            elif action.kind is Kind.DROP:
-                context.timers.at(context.now_ms() + TIMEOUT_MS, lambda: self._then(ErrorCode.REQUEST_TIMED_OUT))
-                return
-        go_on()
+    # -- what faults do to it ----------------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        return False
+
+    def inject(self, action: Action) -> None:
+        if self._injected is None:
+            self._injected = action.code
+
+    def throttle(self, ms: int) -> None:
+        """Does nothing: Kafka throttles clients only."""
+
+    def repeat(self, point: Point) -> None:
+        if point is Point.BEFORE:
+            self._times += 1
+        else:
+            self._do(_unheard)
+
+    def continue_after(self, ms: int, go_on: Callable[[], None]) -> None:
+        self._context.timers.at(self._context.now_ms() + ms, go_on)
+
+    def post(self, go_on: Callable[[], None]) -> None:
+        self._context.post(go_on)
+
+    def break_off(self, kind: Kind, point: Point) -> bool:
+        time_out = partial(self._then, ErrorCode.REQUEST_TIMED_OUT)
+        if kind is Kind.DISCONNECT:
+            time_out()
+        else:
+            self.continue_after(TIMEOUT_MS, time_out)
+        return True
 
 
 def _unheard(code: int) -> None:

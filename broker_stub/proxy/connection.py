@@ -15,6 +15,7 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
+from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.journal import Exchange, Heard
 from fencepost.broker_stub.proxy.journal import note_answer, note_request
@@ -197,7 +198,7 @@ class ProxyConnection:
         if actions:
             self._blocks += 1
             self._held += 1
-            self._carry_out(iter(actions), slot, Point.BEFORE, partial(self._released, slot))
+            execute(_Faulted(self, slot), iter(actions), Point.BEFORE, partial(self._released, slot))
         else:
             self._forward(slot)
 
@@ -330,9 +331,9 @@ class ProxyConnection:
             go_on()
         elif point is Point.AFTER_APPEND:
             self._blocks += 1
-            self._carry_out(iter(actions), slot, point, partial(self._unblocked, go_on))
+            execute(_Faulted(self, slot), iter(actions), point, partial(self._unblocked, go_on))
         else:
-            self._carry_out(iter(actions), slot, point, go_on)
+            execute(_Faulted(self, slot), iter(actions), point, go_on)
 
     def _unblocked(self, go_on: Callable[[], None]) -> None:
         go_on()
@@ -341,30 +342,6 @@ class ProxyConnection:
     def _unblock(self) -> None:
         self._blocks -= 1
         self._pump()
-
-    def _carry_out(self, actions: Iterator[Action], slot: Slot, point: Point, go_on: Callable[[], None]) -> None:
-        """Does what the faults want, one after the other; one that waits comes back here for the rest."""
-        for action in actions:
-            rest = partial(self._carry_out, actions, slot, point, go_on)
-            if action.kind is Kind.ERROR:
-                slot.errors.append(action)
-            elif action.kind is Kind.THROTTLE:
-                slot.throttle_ms = action.ms
-            elif action.kind is Kind.DUPLICATE and point is Point.BEFORE:
-                slot.twice = True
-            elif action.kind is Kind.DUPLICATE:
-                self._ask(slot, slot.frame, wanted=False)
-            elif action.kind is Kind.DELAY:
-                self.hub.loop.call_later(action.ms / 1000, rest)
-                return
-            elif action.kind is Kind.HOLD:
-                action.fault.when_released(partial(self.hub.post, rest))
-                return
-            elif slot.expects_answer or action.kind is Kind.DISCONNECT or point is Point.BEFORE:
-                self._break_off(action.kind, slot, point)
-                return
-            # What is left is the drop of an answer that was not due.
-        go_on()
 
     def _break_off(self, kind: Kind, slot: Slot, point: Point) -> None:
         """The exchange ends here; after a drop the requests behind it go on, unheard."""
@@ -408,6 +385,45 @@ class ProxyConnection:
             self._broker.close()
         else:
             self.hub.forget(self)
+
+
+class _Faulted:
+    """One request of a connection, as faults act on it."""
+
+    __slots__ = ("_connection", "_slot")
+
+    def __init__(self, connection: ProxyConnection, slot: Slot) -> None:
+        self._connection = connection
+        self._slot = slot
+
+    @property
+    def over(self) -> bool:
+        """Never: a request that a fault delays or holds outlives its client."""
+        return False
+
+    def inject(self, action: Action) -> None:
+        self._slot.errors.append(action)
+
+    def throttle(self, ms: int) -> None:
+        self._slot.throttle_ms = ms
+
+    def repeat(self, point: Point) -> None:
+        if point is Point.BEFORE:
+            self._slot.twice = True
+        else:
+            self._connection._ask(self._slot, self._slot.frame, wanted=False)
+
+    def continue_after(self, ms: int, go_on: Callable[[], None]) -> None:
+        self._connection.hub.loop.call_later(ms / 1000, go_on)
+
+    def post(self, go_on: Callable[[], None]) -> None:
+        self._connection.hub.post(go_on)
+
+    def break_off(self, kind: Kind, point: Point) -> bool:
+        goes_on = kind is Kind.DROP and not self._slot.expects_answer and point is not Point.BEFORE
+        if not goes_on:
+            self._connection._break_off(kind, self._slot, point)
+        return not goes_on
 
 
 def _write(transport: asyncio.Transport, parts: list[Buffer]) -> None:

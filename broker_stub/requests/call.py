@@ -7,13 +7,13 @@ whoever started it gets a `Reply`, at most once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.faults.subjects import with_error
 from fencepost.broker_stub.journal import Exchange, lightened
@@ -201,7 +201,7 @@ class Call:
 
     def answer(self, result: Result) -> None:
         """A parked handler's answer; a broker that has stopped gives none."""
-        if self.broker.generation == self._generation:
+        if not self.over:
             self._handled(result)
 
     def abandon(self) -> None:
@@ -277,47 +277,46 @@ class Call:
     def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
         actions = self.cluster.faults.match(self.exchange, point)
         if actions:
-            self._carry_out(iter(actions), point, go_on)
+            execute(self, iter(actions), point, go_on)
         else:
             go_on()
 
-    def _carry_out(self, actions: Iterator[Action], point: Point, go_on: Callable[[], None]) -> None:
-        """Does what the faults want, one after the other; one that waits comes back here for the rest."""
-        if self.broker.generation != self._generation:
-            return  # the broker stopped meanwhile, and its connections with it
-        cluster = self.cluster
-        for action in actions:
-            if action.kind is Kind.ERROR:
-                self.errors.append(action)
-            elif action.kind is Kind.THROTTLE:
-                self._throttle_ms = max(self._throttle_ms, action.ms)
-            elif action.kind is Kind.DUPLICATE:
-                if point is Point.BEFORE:
-                    self._twice = True
-                else:
-                    self._process_again()
-            elif action.kind is Kind.DELAY:
-                cluster.timers.at(cluster.now_ms() + action.ms, partial(self._carry_out, actions, point, go_on))
-                return
-            elif action.kind is Kind.HOLD:
-                action.fault.when_released(partial(cluster.post, partial(self._carry_out, actions, point, go_on)))
-                return
-            elif action.kind is Kind.DISCONNECT:
-                self._break_off(Fate.CUT, point)
-                return
-            elif self._result is not Instead.NOTHING:  # a drop; an answer that is not due cannot be dropped
-                self._break_off(Fate.SILENCE, point)
-                return
-        go_on()
+    # -- what faults do to it ----------------------------------------------------------------------------------------------
 
-    def _break_off(self, fate: Fate, point: Point) -> None:
-        if point is not Point.REPLY:
-            self._end(Reply(fate))
-            self._processed()
-        elif fate is Fate.CUT:
+    @property
+    def over(self) -> bool:
+        """Whether the broker has stopped since the call started. Its connections ended with it."""
+        return self.broker.generation != self._generation
+
+    def inject(self, action: Action) -> None:
+        self.errors.append(action)
+
+    def throttle(self, ms: int) -> None:
+        self._throttle_ms = max(self._throttle_ms, ms)
+
+    def repeat(self, point: Point) -> None:
+        if point is Point.BEFORE:
+            self._twice = True
+        else:
+            self._process_again()
+
+    def continue_after(self, ms: int, go_on: Callable[[], None]) -> None:
+        self.cluster.timers.at(self.cluster.now_ms() + ms, go_on)
+
+    def post(self, go_on: Callable[[], None]) -> None:
+        self.cluster.post(go_on)
+
+    def break_off(self, kind: Kind, point: Point) -> bool:
+        cut = kind is Kind.DISCONNECT
+        if not cut and self._result is Instead.NOTHING:
+            return False
+        if cut and point is Point.REPLY:
             self._send(Fate.CUT_HALFWAY)
         else:
-            self._end(Reply(fate))
+            self._end(Reply(Fate.CUT if cut else Fate.SILENCE))
+            if point is not Point.REPLY:
+                self._processed()
+        return True
 
 
 class _Echo(Call):
