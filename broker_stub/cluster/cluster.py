@@ -255,7 +255,7 @@ class Cluster(Context):
         self.topics.remove(topic)
         for partition in topic.partitions:
             partition.leader = NO_LEADER
-            partition.disturb()
+            partition.tell_changed()
         for deleted in self.on_topic_deleted:
             deleted(topic.name)
 

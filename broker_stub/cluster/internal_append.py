@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
-from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producers import Origin
 from fencepost.producer.wire import ErrorCode
@@ -68,39 +68,25 @@ def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: i
         _Replicating(context, partition, result.last_offset + 1, timeout_ms=timeout_ms, then=then)
 
 
-class _Replicating:
-    """A batch that is not on every in-sync replica. It hears of its partition as a parked Fetch does."""
+class _Replicating(DelayedOperation):
+    """A batch that is not on every in-sync replica."""
 
     def __init__(self, context: Context, partition: Partition, end_offset: int, *, timeout_ms: int, then: Then) -> None:
-        self._context = context
+        super().__init__(context)
         self._partition = partition
         self._end_offset = end_offset
         self._leader_epoch = partition.leader_epoch
-        self._then: Then | None = then
-        self._looking = False
-        self._timer: Timer = context.timers.at(context.now_ms() + timeout_ms, self._time_over)
-        partition.waiting[self] = None
+        self._then = then
+        self.wait_on([partition], timeout_ms)
 
-    def grew(self, size_bytes: int) -> None:
-        """What others write does not concern it."""
-
-    def disturbed(self) -> None:
-        if not self._looking:
-            self._looking = True
-            self._context.soon(self._look)
-
-    def _look(self) -> None:
-        self._looking = False
+    def try_complete(self) -> None:
         code = self._partition.replicated(self._end_offset, self._leader_epoch)
         if code is not None:
-            self._end(code)
+            self._complete(code)
 
-    def _time_over(self) -> None:
-        self._end(ErrorCode.REQUEST_TIMED_OUT)
+    def expire(self) -> None:
+        self._complete(ErrorCode.REQUEST_TIMED_OUT)
 
-    def _end(self, code: int) -> None:
-        then, self._then = self._then, None
-        if then is not None:
-            self._partition.waiting.pop(self, None)
-            self._timer.cancel()
-            then(code)
+    def _complete(self, code: int) -> None:
+        self.stop_waiting()
+        self._then(code)

@@ -27,14 +27,14 @@ NO_LEADER = -1
 EXPIRY_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
-class Waiting(Protocol):
+class Watcher(Protocol):
     """A parked reader of a partition."""
 
     def grew(self, size_bytes: int) -> None:
         """So many bytes more can be read."""
         ...
 
-    def disturbed(self) -> None:
+    def changed(self) -> None:
         """Something else changed: the leader, or the partition is gone."""
         ...
 
@@ -72,7 +72,7 @@ class Partition:
         "topic",
         "topic_config",
         "topic_id",
-        "waiting",
+        "watchers",
     )
 
     def __init__(
@@ -101,7 +101,7 @@ class Partition:
         self.followers = Followers()
         self.storage = MemoryStorage()
         self.log = PartitionLog(self.storage, clock_ms=clock_ms, config=config)
-        self.waiting: dict[Waiting, None] = {}  # in the order they came
+        self.watchers: dict[Watcher, None] = {}  # in the order they came
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
         self._left: dict[int, _Left] = {}
@@ -179,7 +179,7 @@ class Partition:
         if any(node in self.isr for node in overdue):
             self._in_sync([node for node in self.isr if node not in overdue])
             self._replicate()
-            self.disturb()
+            self.tell_changed()
 
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
         """A new leader, the next epoch, and the log as that one has it. `unclean`: where no live replica is in sync another may lead,
@@ -203,7 +203,7 @@ class Partition:
             self.log.hand_over(left.snapshot if left is not None else None, left.log.end_offset if left is not None else 0)
             self.log.begin_epoch(self.leader_epoch)
             self.follow(live)
-        self.disturb()
+        self.tell_changed()
 
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """What becomes of a batch that was written in that leader epoch and ends before that offset; None while an in-sync replica lacks
@@ -229,12 +229,12 @@ class Partition:
             self.log.expire_producers()
 
     def tell_grown(self, size_bytes: int) -> None:
-        for each in tuple(self.waiting):
+        for each in tuple(self.watchers):
             each.grew(size_bytes)
 
-    def disturb(self) -> None:
-        for each in tuple(self.waiting):
-            each.disturbed()
+    def tell_changed(self) -> None:
+        for each in tuple(self.watchers):
+            each.changed()
 
     def copied(self, node: int) -> Checkpoint | None:
         """Where the log of a replica ends that lacks something; None for one that has all there is."""
@@ -257,7 +257,7 @@ class Partition:
         replicated = log.log_end_offset if held_back is None else held_back
         if enough and log.high_watermark < replicated:
             log.advance_high_watermark(replicated)
-            self.disturb()
+            self.tell_changed()
 
     def _log_of(self, node: int) -> Checkpoint:
         """A replica's own log: one that is not behind has all there is, or had when it went down and was not in sync since."""

@@ -39,14 +39,14 @@ class Shard:
         self.offsets = offsets
         self.leader_epoch = partition.leader_epoch
         self.partition = partition
-        partition.waiting[self] = None
+        partition.watchers[self] = None
 
     def grew(self, size_bytes: int) -> None:
         """It knows what it wrote."""
 
-    def disturbed(self) -> None:
+    def changed(self) -> None:
         if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
-            self.partition.waiting.pop(self, None)
+            self.partition.watchers.pop(self, None)
             self.leader_epoch = -1
             self.groups.unload()
 

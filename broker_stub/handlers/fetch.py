@@ -53,7 +53,7 @@ def fetch(call: Call, request: FetchRequest) -> Result:
     )
     if request.max_wait_ms <= 0 or reading.enough():
         return reading.response()
-    reading.park(request.max_wait_ms)
+    reading.start(request.max_wait_ms)
     return Instead.LATER
 
 

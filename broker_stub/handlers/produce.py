@@ -100,7 +100,7 @@ def _finish(call: Call, request: ProduceRequest, responses: list[TopicProduceRes
         return Instead.CUT if failed else Instead.NOTHING
     response = ProduceResponse(responses=responses, node_endpoints=_new_leaders(call, responses))
     if request.acks == ALL_ACKS and pending:
-        DelayedProduce(call, response, pending, timeout_ms=request.timeout_ms)
+        DelayedProduce(call, response, pending).start(request.timeout_ms)
         return Instead.LATER
     return response
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.cluster.fetch_sessions import Asked, Session
 from fencepost.broker_stub.cluster.leadership import NO_EPOCH, current_leader, endpoints, leadership_error
 from fencepost.broker_stub.cluster.partition import Partition
-from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import (
@@ -33,8 +33,8 @@ _BEFORE_READING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC
 _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class DelayedFetch:
-    """A reader of partitions, parked or not."""
+class DelayedFetch(DelayedOperation):
+    """A Fetch, which waits once `start` is called."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class DelayedFetch:
         by_id: bool,
         read_committed: bool,
     ) -> None:
+        super().__init__(call.cluster)
         self._call = call
         self._asked = asked
         self._session = session
@@ -61,34 +62,22 @@ class DelayedFetch:
         self._read_bytes = 0
         self._urgent = False
         self._missing_bytes = 0
-        self._looking = False
-        self._parked_at: list[Partition] = []
-        self._timer: Timer | None = None
 
     def enough(self) -> bool:
         """Reads, and says whether the client need not wait for more."""
         self._read()
         return self._urgent or not self._asked or self._read_bytes >= self._min_bytes
 
-    def park(self, wait_ms: int) -> None:
-        """Answers later, by `call.answer`: when there is enough or when the time is over."""
-        cluster = self._call.cluster
+    def start(self, wait_ms: int) -> None:
+        """Waits, and responds by `call.answer` when there is enough or the time is over."""
         self._missing_bytes = self._min_bytes - self._read_bytes
-        self._parked_at = [partition for asked in self._asked if (partition := self._partition(asked)) is not None]
-        for partition in self._parked_at:
-            partition.waiting[self] = None
-        self._timer = cluster.timers.at(cluster.now_ms() + wait_ms, self._time_over)
-        self._call.on_lost = self._unpark
+        self.wait_on([partition for asked in self._asked if (partition := self._partition(asked)) is not None], wait_ms)
+        self._call.on_lost = self.stop_waiting
 
     def grew(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0:
-            self.disturbed()
-
-    def disturbed(self) -> None:
-        if not self._looking:
-            self._looking = True
-            self._call.cluster.soon(self._look_again)
+            self.changed()
 
     def response(self) -> FetchResponse:
         """What was read last, without what a session's client knows already."""
@@ -120,30 +109,19 @@ class DelayedFetch:
         )
         return news or not self._incremental
 
-    def _look_again(self) -> None:
-        self._looking = False
-        if self._timer is None:
-            return  # answered or abandoned meanwhile
+    def try_complete(self) -> None:
         if self.enough():
-            self._answer()
+            self._complete()
         else:
             self._missing_bytes = self._min_bytes - self._read_bytes
 
-    def _time_over(self) -> None:
+    def expire(self) -> None:
         self._read()
-        self._answer()
+        self._complete()
 
-    def _answer(self) -> None:
-        self._unpark()
+    def _complete(self) -> None:
+        self.stop_waiting()
         self._call.answer(self.response())
-
-    def _unpark(self) -> None:
-        for partition in self._parked_at:
-            partition.waiting.pop(self, None)
-        self._parked_at = []
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _read(self) -> None:
         self._answers = []

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.cluster.partition import Partition
-from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import ErrorCode, PartitionProduceResponse, ProduceResponse
 
@@ -27,65 +27,45 @@ class Pending(NamedTuple):
     leader_epoch: int
 
 
-class DelayedProduce:
-    """A parked Produce. It hears of its partitions as a parked Fetch does."""
+class DelayedProduce(DelayedOperation):
+    """A Produce that waits. `start` begins the waiting."""
 
-    def __init__(self, call: Call, response: ProduceResponse, pending: list[Pending], *, timeout_ms: int) -> None:
+    def __init__(self, call: Call, response: ProduceResponse, pending: list[Pending]) -> None:
+        super().__init__(call.cluster)
         self._call = call
         self._response = response
         self._pending = pending
-        self._said: dict[int, PartitionProduceResponse] = {}
-        self._partitions = {id(each.partition): each.partition for each in pending}
-        self._looking = False
-        cluster = call.cluster
-        self._timer: Timer | None = cluster.timers.at(cluster.now_ms() + max(0, timeout_ms), self._time_over)
-        for partition in self._partitions.values():
-            partition.waiting[self] = None
-        call.on_lost = self._unpark
+        self._failures: dict[int, PartitionProduceResponse] = {}
 
-    def grew(self, size_bytes: int) -> None:
-        """What others write does not concern it."""
+    def start(self, timeout_ms: int) -> None:
+        self.wait_on({id(each.partition): each.partition for each in self._pending}.values(), max(0, timeout_ms))
+        self._call.on_lost = self.stop_waiting
 
-    def disturbed(self) -> None:
-        if not self._looking:
-            self._looking = True
-            self._call.cluster.soon(self._look)
-
-    def _look(self) -> None:
-        self._looking = False
-        if self._timer is None:
-            return  # answered or abandoned meanwhile
+    def try_complete(self) -> None:
         self._pending = [each for each in self._pending if not self._settled(each)]
         if not self._pending:
-            self._answer()
+            self._complete()
+
+    def expire(self) -> None:
+        for each in self._pending:
+            if not self._settled(each):
+                self._fail(each, ErrorCode.REQUEST_TIMED_OUT)
+        self._complete()
 
     def _settled(self, pending: Pending) -> bool:
-        """Whether there is nothing to wait for any more; notes what to say."""
+        """Whether the batch is replicated or has failed; keeps its failure for the response."""
         code = pending.partition.replicated(pending.end_offset, pending.leader_epoch)
         if code:
             self._fail(pending, code)
         return code is not None
 
-    def _time_over(self) -> None:
-        for each in self._pending:
-            if not self._settled(each):
-                self._fail(each, ErrorCode.REQUEST_TIMED_OUT)
-        self._answer()
-
     def _fail(self, pending: Pending, code: ErrorCode) -> None:
-        self._said[id(pending.answer)] = replace(pending.answer, error_code=code)
+        self._failures[id(pending.answer)] = replace(pending.answer, error_code=code)
 
-    def _answer(self) -> None:
-        self._unpark()
+    def _complete(self) -> None:
+        self.stop_waiting()
         topics = [
-            replace(topic, partition_responses=[self._said.get(id(part), part) for part in topic.partition_responses])
+            replace(topic, partition_responses=[self._failures.get(id(part), part) for part in topic.partition_responses])
             for topic in self._response.responses
         ]
         self._call.answer(replace(self._response, responses=topics))
-
-    def _unpark(self) -> None:
-        for partition in self._partitions.values():
-            partition.waiting.pop(self, None)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -44,7 +44,7 @@ class TxnShard:
         self._epoch = -1
         self._ending: dict[str, Markers] = {}
         self._expired_at_ms = context.now_ms()
-        partition.waiting[self] = None
+        partition.watchers[self] = None
         self.load()
 
     @property
@@ -73,7 +73,7 @@ class TxnShard:
     def grew(self, size_bytes: int) -> None:
         """It knows what it wrote."""
 
-    def disturbed(self) -> None:
+    def changed(self) -> None:
         if self._partition.leader_epoch != self._epoch:
             self._context.soon(self.load)
 

@@ -113,4 +113,4 @@ def test_nobody_waits_forever(path: list[tuple[str, str | int]], version: int, d
     assert walk.world.cluster.next_deadline() is None
     topic = walk.world.cluster.topics.named(OFFSETS_TOPIC)
     assert topic is not None
-    assert max(len(partition.waiting) for partition in topic.partitions) <= 1
+    assert max(len(partition.watchers) for partition in topic.partitions) <= 1

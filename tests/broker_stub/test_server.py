@@ -378,8 +378,8 @@ def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub) -> None:
     assert partition is not None
     with Talker(stub, stub.leader("t", 0)) as talker:
         talker.send(fetch_request("t", wait_ms=3_600_000), 12)
-        until(lambda: partition.waiting, "the fetch waits")
-    until(lambda: not partition.waiting, "it waits no more")
+        until(lambda: partition.watchers, "the fetch waits")
+    until(lambda: not partition.watchers, "it waits no more")
     assert stub.cluster.next_deadline() is None
 
 
