@@ -17,7 +17,7 @@ TOO_LATE = "SaslAuthenticate request received after successful authentication"
 
 @handles(SaslAuthenticateRequest, range(3))
 def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Instead:
-    gate = call.gate
+    gate = call.client.gate
     if call.error:
         if gate is not None:
             gate.fail()

@@ -15,7 +15,7 @@ from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest, SaslHand
 
 @handles(SaslHandshakeRequest, range(2))
 def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse | Instead:
-    gate = call.gate
+    gate = call.client.gate
     if call.error:
         if gate is not None:
             gate.fail()

@@ -17,17 +17,16 @@ from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.faults.subjects import with_error
 from fencepost.broker_stub.journal import Exchange, lightened
+from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.permissions import INJECTED, Asker, Needs
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.operations import CLUSTER_NAME, OLDER, SUPPORTED, Operation, Resource
-from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
 from fencepost.producer.wire import ErrorCode, Message
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.cluster import Cluster
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
-    from fencepost.broker_stub.security.sasl import Gate
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
 
@@ -66,8 +65,7 @@ class Reply(NamedTuple):
 class Call:
     """What a handler sees of one request, and the request's way through the points.
 
-    `principal`: who sent it, as ACLs name him, and `host`: from where. `gate`: how his connection is authenticated, None on a listener
-    without SASL. `size_bytes`: of its frame.
+    `size_bytes` is the size of the request's frame.
     """
 
     __slots__ = (
@@ -81,12 +79,10 @@ class Call:
         "_throttle_ms",
         "_twice",
         "broker",
+        "client",
         "errors",
         "exchange",
-        "gate",
-        "host",
         "on_lost",
-        "principal",
         "request",
         "size_bytes",
         "version",
@@ -103,15 +99,11 @@ class Call:
         exchange: Exchange,
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
-        principal: str = ANONYMOUS,
-        host: str = LOCALHOST,
-        gate: Gate | None = None,
+        client: Client = LOCAL_CLIENT,
         size_bytes: int = 0,
     ) -> None:
         self.broker = broker
-        self.principal = principal
-        self.host = host
-        self.gate = gate
+        self.client = client
         self.request = request
         self.size_bytes = size_bytes
         self.exchange = exchange
@@ -143,6 +135,10 @@ class Call:
     @property
     def verification(self) -> TransactionVerification:
         return self._services.verification
+
+    @property
+    def principal(self) -> str:
+        return self.client.principal
 
     @property
     def client_id(self) -> str | None:
@@ -181,7 +177,7 @@ class Call:
         """Who wants to know what he may do."""
         cluster = self.cluster
         supported = SUPPORTED if cluster.release.differs.groups_have_configs else OLDER
-        return Asker(cluster.authorizer, self.principal, self.host, supported)
+        return Asker(cluster.authorizer, self.principal, self.client.host, supported)
 
     def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
         """Whether this client may do that."""
@@ -227,9 +223,7 @@ class Call:
             exchange=self.exchange,
             reply=_unheard,
             processed=_nothing,
-            principal=self.principal,
-            host=self.host,
-            gate=self.gate,
+            client=self.client,
         )
         if self._handler(echo, self.request) is Instead.LATER:
             echo.abandon()

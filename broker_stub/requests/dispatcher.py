@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
 from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of
 from fencepost.broker_stub.journal import Exchange, lightened
 from fencepost.broker_stub.requests.call import Call, Reply
+from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.router import route_to
 from fencepost.broker_stub.requests.services import Services
-from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
 from fencepost.producer.wire import Api, Message, RequestHeader
-
-if TYPE_CHECKING:
-    from fencepost.broker_stub.security.sasl import Gate
 
 UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
 """The largest request of a client that has still to be authenticated which the journal keeps: such clients must not fill the memory."""
@@ -42,11 +39,11 @@ class Dispatcher:
         request: Message,
         reply: Callable[[Reply], None],
         *,
-        principal: str = ANONYMOUS,
+        client: Client = LOCAL_CLIENT,
     ) -> Call:
         """Serves one decoded request of connection number `connection`; `reply` is called once, now or in a later tick of the cluster."""
         broker = self.cluster.brokers[node_id]
-        call = self.call(broker, connection, header, request=request, reply=reply, processed=_nothing, principal=principal)
+        call = self.call(broker, connection, header, request=request, reply=reply, processed=_nothing, client=client)
         call.start()
         return call
 
@@ -59,9 +56,7 @@ class Dispatcher:
         request: Message,
         reply: Callable[[Reply], None],
         processed: Callable[[], None],
-        principal: str = ANONYMOUS,
-        host: str = LOCALHOST,
-        gate: Gate | None = None,
+        client: Client = LOCAL_CLIENT,
         size_bytes: int = 0,
     ) -> Call:
         """A call that has not started: `processed` is called when the connection's next request may be."""
@@ -77,7 +72,7 @@ class Dispatcher:
             partitions=self._naming(broker, request, header.api_version),
         )
         self.cluster.counters.requests += 1
-        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or gate is None or gate.proven):
+        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or client.gate is None or client.gate.proven):
             self.journal.add(exchange)
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"
@@ -90,9 +85,7 @@ class Dispatcher:
             exchange=exchange,
             reply=reply,
             processed=processed,
-            principal=principal,
-            host=host,
-            gate=gate,
+            client=client,
             size_bytes=size_bytes,
         )
 

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.requests.call import Call, Fate, Reply
+from fencepost.broker_stub.requests.client import Client
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import route_to
 from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
@@ -214,9 +215,7 @@ class ClientConnection:
             request=request,
             reply=partial(self._fill, slot),
             processed=self._processed,
-            principal=self.principal,
-            host=self.host,
-            gate=self.gate,
+            client=Client(self.principal, self.host, self.gate),
             size_bytes=len(frame),
         )
         self._call.start()

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub, Sasl, Tls, VirtualClock
+from fencepost.broker_stub.requests.client import Client as RequestClient
 from fencepost.broker_stub.security.principal import ANONYMOUS, of_certificate
 from fencepost.broker_stub.security.sasl import sasl_from
 from fencepost.broker_stub.socket_server import connection
@@ -97,7 +98,7 @@ def test_a_call_knows_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = Inside()
     header = wire.RequestHeader(api_key=3, api_version=12, correlation_id=1)
     assert inside.dispatcher.handle(1, 1, header, metadata_request(), inside.replies.append).principal == ANONYMOUS
-    named = inside.dispatcher.handle(1, 1, header, metadata_request(), inside.replies.append, principal="User:bob")
+    named = inside.dispatcher.handle(1, 1, header, metadata_request(), inside.replies.append, client=RequestClient("User:bob"))
     assert named.principal == "User:bob"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fencepost.broker_stub import Acl
 from fencepost.broker_stub.requests.call import Reply
+from fencepost.broker_stub.requests.client import Client
 from fencepost.broker_stub.transactions.states import State
 from fencepost.producer.wire import ErrorCode, InitProducerIdRequest, InitProducerIdResponse, RequestHeader
 from tests.broker_stub.txn_talk import ID, TIMEOUT_MS, Transactions
@@ -19,7 +20,7 @@ def init(world: Transactions, *, principal: str = "User:ANONYMOUS") -> InitProdu
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=1000, enable2_pc=True)
     header = RequestHeader(api_key=request.api, api_version=6, correlation_id=1, client_id="inside")
     replies: list[Reply] = []
-    world.dispatcher.handle(world.state_partition.leader, 1, header, request, replies.append, principal=principal)
+    world.dispatcher.handle(world.state_partition.leader, 1, header, request, replies.append, client=Client(principal))
     (reply,) = replies
     assert isinstance(reply.response, InitProducerIdResponse)
     return reply.response

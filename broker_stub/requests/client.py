@@ -1,0 +1,21 @@
+"""The client of a request: its principal, its address, and the SASL state of its connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.security.sasl import Gate
+
+
+class Client(NamedTuple):
+    """`principal`: as ACLs name it. `gate`: the SASL state, None on a listener without SASL."""
+
+    principal: str = ANONYMOUS
+    host: str = LOCALHOST
+    gate: Gate | None = None
+
+
+LOCAL_CLIENT: Final = Client()
