@@ -32,7 +32,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-loans bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -116,8 +116,8 @@ bench-brokers: .venv/.built
 bench-transactions: .venv/.built
 	@$(COMPILED) tests/bench/transactions.py $(BENCH_ARGS)
 
-bench-loans: .venv/.built
-	@$(COMPILED) tests/bench/loans.py $(BENCH_ARGS)
+bench-participants: .venv/.built
+	@$(COMPILED) tests/bench/participants.py $(BENCH_ARGS)
 
 bench-spark: .venv/.built
 	@$(COMPILED) tests/bench/spark.py $(BENCH_ARGS)

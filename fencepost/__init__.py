@@ -71,9 +71,8 @@ if TYPE_CHECKING:
     from fencepost.txn import AsyncTransaction as AsyncTransaction
     from fencepost.txn import AsyncTransactionalProducer as AsyncTransactionalProducer
     from fencepost.txn import BadLedgerEntry as BadLedgerEntry
-    from fencepost.txn import BadLoan as BadLoan
+    from fencepost.txn import BadParticipation as BadParticipation
     from fencepost.txn import BadToken as BadToken
-    from fencepost.txn import Borrower as Borrower
     from fencepost.txn import CheckpointReplaced as CheckpointReplaced
     from fencepost.txn import CheckpointRolledBack as CheckpointRolledBack
     from fencepost.txn import CommitOutcomeUnknown as CommitOutcomeUnknown
@@ -93,19 +92,20 @@ if TYPE_CHECKING:
     from fencepost.txn import LedgerRefusal as LedgerRefusal
     from fencepost.txn import LedgerUnavailable as LedgerUnavailable
     from fencepost.txn import LedgerUnusable as LedgerUnusable
-    from fencepost.txn import Loan as Loan
-    from fencepost.txn import LoanOver as LoanOver
     from fencepost.txn import Marker as Marker
     from fencepost.txn import MustAbort as MustAbort
-    from fencepost.txn import NoLoan as NoLoan
-    from fencepost.txn import NotLent as NotLent
+    from fencepost.txn import NoParticipation as NoParticipation
     from fencepost.txn import NotPermitted as NotPermitted
     from fencepost.txn import NoTransaction as NoTransaction
     from fencepost.txn import NotReturned as NotReturned
-    from fencepost.txn import NotToBeLent as NotToBeLent
+    from fencepost.txn import NotShareable as NotShareable
+    from fencepost.txn import NotShared as NotShared
     from fencepost.txn import OffsetAndMetadata as OffsetAndMetadata
     from fencepost.txn import OlderVersion as OlderVersion
     from fencepost.txn import Outcome as Outcome
+    from fencepost.txn import Participant as Participant
+    from fencepost.txn import Participation as Participation
+    from fencepost.txn import ParticipationEnded as ParticipationEnded
     from fencepost.txn import PreparedStatus as PreparedStatus
     from fencepost.txn import PreparedTransaction as PreparedTransaction
     from fencepost.txn import Resumed as Resumed
@@ -191,9 +191,9 @@ _HOMES = {
         "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
-        "BadLoan",
+        "BadParticipation",
         "BadToken",
-        "Borrower",
+        "Participant",
         "BadLedgerEntry",
         "CheckpointReplaced",
         "CheckpointRolledBack",
@@ -203,8 +203,8 @@ _HOMES = {
         "GroupMetadata",
         "IdentityLost",
         "IllegalCall",
-        "Loan",
-        "LoanOver",
+        "Participation",
+        "ParticipationEnded",
         "Ledger",
         "LedgerBehind",
         "LedgerBusy",
@@ -218,12 +218,12 @@ _HOMES = {
         "LedgerUnusable",
         "Marker",
         "MustAbort",
-        "NoLoan",
+        "NoParticipation",
         "NoTransaction",
-        "NotLent",
+        "NotShared",
         "NotPermitted",
         "NotReturned",
-        "NotToBeLent",
+        "NotShareable",
         "OffsetAndMetadata",
         "OlderVersion",
         "Outcome",

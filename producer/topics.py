@@ -23,7 +23,7 @@ log = logging.getLogger("fencepost.producer")
 SAY_MISSING_S = 2.0
 ABSENT = "there is none of that name; create it, or check the name: "
 CREATABLE = "allow_auto_create_topics only helps where the brokers have auto.create.topics.enable"
-NOT_CREATABLE = "brokers are not asked to create it (allow_auto_create_topics=False, existing_topics, or a Borrower)"
+NOT_CREATABLE = "brokers are not asked to create it (allow_auto_create_topics=False, existing_topics, or a Participant)"
 
 
 class Topics:

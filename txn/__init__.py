@@ -1,7 +1,7 @@
 """Transactions on top of the producer: records that are visible together or not at all.
 
-`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, `Borrower` for those that
-another process lends, the `Ledger` of micro-batches, and what they raise are exported here, and loaded when first asked for.
+`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, `Participant` for those that
+another process shares, the `Ledger` of micro-batches, and what they raise are exported here, and loaded when first asked for.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fencepost.txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from fencepost.txn.errors import DeliveryAborted as DeliveryAborted
     from fencepost.txn.errors import IdentityLost as IdentityLost
-    from fencepost.txn.errors import LoanOver as LoanOver
     from fencepost.txn.errors import MustAbort as MustAbort
     from fencepost.txn.errors import NotPermitted as NotPermitted
+    from fencepost.txn.errors import ParticipationEnded as ParticipationEnded
     from fencepost.txn.errors import TransactionAborted as TransactionAborted
     from fencepost.txn.errors import TransactionCommitted as TransactionCommitted
     from fencepost.txn.errors import TransactionOpen as TransactionOpen
@@ -56,25 +56,25 @@ if TYPE_CHECKING:
     from fencepost.txn.recovery.resume import resume_async as resume_async
     from fencepost.txn.recovery.token import BadToken as BadToken
     from fencepost.txn.recovery.token import PreparedTransaction as PreparedTransaction
-    from fencepost.txn.shared.lending import NotReturned as NotReturned
-    from fencepost.txn.shared.lending import NotToBeLent as NotToBeLent
-    from fencepost.txn.shared.loan import BadLoan as BadLoan
-    from fencepost.txn.shared.loan import Loan as Loan
-    from fencepost.txn.shared.loan import Written as Written
-    from fencepost.txn.shared.participant import Borrower as Borrower
-    from fencepost.txn.shared.participant import NoLoan as NoLoan
-    from fencepost.txn.shared.shared_identity import NotLent as NotLent
+    from fencepost.txn.shared.participant import NoParticipation as NoParticipation
+    from fencepost.txn.shared.participant import Participant as Participant
+    from fencepost.txn.shared.participation import BadParticipation as BadParticipation
+    from fencepost.txn.shared.participation import Participation as Participation
+    from fencepost.txn.shared.participation import Written as Written
+    from fencepost.txn.shared.shared_identity import NotShared as NotShared
+    from fencepost.txn.shared.shared_partitions import NotReturned as NotReturned
+    from fencepost.txn.shared.shared_partitions import NotShareable as NotShareable
     from fencepost.txn.transaction import Transaction as Transaction
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.errors": tuple(_errors.__all__),
     "fencepost.txn.coordinator.send_admission": ("NoTransaction",),
     "fencepost.txn.async_producer": ("AsyncTransaction", "AsyncTransactionalProducer"),
-    "fencepost.txn.shared.shared_identity": ("NotLent",),
-    "fencepost.txn.shared.participant": ("Borrower", "NoLoan"),
+    "fencepost.txn.shared.shared_identity": ("NotShared",),
+    "fencepost.txn.shared.participant": ("Participant", "NoParticipation"),
     "fencepost.txn.group_metadata": ("GroupMetadata",),
-    "fencepost.txn.shared.lending": ("NotReturned", "NotToBeLent"),
-    "fencepost.txn.shared.loan": ("BadLoan", "Loan", "Written"),
+    "fencepost.txn.shared.shared_partitions": ("NotReturned", "NotShareable"),
+    "fencepost.txn.shared.participation": ("BadParticipation", "Participation", "Written"),
     "fencepost.txn.ledger.ledger": ("Ledger",),
     "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
     "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),

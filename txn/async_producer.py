@@ -31,8 +31,8 @@ from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.settings import read_transaction_settings
-from fencepost.txn.shared.lending import Wish, read_written
-from fencepost.txn.shared.loan import TP, Loan, Written, check_partitions
+from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions
+from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 
 log = logging.getLogger("fencepost.txn")
 
@@ -199,16 +199,16 @@ class AsyncTransactionalProducer:
         if given:
             await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
-    async def _lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
-        wish = Wish(partitions=check_partitions(partitions))
-        await self._call(Event.LEND, timeout, number, wish=wish)
-        assert wish.loan is not None
-        return wish.loan
+    async def _share(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Participation:
+        share_request = ShareRequest(partitions=check_partitions(partitions))
+        await self._call(Event.SHARE, timeout, number, share_request=share_request)
+        assert share_request.participation is not None
+        return share_request.participation
 
     async def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
-        wish = Wish(written=read_written(written))
-        if wish.written:
-            await self._call(Event.RETURNED, timeout, number, wish=wish)
+        share_request = ShareRequest(written=read_written(written))
+        if share_request.written:
+            await self._call(Event.RETURNED, timeout, number, share_request=share_request)
 
     async def _call(
         self,
@@ -216,13 +216,13 @@ class AsyncTransactionalProducer:
         timeout: float | None,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
-        wish: Wish | None = None,
+        share_request: ShareRequest | None = None,
     ) -> int:
         """Make a call and wait for its outcome."""
         if self._closed:
             raise ProducerClosed("the producer is closed")
         admission = self._inner.admission
-        call = admission.call(event, admission.patience_s(timeout), number, offsets, wish)
+        call = admission.call(event, admission.patience_s(timeout), number, offsets, share_request)
         try:
             admission.make(call)
             return await call.outcome.heard()
@@ -325,10 +325,10 @@ class AsyncTransaction:
         self._refuse_past()
         await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
-    async def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
-        """`Transaction.lend`. Cancelled, the partitions may be lent with nobody who has the loan: abort."""
+    async def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
+        """`Transaction.share`. Cancelled, the partitions may be shared with nobody who has the participation: abort."""
         self._refuse_past()
-        return await self._producer._lend(partitions, self._timeout if timeout is None else timeout, self._number)
+        return await self._producer._share(partitions, self._timeout if timeout is None else timeout, self._number)
 
     async def returned(self, written: Iterable[Written]) -> None:
         """`Transaction.returned`. Cancelled, what was written may have been noted: it cannot be returned again then."""

@@ -16,9 +16,9 @@ __all__ = [
     "CommitOutcomeUnknown",
     "DeliveryAborted",
     "IdentityLost",
-    "LoanOver",
     "MustAbort",
     "NotPermitted",
+    "ParticipationEnded",
     "TransactionAborted",
     "TransactionCommitted",
     "TransactionOpen",
@@ -55,9 +55,9 @@ class DeliveryAborted(DeliveryError):
     """The record was not sent, or not acknowledged, when its transaction was aborted or could only be aborted any more."""
 
 
-class LoanOver(DeliveryError):
-    """The transaction that was lent is over, or must be aborted: its owner ended it, its time passed, or another producer took the
-    transactional id over. Kafka does not say which. Nothing more can be written under this loan."""
+class ParticipationEnded(DeliveryError):
+    """The transaction that was shared is over, or must be aborted: its owner ended it, its time passed, or another producer took the
+    transactional id over. Kafka does not say which. Nothing more can be written under this participation."""
 
 
 class IdentityLost(Fatal):

@@ -80,7 +80,7 @@ class TransactionalProducer:
 
         Raises MustAbort when anything of it failed, whether or not anybody looked at that future: abort it then. TransactionTimeout:
         nothing is decided, call `commit` or `abort`. CommitOutcomeUnknown: the coordinator was asked and has not answered; see `resolve`
-        there. NotReturned: what was lent did not come back, and the transaction goes on.
+        there. NotReturned: what was shared did not come back, and the transaction goes on.
         """
         self._calls.end(Event.COMMIT, timeout, self._writing.current)
 

@@ -21,7 +21,7 @@ from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.inner_producer import InnerProducer
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.transaction_calls import TransactionCalls
 
 log: Final = logging.getLogger("fencepost.txn")
@@ -76,23 +76,23 @@ class Transaction:
         self._refuse_past()
         self._calls.send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
-    def lend(self, partitions: Iterable[TP], timeout: float | None = None) -> Loan:
-        """Lend the transaction to other processes, for these (topic, partition) pairs: a `Borrower` writes there with what this returns,
-        and only this producer ends the transaction. It itself cannot write there until the next one.
+    def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
+        """Share the transaction to other processes, for these (topic, partition) pairs: a `Participant` writes there with what this
+        returns, and only this producer ends the transaction. It itself cannot write there until the next one.
 
         With transaction version 1 the coordinator is asked to add the partitions, all at once, and waited for up to `timeout`
-        (TransactionTimeout: nothing is decided, call again). Raises NotToBeLent for a partition that has a writer already, MustAbort where
-        the transaction must be aborted. What a borrower wrote is part of the transaction once it was acknowledged, whether or not anybody
-        tells: abort where a borrower failed, or did not answer. A commit raises NotReturned until all of it came back to `returned`.
-        Interrupted by Ctrl-C, the partitions may be lent with nobody who has the loan: abort.
+        (TransactionTimeout: nothing is decided, call again). Raises NotShareable for a partition that has a writer already, MustAbort where
+        the transaction must be aborted. What a participant wrote is part of the transaction once it was acknowledged, whether or not
+        anybody tells: abort where a participant failed, or did not answer. A commit raises NotReturned until all of it came back to
+        `returned`. Interrupted by Ctrl-C, the partitions may be shared with nobody who has the participation: abort.
         """
         self._refuse_past()
-        return self._calls.lend(partitions, self._timeout if timeout is None else timeout, self._number)
+        return self._calls.share(partitions, self._timeout if timeout is None else timeout, self._number)
 
     def returned(self, written: Iterable[Written]) -> None:
-        """What borrowers wrote, as `Borrower.finish` returned it, so that the transaction can be committed, these partitions can be
-        lent again in it, and where its records are is known if the outcome of the commit is not. `Loan.unused` has accounts of partitions
-        that nobody wrote. Raises BadLoan for an account that does not fit what was lent."""
+        """What participants wrote, as `Participant.finish` returned it, so that the transaction can be committed, these partitions can be
+        shared again in it, and where its records are is known if the outcome of the commit is not. `Participation.unused` has accounts of
+        partitions that nobody wrote. Raises BadParticipation for an account that does not fit what was shared."""
         self._refuse_past()
         self._calls.returned(written, self._timeout, self._number)
 

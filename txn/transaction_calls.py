@@ -24,8 +24,8 @@ from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.shared.lending import Wish, read_written
-from fencepost.txn.shared.loan import TP, Loan, Written, check_partitions
+from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions
+from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 
 log = logging.getLogger("fencepost.txn")
 
@@ -62,18 +62,18 @@ class TransactionCalls:
         if given:
             self.call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
-    def lend(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Loan:
-        """Lend the transaction for these partitions."""
-        wish = Wish(partitions=check_partitions(partitions))
-        self.call(Event.LEND, timeout, number, wish=wish)
-        assert wish.loan is not None
-        return wish.loan
+    def share(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Participation:
+        """Share the transaction for these partitions."""
+        share_request = ShareRequest(partitions=check_partitions(partitions))
+        self.call(Event.SHARE, timeout, number, share_request=share_request)
+        assert share_request.participation is not None
+        return share_request.participation
 
     def returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
-        """Take back what borrowers wrote."""
-        wish = Wish(written=read_written(written))
-        if wish.written:
-            self.call(Event.RETURNED, timeout, number, wish=wish)
+        """Take back what participants wrote."""
+        share_request = ShareRequest(written=read_written(written))
+        if share_request.written:
+            self.call(Event.RETURNED, timeout, number, share_request=share_request)
 
     def call(
         self,
@@ -81,7 +81,7 @@ class TransactionCalls:
         timeout: float | None,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
-        wish: Wish | None = None,
+        share_request: ShareRequest | None = None,
     ) -> int:
         """Make a call and wait for its outcome."""
         if self.inner.on_sender():
@@ -90,7 +90,7 @@ class TransactionCalls:
             raise ProducerClosed("the producer is closed")
         limit_s = self.inner.admission.patience_s(timeout)
         admission = self.inner.admission
-        call = admission.call(event, limit_s, number, offsets, wish)
+        call = admission.call(event, limit_s, number, offsets, share_request)
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             admission.make(call)

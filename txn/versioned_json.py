@@ -1,4 +1,5 @@
-"""Structs as one JSON object that says its format: tokens, loans and entries of the ledger, written by one process and read by another.
+"""Structs as one JSON object that says its format: tokens, participations and entries of the ledger, written by one process and read by
+another.
 
 A text of another format is refused, as are fields that are missing, too many, or out of their bounds. It knows none of the structs.
 """

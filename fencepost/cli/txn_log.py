@@ -20,7 +20,7 @@ from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of
-from fencepost.txn.shared.loan import TP, name
+from fencepost.txn.shared.participation import TP, name
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 BUMPED_SINCE: Final = 2

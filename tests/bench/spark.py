@@ -28,7 +28,7 @@ from rich.progress import Progress
 
 import fencepost
 from tests.bench.hosts import KafkaHost
-from tests.bench.loans import committed
+from tests.bench.participants import committed
 from tests.bench.run import OUTPUT_WIDTH, names, numbers
 from tests.bench.spark_home import sink_jars, spark_home
 from tests.bench.spark_report import Measured, phases, speeds

@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.broker_stub import FaultProxy
 from fencepost.producer.wire.codes import Api
-from fencepost.txn.errors import LoanOver
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.errors import ParticipationEnded
+from fencepost.txn.shared.participant import Participant
 from tests.conformance.fixtures import require_older_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import OLDER_VERSION
@@ -27,9 +27,9 @@ def test_a_zombie_between_the_end_and_the_next_epochs_first_write(verified: bool
     require_older_kafka()
     with KafkaCluster(version=OLDER_VERSION, config={"transaction.partition.verification.enable": str(verified).lower()}) as cluster:
         site = new_site(cluster)
-        with FaultProxy(site.bootstrap) as proxy, site.producer() as owner, Borrower(bootstrap_servers=proxy.bootstrap) as zombie:
+        with FaultProxy(site.bootstrap) as proxy, site.producer() as owner, Participant(bootstrap_servers=proxy.bootstrap) as zombie:
             tx = owner.begin(WAIT_S)
-            zombie.begin(tx.lend([(site.topic, 0)], WAIT_S), WAIT_S)
+            zombie.begin(tx.share([(site.topic, 0)], WAIT_S), WAIT_S)
             held = proxy.faults.on(Api.PRODUCE).before().hold()
             late = zombie.send(site.topic, b"zombie", partition=0)
             held.wait(1, WAIT_S)
@@ -37,7 +37,7 @@ def test_a_zombie_between_the_end_and_the_next_epochs_first_write(verified: bool
             owner.init(WAIT_S)
             held.release()
             if verified:
-                with pytest.raises(LoanOver):
+                with pytest.raises(ParticipationEnded):
                     zombie.finish(WAIT_S)
                 zombie.abandon(WAIT_S)
             else:

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.shared.participant import LoanOver
+from fencepost.txn.shared.participant import ParticipationEnded
 from fencepost.txn.spark.errors import AttemptConflict
 from tests.conformance.txn_site import PARTITIONS, Site, older, site
 from tests.txn.spark.sink_play import Play
@@ -27,7 +27,7 @@ def test_what_the_tasks_wrote_is_committed_with_the_ledgers_record(site: Site) -
         play.commit(*told, begun=begun)
         # A coordinator says that it will be committed a moment before readers of committed records see it.
         until(lambda: len(set(site.committed())), "all of them are committed", good=(60 * (version + 1)).__eq__)
-        assert play.begin().lent is None
+        assert play.begin().shared is None
     entry = Ledger(read_settings({"bootstrap_servers": site.bootstrap})).read(f"{site.name}#load")
     assert entry is not None
     assert (entry.batch, entry.rows, len(entry.partitions)) == (1, 60, PARTITIONS)
@@ -41,7 +41,7 @@ def test_what_was_given_up_is_never_seen(site: Site) -> None:
     with pytest.raises(AttemptConflict, match="attempt 1 of this task may have written already"):
         play.task(begun, 0, attempt_id=2, value=["lost"])
     play.abort(told, begun=begun)
-    with pytest.raises(LoanOver):
+    with pytest.raises(ParticipationEnded):
         play.task(begun, 1, value=["late"])
     begun = play.begin()
     play.commit(play.task(begun, 0, value=["kept"]), begun=begun)

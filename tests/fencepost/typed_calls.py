@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from fencepost import AsyncProducer, AsyncTransactionalProducer, Borrower, BrokerStub, Producer, TransactionalProducer, resume
+from fencepost import AsyncProducer, AsyncTransactionalProducer, BrokerStub, Participant, Producer, TransactionalProducer, resume
 from fencepost.txn.spark import ExactlyOnceKafkaWriter, write_once
 
 
@@ -25,7 +25,7 @@ def right(config: Mapping[str, Any], df: DataFrame) -> None:
     TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders")
     TransactionalProducer(config, transaction_timeout_ms=60_000)
     AsyncTransactionalProducer(config, transactional_id="orders", linger_ms=1.5)
-    Borrower(bootstrap_servers="localhost:9092")
+    Participant(bootstrap_servers="localhost:9092")
     resume("token", "localhost:9092", sasl_username="a")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", topic="t")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", guard="auto", on_bad_row="dead", linger_ms=5)
@@ -48,7 +48,7 @@ def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
     TransactionalProducer(config, transactional_id=7)
     TransactionalProducer(config, transaction_timeout="1s")
     AsyncTransactionalProducer(config, prepared=3)
-    Borrower(config, transactional_id="a")
+    Participant(config, transactional_id="a")
     resume("token", "localhost:9092", sasl_user="a")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", gard="auto")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", max_reruns="2")

@@ -15,7 +15,7 @@ from fencepost.producer import AsyncProducer, Misuse, Producer, ProducerClosed, 
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from tests.producer.stage import QUICK, quick
 
 TRANSACTIONAL: dict[str, Any] = {"transactional_id": "first-day"}
@@ -28,13 +28,13 @@ TRANSACTIONAL: dict[str, Any] = {"transactional_id": "first-day"}
         AsyncProducer,
         partial(TransactionalProducer, **TRANSACTIONAL),
         partial(AsyncTransactionalProducer, **TRANSACTIONAL),
-        Borrower,
+        Participant,
     ],
 )
 def test_a_producer_cannot_be_pickled_and_says_so(kind: Callable[..., Any]) -> None:
     """Who has a Spark task's closure, or a worker of multiprocessing, take a producer along is told to make one there."""
     producer = kind(bootstrap_servers="127.0.0.1:9")
-    with pytest.raises(TypeError, match=r"(Producer|Borrower) cannot be pickled") as caught:
+    with pytest.raises(TypeError, match=r"(Producer|Participant) cannot be pickled") as caught:
         pickle.dumps(producer)
     assert "make one where it is used" in str(caught.value)
     if isinstance(producer, Producer | TransactionalProducer):
@@ -75,7 +75,7 @@ def test_an_asyncio_producer_off_its_loop() -> None:
         AsyncProducer(bootstrap_servers="127.0.0.1:9").try_send("t", b"x")
 
 
-@pytest.mark.parametrize("case", ["setting", "existing topic", "borrower"])
+@pytest.mark.parametrize("case", ["setting", "existing topic", "participant"])
 def test_a_topic_that_brokers_are_not_asked_to_create(case: str) -> None:
     """Brokers that create topics do so for others: it is not their config that is in the way, and the error says what is."""
     words = "brokers are not asked to create it"
@@ -93,11 +93,11 @@ def test_a_topic_that_brokers_are_not_asked_to_create(case: str) -> None:
                 with pytest.raises(TopicUnavailable, match=words):
                     tx.send("absent", b"x")
                 return
-            loan = tx.lend([("absent", 0)])
-            with Borrower(bootstrap_servers=stub.bootstrap, **{**QUICK, "max_block_ms": 500}) as borrower:
-                borrower.begin(loan)
+            participation = tx.share([("absent", 0)])
+            with Participant(bootstrap_servers=stub.bootstrap, **{**QUICK, "max_block_ms": 500}) as participant:
+                participant.begin(participation)
                 with pytest.raises(TopicUnavailable, match=words):
-                    borrower.send("absent", b"x", partition=0)
+                    participant.send("absent", b"x", partition=0)
 
 
 def test_a_transactional_id_that_no_request_carries() -> None:

@@ -13,10 +13,10 @@ from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.transactions.states import State
 from fencepost.producer.errors import Fenced
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.errors import LoanOver, MustAbort
+from fencepost.txn.errors import MustAbort, ParticipationEnded
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from fencepost.txn.transaction import Transaction
 from tests.producer.stage import values
 from tests.txn.stage import LIMIT_S, SETTINGS
@@ -95,25 +95,25 @@ def test_run_needs_nobody(version: int) -> None:
 
 
 @BOTH
-def test_a_loan_of_it(version: int) -> None:
-    """With version 1 it cannot be lent; with version 2 what is lent is over, as its borrower is told. Either way its owner goes on after an
-    abort."""
-    with forgotten(version) as (stub, producer), Borrower(bootstrap_servers=stub.bootstrap, linger_ms=0) as borrower:
+def test_a_participation_of_it(version: int) -> None:
+    """With version 1 it cannot be shared; with version 2 what is shared is over, as its participant is told. Either way its owner goes on
+    after an abort."""
+    with forgotten(version) as (stub, producer), Participant(bootstrap_servers=stub.bootstrap, linger_ms=0) as participant:
         tx = producer.begin(LIMIT_S)
         if version < 2:
             with pytest.raises(MustAbort, match="expired"):
-                tx.lend([("t", 0)], LIMIT_S)
+                tx.share([("t", 0)], LIMIT_S)
         else:
-            borrower.begin(tx.lend([("t", 0)], LIMIT_S), LIMIT_S)
-            borrower.send("t", b"late", partition=0)
-            with pytest.raises(LoanOver):
-                borrower.finish(LIMIT_S)
-            borrower.abandon(LIMIT_S)
+            participant.begin(tx.share([("t", 0)], LIMIT_S), LIMIT_S)
+            participant.send("t", b"late", partition=0)
+            with pytest.raises(ParticipationEnded):
+                participant.finish(LIMIT_S)
+            participant.abandon(LIMIT_S)
         tx.abort(LIMIT_S)
         with producer.transaction(LIMIT_S) as tx:
-            borrower.begin(tx.lend([("t", 0)], LIMIT_S), LIMIT_S)
-            borrower.send("t", b"second", partition=0)
-            tx.returned(borrower.finish(LIMIT_S))
+            participant.begin(tx.share([("t", 0)], LIMIT_S), LIMIT_S)
+            participant.send("t", b"second", partition=0)
+            tx.returned(participant.finish(LIMIT_S))
         assert values(stub, "t") == [b"first", b"second"]
 
 

@@ -21,21 +21,21 @@ from fencepost.txn.errors import CommitOutcomeUnknown, TransactionCommitted
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.recovery.resume import resume
-from fencepost.txn.shared.lending import NotReturned
-from fencepost.txn.shared.loan import BadLoan, Loan, Written
-from fencepost.txn.shared.participant import Borrower, NoLoan
-from fencepost.txn.shared.shared_identity import NotLent
+from fencepost.txn.shared.participant import NoParticipation, Participant
+from fencepost.txn.shared.participation import BadParticipation, Participation, Written
+from fencepost.txn.shared.shared_identity import NotShared
+from fencepost.txn.shared.shared_partitions import NotReturned
 from fencepost.txn.transaction import Transaction
 from tests.strike import MARKS, Struck, at_every_point, draw_point, interrupt, struck
 from tests.txn.stage import SETTINGS, committed
 from tests.waiting import until
 
 PATIENCE_S = 20.0
-LENT = [("t", 1)]
+SHARED = [("t", 1)]
 GROUP = GroupMetadata("g")
 DRAWS = 60
 RESUME_POINTS = 3_000
-BORROWER: dict[str, Any] = {key: value for key, value in SETTINGS.items() if key != "transactional_id"}
+PARTICIPANT: dict[str, Any] = {key: value for key, value in SETTINGS.items() if key != "transactional_id"}
 
 T = TypeVar("T")
 
@@ -243,12 +243,12 @@ def test_prepare(site: Site) -> None:
             site.tell(tx, value, tx.commit if point % 2 else tx.abort)
 
 
-def test_lend(site: Site) -> None:
-    """A loan that nobody got keeps the transaction from being committed, and says so; an abort ends it."""
+def test_share(site: Site) -> None:
+    """A participation that nobody got keeps the transaction from being committed, and says so; an abort ends it."""
     for point in count():
         tx, value = site.begun()
         try:
-            struck(lambda: tx.lend(LENT), point, interrupt)  # noqa: B023
+            struck(lambda: tx.share(SHARED), point, interrupt)  # noqa: B023
             tx.abort()
             break
         except Struck:
@@ -264,14 +264,14 @@ def test_returned(site: Site) -> None:
     """What was noted is not noted again, and what was not can be given back."""
     for point in count():
         tx, value = site.begun()
-        accounts = tx.lend(LENT).unused([])
+        accounts = tx.share(SHARED).unused([])
         try:
             struck(lambda: tx.returned(accounts), point, interrupt)  # noqa: B023
             tx.abort()
             break
         except Struck:
             pass
-        with suppress(BadLoan):
+        with suppress(BadParticipation):
             elsewhere(lambda: tx.returned(accounts))  # noqa: B023
         site.tell(tx, value, tx.commit)
 
@@ -374,28 +374,28 @@ def test_close(site: Site) -> None:
 
 
 class Desk:
-    """A borrower, and a transaction that lends it what it needs."""
+    """A participant, and a transaction that shares it what it needs."""
 
-    def __init__(self, site: Site, borrower: Borrower) -> None:
+    def __init__(self, site: Site, participant: Participant) -> None:
         self.site = site
-        self.borrower = borrower
+        self.participant = participant
         self._values = count()
 
-    def lent(self) -> tuple[Transaction, Loan]:
+    def shared(self) -> tuple[Transaction, Participation]:
         tx = self.site.producer.begin(PATIENCE_S)
-        return tx, tx.lend(LENT)
+        return tx, tx.share(SHARED)
 
-    def write(self, loan: Loan) -> list[Written]:
-        self.borrower.begin(loan, PATIENCE_S)
-        self.borrower.send("t", b"lent", partition=1)
-        return self.borrower.finish(PATIENCE_S)
+    def write(self, participation: Participation) -> list[Written]:
+        self.participant.begin(participation, PATIENCE_S)
+        self.participant.send("t", b"shared", partition=1)
+        return self.participant.finish(PATIENCE_S)
 
     def works(self) -> None:
-        """One loan from its beginning to its end, on another thread."""
+        """One participation from its beginning to its end, on another thread."""
 
         def use() -> None:
-            tx, loan = self.lent()
-            tx.returned(self.write(loan))
+            tx, participation = self.shared()
+            tx.returned(self.write(participation))
             tx.commit(PATIENCE_S)
             next(self._values)
 
@@ -408,42 +408,42 @@ class Desk:
 
 @pytest.fixture
 def desk(site: Site) -> Iterator[Desk]:
-    with Borrower(BORROWER, bootstrap_servers=site.stub.bootstrap) as borrower:
-        desk = Desk(site, borrower)
+    with Participant(PARTICIPANT, bootstrap_servers=site.stub.bootstrap) as participant:
+        desk = Desk(site, participant)
         desk.works()
         yield desk
         desk.works()
-    assert committed(site.stub, "t", 1) == [b"lent"] * desk.done()
+    assert committed(site.stub, "t", 1) == [b"shared"] * desk.done()
 
 
-def test_a_borrower_begins(desk: Desk) -> None:
-    """Struck, it has taken nothing up, and takes no records; it takes the same loan up again."""
+def test_a_participant_begins(desk: Desk) -> None:
+    """Struck, it has taken nothing up, and takes no records; it takes the same participation up again."""
     for point in count():
-        tx, loan = desk.lent()
+        tx, participation = desk.shared()
         try:
-            struck(lambda: desk.borrower.begin(loan), point, interrupt)  # noqa: B023
-            desk.borrower.abandon()
+            struck(lambda: desk.participant.begin(participation), point, interrupt)  # noqa: B023
+            desk.participant.abandon()
             tx.abort()
             break
         except Struck:
-            with pytest.raises((NoLoan, NotLent)):
-                desk.borrower.send("t", b"never", partition=1)
-            elsewhere(lambda: desk.borrower.begin(loan, PATIENCE_S))  # noqa: B023
-            elsewhere(lambda: desk.borrower.abandon(PATIENCE_S))
+            with pytest.raises((NoParticipation, NotShared)):
+                desk.participant.send("t", b"never", partition=1)
+            elsewhere(lambda: desk.participant.begin(participation, PATIENCE_S))  # noqa: B023
+            elsewhere(lambda: desk.participant.abandon(PATIENCE_S))
         tx.abort()
         desk.works()
 
 
-def test_a_borrower_finishes(desk: Desk) -> None:
+def test_a_participant_finishes(desk: Desk) -> None:
     """Struck, it tells what it wrote when it is called again."""
     for point in count():
-        tx, loan = desk.lent()
-        desk.borrower.begin(loan)
-        desk.borrower.send("t", b"lent", partition=1)
+        tx, participation = desk.shared()
+        desk.participant.begin(participation)
+        desk.participant.send("t", b"shared", partition=1)
         try:
-            written = struck(desk.borrower.finish, point, interrupt)
+            written = struck(desk.participant.finish, point, interrupt)
         except Struck:
-            written = elsewhere(lambda: desk.borrower.finish(PATIENCE_S))
+            written = elsewhere(lambda: desk.participant.finish(PATIENCE_S))
         else:
             tx.abort()
             break
@@ -453,16 +453,16 @@ def test_a_borrower_finishes(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("call", ["finish", "abandon"])
-def test_a_borrower_abandons(desk: Desk, call: str) -> None:
+def test_a_participant_abandons(desk: Desk, call: str) -> None:
     """Struck, it can be called again."""
     for point in count():
-        tx, loan = desk.lent()
-        desk.borrower.begin(loan)
-        desk.borrower.send("t", b"never", partition=1)
+        tx, participation = desk.shared()
+        desk.participant.begin(participation)
+        desk.participant.send("t", b"never", partition=1)
         try:
-            struck(getattr(desk.borrower, call), point, interrupt)
+            struck(getattr(desk.participant, call), point, interrupt)
         except Struck:
-            elsewhere(lambda: desk.borrower.abandon(PATIENCE_S))
+            elsewhere(lambda: desk.participant.abandon(PATIENCE_S))
             tx.abort()
             desk.works()
         else:
@@ -470,18 +470,18 @@ def test_a_borrower_abandons(desk: Desk, call: str) -> None:
             break
 
 
-def test_a_borrower_closes(site: Site) -> None:
+def test_a_participant_closes(site: Site) -> None:
     """Struck, it has ended or ends when it is called again."""
     before = threads()
     for point in count():
-        borrower = Borrower(BORROWER, bootstrap_servers=site.stub.bootstrap)
+        participant = Participant(PARTICIPANT, bootstrap_servers=site.stub.bootstrap)
         tx = site.producer.begin()
-        borrower.begin(tx.lend(LENT))
+        participant.begin(tx.share(SHARED))
         try:
-            struck(borrower.close, point, interrupt)
+            struck(participant.close, point, interrupt)
             break
         except Struck:
-            elsewhere(borrower.close)
+            elsewhere(participant.close)
         finally:
             tx.abort()
         until(lambda: threads() == before, "its thread is gone")

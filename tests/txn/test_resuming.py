@@ -38,7 +38,7 @@ from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.recovery.outcome import Outcome
 from fencepost.txn.recovery.resume import Resumed, resume, resume_async
 from fencepost.txn.recovery.token import BadToken, CoordinatorHint, PreparedTransaction
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from tests.fencepost.lying import lying_relay, numbered_0
 
 WAIT_S = 30.0
@@ -245,14 +245,14 @@ def test_the_same_refusals_in_the_producers_own_process(site: Site) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_lent_transaction_that_a_newer_producer_has_aborted(site: Site, told: bool) -> None:
-    """Only a borrower wrote, and the transaction was prepared, whether or not its owner was told what was written. Then a newer producer
+def test_a_shared_transaction_that_a_newer_producer_has_aborted(site: Site, told: bool) -> None:
+    """Only a participant wrote, and the transaction was prepared, whether or not its owner was told what was written. Then a newer producer
     aborts it by registering: its owner's abort says that it is aborted, or that nobody can tell, and never that it was committed."""
-    with site.producer() as producer, Borrower(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as borrower:
+    with site.producer() as producer, Participant(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as participant:
         tx = producer.begin(WAIT_S)
-        borrower.begin(tx.lend([(TOPIC, 0)], WAIT_S), WAIT_S)
-        borrower.send(TOPIC, b"lent", partition=0)
-        written = borrower.finish(WAIT_S)
+        participant.begin(tx.share([(TOPIC, 0)], WAIT_S), WAIT_S)
+        participant.send(TOPIC, b"shared", partition=0)
+        written = participant.finish(WAIT_S)
         if told:
             tx.returned(written)
         tx.prepare(WAIT_S)
@@ -268,13 +268,13 @@ def test_a_lent_transaction_that_a_newer_producer_has_aborted(site: Site, told: 
 def test_the_marker_of_an_earlier_transaction_is_no_evidence(site: Site) -> None:
     """The transaction before it committed in the same partition, with transaction version 1 under the same epoch, and where the token's own
     one begins there nobody told: a newer producer has aborted it, and nothing says that it is committed."""
-    with site.producer() as producer, Borrower(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as borrower:
+    with site.producer() as producer, Participant(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as participant:
         with producer.transaction(WAIT_S) as before:
             before.send(TOPIC, b"before", partition=0)
         tx = producer.begin(WAIT_S)
-        borrower.begin(tx.lend([(TOPIC, 0)], WAIT_S), WAIT_S)
-        borrower.send(TOPIC, b"lent", partition=0)
-        borrower.finish(WAIT_S)
+        participant.begin(tx.share([(TOPIC, 0)], WAIT_S), WAIT_S)
+        participant.send(TOPIC, b"shared", partition=0)
+        participant.finish(WAIT_S)
         token = tx.prepare(WAIT_S)
         with site.producer(on_open_transaction="abort") as newer:
             newer.init(WAIT_S)

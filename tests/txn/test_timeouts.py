@@ -18,7 +18,7 @@ from fencepost.txn import AsyncTransactionalProducer, GroupMetadata, Transaction
 from fencepost.txn.async_producer import AsyncTransaction
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_async
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from fencepost.txn.transaction import Transaction
 from tests.producer.stage import QUICK, quick, values
 from tests.txn.stage import LIMIT_S, SETTINGS, committed
@@ -49,8 +49,8 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
         "partitions_for": ("t",),
         "run": (lambda tx: None,),
     },
-    Transaction: {"send_offsets": ({TP: 1}, GROUP), "lend": ([TP],), "prepare": (), "commit": (), "abort": ()},
-    Borrower: {"begin": ("",), "finish": (), "abandon": (), "close": (), "flush": (), "partitions_for": ("t",)},
+    Transaction: {"send_offsets": ({TP: 1}, GROUP), "share": ([TP],), "prepare": (), "commit": (), "abort": ()},
+    Participant: {"begin": ("",), "finish": (), "abandon": (), "close": (), "flush": (), "partitions_for": ("t",)},
     Ledger: {"ensure": (), "read": ("s",), "standing": ("s",), "list": (), "look": (), "reset": ("s",)},
     Resumed: {"commit": (), "abort": (), "status": ()},
     AsyncResumed: {"commit": (), "abort": (), "status": ()},
@@ -130,17 +130,17 @@ def test_an_asyncio_producer(stub: BrokerStub) -> None:
 
 
 def test_transactions(stub: BrokerStub) -> None:
-    """The transaction that is open stays open, with all that is in it, and what was lent stays lent."""
+    """The transaction that is open stays open, with all that is in it, and what was shared stays shared."""
     with TransactionalProducer(bootstrap_servers=stub.bootstrap, **SETTINGS) as producer:
         tx = producer.begin(LIMIT_S)
         tx.send("t2", b"1")
         refuses(producer)
         refuses(tx)
-        with Borrower(bootstrap_servers=stub.bootstrap, **QUICK) as borrower:
-            borrower.begin(tx.lend([TP]), LIMIT_S)
-            refuses(borrower)
-            borrower.send("t", b"2", partition=0)
-            tx.returned(borrower.finish(LIMIT_S))
+        with Participant(bootstrap_servers=stub.bootstrap, **QUICK) as participant:
+            participant.begin(tx.share([TP]), LIMIT_S)
+            refuses(participant)
+            participant.send("t", b"2", partition=0)
+            tx.returned(participant.finish(LIMIT_S))
         tx.commit(LIMIT_S)
     assert (committed(stub, "t2"), committed(stub, "t")) == ([b"1"], [b"2"])
 

@@ -16,7 +16,7 @@ from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import OffsetAndMetadata, Offsets
 from fencepost.txn.protocol.error_table import PARTIAL, Row, Step, worst
-from fencepost.txn.shared.loan import name
+from fencepost.txn.shared.participation import name
 
 
 class Order:

@@ -13,13 +13,13 @@ from fencepost.txn.call_outcome import CallOutcome
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import Offsets
-from fencepost.txn.shared.lending import Wish
+from fencepost.txn.shared.shared_partitions import ShareRequest
 
 
 class Call:
     """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `offsets`:
-    of a send_offsets. `wish`: of a lend, or of what is returned. `then` runs on the sender's thread right before the caller hears of the
-    outcome, also of one who has left."""
+    of a send_offsets. `share_request`: of a share, or of what is returned. `then` runs on the sender's thread right before the caller hears
+    of the outcome, also of one who has left."""
 
     def __init__(
         self,
@@ -28,14 +28,14 @@ class Call:
         deadline_ms: float,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
-        wish: Wish | None = None,
+        share_request: ShareRequest | None = None,
         then: Callable[[Call, Exception | None], None] | None = None,
     ) -> None:
         self.event = event
         self.deadline_ms = deadline_ms
         self.number = number
         self.offsets = offsets
-        self.wish = wish
+        self.share_request = share_request
         self.outcome: CallOutcome[int] = CallOutcome()
         self._then = then
 

@@ -19,7 +19,7 @@ from fencepost.txn.coordinator import state_machine as machine
 from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import Offsets
-from fencepost.txn.shared.lending import Wish
+from fencepost.txn.shared.shared_partitions import ShareRequest
 
 ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
 
@@ -56,12 +56,14 @@ class Admission:
         timeout_s: float,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
-        wish: Wish | None = None,
+        share_request: ShareRequest | None = None,
     ) -> Call:
         """A call; it ends by itself within the time."""
         self.refuse_after_fork()
         then = self._open if event is machine.Event.BEGIN else self._reopen if event in ENDS else None
-        return Call(event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, wish=wish, then=then)
+        return Call(
+            event, deadline_ms=now_ms() + timeout_s * 1000.0, number=number, offsets=offsets, share_request=share_request, then=then
+        )
 
     def make(self, call: Call) -> None:
         """Make it. An end takes no more records from here on, unless it is refused at once."""

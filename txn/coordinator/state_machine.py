@@ -43,7 +43,7 @@ class Event(enum.Enum):
     ABORT = "abort"
     SEND_OFFSETS = "send_offsets"
     PREPARE = "prepare"
-    LEND = "lend"
+    SHARE = "share"
     RETURNED = "returned"
     HELD = "a transaction is open that is not to be aborted by registering"
     REGISTERED = "the coordinator gave an identity"
@@ -67,8 +67,8 @@ class Action(enum.Enum):
     REFUSE = "the call is told what failed"
     DROP = "what was not sent fails"
     ADD = "AddOffsetsToTxn in transaction version 1, then TxnOffsetCommit; the call waits for the outcome"
-    LEND = "AddPartitionsToTxn in transaction version 1; the call waits for the outcome"
-    TAKE_BACK = "what a borrower wrote is noted, and the call is answered at once"
+    SHARE = "AddPartitionsToTxn in transaction version 1; the call waits for the outcome"
+    TAKE_BACK = "what a participant wrote is noted, and the call is answered at once"
     END = "EndTxn"
     FINISH = "calls that wait are told that it ended"
     FINISH_AND_ASK = "the same, and InitProducerId with the identity so far (KIP-360)"
@@ -82,7 +82,7 @@ CALLS: Final = (
     Event.ABORT,
     Event.SEND_OFFSETS,
     Event.PREPARE,
-    Event.LEND,
+    Event.SHARE,
     Event.RETURNED,
 )
 
@@ -99,12 +99,12 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.OPEN, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.OPEN, Event.SEND_OFFSETS): (State.OPEN, Action.ADD),
     (State.OPEN, Event.PREPARE): (State.PREPARING, Action.WAIT),
-    (State.OPEN, Event.LEND): (State.OPEN, Action.LEND),
+    (State.OPEN, Event.SHARE): (State.OPEN, Action.SHARE),
     (State.OPEN, Event.RETURNED): (State.OPEN, Action.TAKE_BACK),
     (State.OPEN, Event.SPOILED): (State.SPOILED, Action.FAIL),
     (State.SPOILED, Event.COMMIT): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.PREPARE): (State.SPOILED, Action.REFUSE),
-    (State.SPOILED, Event.LEND): (State.SPOILED, Action.REFUSE),
+    (State.SPOILED, Event.SHARE): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.RETURNED): (State.SPOILED, Action.REFUSE),
     (State.SPOILED, Event.ABORT): (State.ABORTING, Action.DROP),
     (State.SPOILED, Event.SEND_OFFSETS): (State.SPOILED, Action.REFUSE),

@@ -46,7 +46,7 @@ from fencepost.txn.recovery.prepare import Preparation
 from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.settings import TransactionSettings
-from fencepost.txn.shared.lending import Lending
+from fencepost.txn.shared.shared_partitions import SharedPartitions
 
 log = logging.getLogger("fencepost.txn")
 
@@ -69,7 +69,7 @@ SPOILABLE: Final = {*FAILING, State.COMMITTING}
 REMEMBERED: Final = 100
 """Transactions whose end is known to whoever asks later, as one that was in doubt is asked about when the next ones are over."""
 ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
-ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.LEND)
+ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.SHARE)
 """The calls that can come to nothing else once the transaction has to be aborted."""
 
 
@@ -105,7 +105,7 @@ class TransactionManager:
         self._unsure = False
         self._quiet = True
         self._look_again = False
-        self._lending = Lending(transactional_id)
+        self._shared_partitions = SharedPartitions(transactional_id)
         self._death: FencepostError | None = None
         self._registration = Registration(transactional_id, timeout_ms=timeout_ms, guard=guard, two_phase=two_phase)
 
@@ -155,13 +155,13 @@ class TransactionManager:
         return topic not in self._existing_topics
 
     def may_leave(self, topic: str, partition: int) -> bool:
-        if self.machine.state not in SERVED or not self._lending.admits((topic, partition)):
+        if self.machine.state not in SERVED or not self._shared_partitions.admits((topic, partition)):
             return False
         return self.version2 or self._contents.partitions.has(topic, partition)
 
     def wrote(self, topic: str, partition: int) -> None:
         self._contents.wrote = True
-        self._lending.wrote((topic, partition))
+        self._shared_partitions.wrote((topic, partition))
 
     def unanswered(self) -> None:
         # Its sequence keeps it from being written once more. But a leader that asks the coordinator about it first, as the transaction is
@@ -187,13 +187,13 @@ class TransactionManager:
                 contents.broken = contents.broken or command.failure.attempts > 0
             else:
                 contents.begun = True
-                self._lending.acknowledged((command.batch.topic, int(command.batch.partition)), int(command.batch.count))
+                self._shared_partitions.acknowledged((command.batch.topic, int(command.batch.partition)), int(command.batch.count))
         self.preparation.looked(commands)
         if failures and self.machine.state in FAILING:
             self._spoil(MustAbort(f"a record of the transaction failed: {failures[0]}", failures[0]))
-        trespass = self._lending.trespass()
-        if trespass is not None and self.machine.state in SERVED:
-            self._spoil(trespass)
+        conflict = self._shared_partitions.conflict()
+        if conflict is not None and self.machine.state in SERVED:
+            self._spoil(conflict)
 
     # -- the office --------------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class TransactionManager:
             case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
                 code, row, served = self._contents.heard(line, answer)
                 commands = [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
-                return [*commands, *self._lend()]
+                return [*commands, *self._share()]
             case EndTxnResponse():
                 return self._heard_of_the_end(answer, now_ms)
             case DescribeTransactionsResponse():
@@ -275,7 +275,7 @@ class TransactionManager:
             return [Return(call, self.about_the_past(call.event, call.number))]
         if call.number and call.number != self._number:
             return [Return(call, IllegalCall(f"{call.event.value}: that transaction is over"))]
-        if call.event is Event.COMMIT and self.machine.state is State.OPEN and (missing := self._lending.missing()) is not None:
+        if call.event is Event.COMMIT and self.machine.state is State.OPEN and (missing := self._shared_partitions.missing()) is not None:
             return [Return(call, missing)]
         try:
             action = self.machine.step(call.event)
@@ -301,10 +301,10 @@ class TransactionManager:
                 self._waiting.add(call)
                 self._look_for_overtaken()
                 return []
-            case Action.LEND:
+            case Action.SHARE:
                 self._contents.wrote = True  # from here on somebody else may write
                 self._waiting.add(call)
-                return self._lend()
+                return self._share()
             case Action.TAKE_BACK:
                 return [self._take_back(call)]
         self._waiting.add(call)
@@ -333,47 +333,47 @@ class TransactionManager:
         call.number = self._number
         self._doubtful = self._unsure = False
         self._contents.begin()
-        self._lending.begin()
+        self._shared_partitions.begin()
         self.preparation.begin()
 
-    def _lend(self) -> list[Command]:
+    def _share(self) -> list[Command]:
         """Hand out what the coordinator has, or what needs not be asked for, to the calls that wait for it."""
         if self.machine.state is not State.OPEN:
             return []
         assert self.identity is not None
         commands: list[Command] = []
         partitions = self._contents.partitions
-        for call in self._waiting.of(Event.LEND):
-            assert call.wish is not None
+        for call in self._waiting.of(Event.SHARE):
+            assert call.share_request is not None
             if call.left:
                 self._waiting.finish([call])
                 continue
-            refusal = self._lending.refusal(call.wish.partitions)
+            refusal = self._shared_partitions.refusal(call.share_request.partitions)
             if refusal is None:
                 # Every one is asked after, so that one request names them all.
-                missing = [tp for tp in call.wish.partitions if not self.version2 and not partitions.has(*tp)]
+                missing = [tp for tp in call.share_request.partitions if not self.version2 and not partitions.has(*tp)]
                 if missing:
                     continue
-                self._lending.lend(call.wish, self.identity, version2=self.version2)
+                self._shared_partitions.share(call.share_request, self.identity, version2=self.version2)
             self._waiting.finish([call])
             commands.append(Return(call, refusal))
         return commands
 
     def _forget_wishes(self, late: Sequence[Command]) -> list[Command]:
-        """A lend whose time has passed asks for nothing any more: a partition that does not exist would be in the way of all others, and of
-        the commit. What a batch or another lend waits for is wanted again."""
-        given_up = [told.call.wish for told in late if isinstance(told, Return) and told.call.event is Event.LEND]
-        for wish in given_up:
-            self._contents.partitions.give_up(wish.partitions)
+        """A share whose time has passed asks for nothing any more: a partition that does not exist would be in the way of all others, and
+        of the commit. What a batch or another share waits for is wanted again."""
+        given_up = [told.call.share_request for told in late if isinstance(told, Return) and told.call.event is Event.SHARE]
+        for share_request in given_up:
+            self._contents.partitions.give_up(share_request.partitions)
         self._look_again = self._look_again or bool(given_up)
-        return self._lend() if given_up else []
+        return self._share() if given_up else []
 
     def _take_back(self, call: Call) -> Return:
-        assert call.wish is not None
-        refusal = self._lending.take_back(call.wish.written)
+        assert call.share_request is not None
+        refusal = self._shared_partitions.take_back(call.share_request.written)
         if refusal is None:
-            self.preparation.told(call.wish.written)
-            self._contents.begun = self._contents.begun or self._lending.filled
+            self.preparation.told(call.share_request.written)
+            self._contents.begun = self._contents.begun or self._shared_partitions.filled
         return Return(call, refusal)
 
     def knows(self, number: int) -> bool:
@@ -522,7 +522,7 @@ class TransactionManager:
     def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
-        if committed and answer.error_code in NOTHING_CAME and self._lending.nothing_came and not self._contents.begun:
+        if committed and answer.error_code in NOTHING_CAME and self._shared_partitions.nothing_came and not self._contents.begun:
             # Version 2: nobody wrote anything, so there is nothing to commit. The epoch is given up with it all the same.
             self._over(committed=True, event=Event.ENDED_WORN)
             return []
@@ -543,8 +543,8 @@ class TransactionManager:
                 self._take((answer.producer_id, answer.producer_epoch))
             # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
             # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
-            # And so that whoever still has a loan of this transaction has none of the next.
-            spent = self._contents.broken or self._doubtful or self.preparation.token is not None or self._lending.used
+            # And so that whoever still has a participation of this transaction has none of the next.
+            spent = self._contents.broken or self._doubtful or self.preparation.token is not None or self._shared_partitions.used
             before, worn = self.version2, spent and not self.version2
             self._choose_version()
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
@@ -601,7 +601,7 @@ class TransactionManager:
 
     def _take(self, identity: tuple[int, int]) -> None:
         if identity != self.identity:
-            self._lending.renewed()
+            self._shared_partitions.renewed()
         self.identity = identity
 
     def _choose_version(self) -> None:

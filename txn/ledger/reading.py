@@ -25,7 +25,7 @@ from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, re
 from fencepost.txn.ledger.scan import Scan
 from fencepost.txn.ledger.topic import leaders_of
 from fencepost.txn.recovery.raw_log import EARLIEST, LATEST, fetch, offset_of
-from fencepost.txn.shared.loan import name
+from fencepost.txn.shared.participation import name
 
 CHUNK_BYTES: Final = 1024 * 1024
 MEMORIES_MAX: Final = 64

@@ -20,12 +20,12 @@ from fencepost.txn.errors import NotPermitted
 from fencepost.txn.recovery.outcome import Evidence, Marker, Reading, read_marker_of
 from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of
 from fencepost.txn.recovery.token import PreparedTransaction, WrittenPartition
-from fencepost.txn.shared.loan import name
+from fencepost.txn.shared.participation import name
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 UNMARKED: Final = "where the transaction begins there is not known, and with transaction version 1 earlier ones ended with the same epoch"
 OFFSETS: Final = "__consumer_offsets"
-"""Nobody borrows it, and what is prepared has had all its offsets acknowledged there."""
+"""Nobody shares it, and what is prepared has had all its offsets acknowledged there."""
 GONE: Final = "there is no such partition (any more)"
 
 

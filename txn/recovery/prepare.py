@@ -13,7 +13,7 @@ from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command, Settle
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
-from fencepost.txn.shared.loan import Written
+from fencepost.txn.shared.participation import Written
 
 ONGOING: Final = "Ongoing"
 NO_DEADLINE_MS: Final = (1 << 31) - 1
@@ -44,7 +44,7 @@ class Preparation:
                 self._note((command.batch.topic, int(command.batch.partition)), command.base_offset)
 
     def told(self, written: Iterable[Written]) -> None:
-        """The same of what a borrower wrote."""
+        """The same of what a participant wrote."""
         for each in written:
             if each.records:
                 self._note((each.topic, each.partition), each.first_offset)

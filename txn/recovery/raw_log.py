@@ -17,7 +17,7 @@ from fencepost.producer.wire.messages.offsets import (
     ListOffsetsTopic,
 )
 from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
-from fencepost.txn.shared.loan import TP, name
+from fencepost.txn.shared.participation import TP, name
 
 FETCH_VERSIONS: Final = range(4, 13)
 """Those in which topics go by their names."""

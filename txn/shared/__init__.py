@@ -1,1 +1,1 @@
-"""One transaction that several processes write: what its owner lends, and the producers that borrow it."""
+"""One transaction that several processes write: its owner shares partitions, and participants write to them."""

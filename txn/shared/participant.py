@@ -1,7 +1,8 @@
-"""The borrower: a producer that writes into a transaction that somebody else owns, with what `Transaction.lend` returned there.
+"""The participant: a producer that writes into a transaction which another process owns.
 
-It never ends, begins or heals anything: whatever goes wrong fails, `finish` raises it, and the owner aborts. One loan at a time, any number
-one after the other; connections stay between them. It accepts records only while a loan is taken up, and only for partitions of that loan.
+It takes a participation that `Transaction.share` returned, one at a time and any number in turn, and keeps its connections between them. It
+accepts records only between `begin` and `finish`, and only for the partitions of the participation. It never begins or ends a transaction
+and never renews an identity: after any failure `finish` raises, and the owner aborts.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from fencepost.producer.producer import Producer
 from fencepost.producer.timeouts import seconds
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.call_outcome import SOON_S
-from fencepost.txn.errors import LoanOver as LoanOver
+from fencepost.txn.errors import ParticipationEnded as ParticipationEnded
 from fencepost.txn.errors import TransactionTimeout
-from fencepost.txn.shared.loan import Loan, Written, name, read_loan
-from fencepost.txn.shared.shared_identity import Borrowed, NotLent, Turn
+from fencepost.txn.shared.participation import Participation, Written, name, read_participation
+from fencepost.txn.shared.shared_identity import NotShared, ParticipantCall, SharedIdentity
 
 log: Final = logging.getLogger("fencepost.txn")
 
@@ -39,112 +40,114 @@ ENDED: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""What a Produce is refused with when its transaction is not open any more, or belongs to somebody else now."""
+"""The error codes of a Produce whose transaction has ended, or belongs to another producer now."""
 
 
-class NoLoan(Misuse):
-    """No loan is taken up: the record was not accepted."""
+class NoParticipation(Misuse):
+    """The participant has no participation, so it did not accept the record."""
 
 
-class Borrower(Producer):
-    """A producer inside of somebody else's transaction: `begin(loan)`, any sends, `finish()`, and again with the next loan.
+class Participant(Producer):
+    """A producer inside another producer's transaction: `begin(participation)`, any sends, `finish()`, and the same with the next
+    participation.
 
-    Settings are those of `Producer`; there is no `transactional_id`, as that is the loan's. Threads may share it as they share a producer,
-    once `begin` has returned. A process that is killed in the middle leaves nothing behind that the owner's abort would not cover.
+    Its settings are those of `Producer`. It has no `transactional_id` setting, because the participation contains the id. Once `begin` has
+    returned, threads may share it as they share a producer. If its process is killed, the owner's abort removes what it wrote.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         given = {**(config or {}), **settings}
         for key in ("transactional_id", "transactional.id"):
             if key in given:
-                raise ConfigError(f"{key}={given[key]!r}: a borrower has none, it comes with the loan")
-        self._borrowed = Borrowed()
-        self._loan: Loan | None = None
+                raise ConfigError(f"{key}={given[key]!r}: a participant has no such setting, the participation contains the id")
+        self._shared_identity = SharedIdentity()
+        self._participation: Participation | None = None
         super().__init__(None, **given)
         if not self._settings.enable_idempotence:
             super().close()
             raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
-        self._accumulator.refusal = NO_LOAN
-        self._accumulator.takes_aside = False  # As a transaction's owner (`admission`).
+        self._accumulator.refusal = NO_PARTICIPATION
+        self._accumulator.takes_aside = False  # As in a transaction's owner (`admission`).
         self._exit_guard.end()
-        # At exit nothing is flushed: the owner hears nothing of it, and aborts.
+        # At exit the participant flushes nothing: the owner gets no result, and aborts.
         self._exit_guard = ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=0.0)
 
-    # -- loans -------------------------------------------------------------------------------------------------------
+    # -- participations ----------------------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
-        """Whether another loan can be taken up, now or once this one is over; where not, a new borrower is needed."""
-        return not self._closed and self._borrowed.death is None and self._shared.forked is None and self._sender.running
+        """Whether `begin` can succeed, now or after the current participation. If not, make a new participant."""
+        return not self._closed and self._shared_identity.death is None and self._shared.forked is None and self._sender.running
 
-    def begin(self, loan: Loan | str, timeout: float | None = None, *, borrowers: int = 1) -> None:
-        """Take a loan up: as `Transaction.lend` returned it, or its text. Raises Misuse while the one before is neither finished nor
-        abandoned, and what ended this borrower where it cannot go on.
+    def begin(self, participation: Participation | str, timeout: float | None = None, *, participants: int = 1) -> None:
+        """Begin to write under a participation, given as `Transaction.share` returned it or as its text. Raises Misuse if the previous one
+        is neither finished nor abandoned, and the error that ended this participant if it cannot continue.
 
-        `borrowers`: how many write parts of the transaction at the same time. A leader asks the transaction's coordinator about one new
-        partition at a time, and refuses the others meanwhile (KIP-890); the more borrowers, the longer the pauses before they ask again,
-        in place of more repeats.
+        `participants`: how many participants write the transaction at the same time. A leader asks the transaction's coordinator about one
+        new partition at a time, and refuses the others meanwhile (KIP-890). The more participants there are, the longer a refused one
+        pauses before it tries again.
         """
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
-        if borrowers < 1:
-            raise Misuse(f"begin: borrowers={borrowers}: this one counts, so at least 1")
-        loan = read_loan(loan)
+        if participants < 1:
+            raise Misuse(f"begin: participants={participants}: the smallest number is 1, this participant alone")
+        participation = read_participation(participation)
         self._refuse_waiting("begin")
-        if self._loan is not None:
-            raise Misuse("begin: the loan before is neither finished nor abandoned")
-        if self._borrowed.death is not None:
-            raise again(self._borrowed.death)
+        if self._participation is not None:
+            raise Misuse("begin: the previous participation is neither finished nor abandoned: call finish() or abandon() first")
+        if self._shared_identity.death is not None:
+            raise again(self._shared_identity.death)
         try:
-            self._ask(Turn(loan, self._open, borrowers=borrowers), limit_s, "begin")
-            self._loan = loan
+            self._ask(ParticipantCall(participation, self._open, participants=participants), limit_s, "begin")
+            self._participation = participation
         except BaseException:
-            self._stop()  # It may have been taken up before Ctrl-C struck.
+            self._stop()  # `begin` may have succeeded before Ctrl-C interrupted it.
             raise
 
     def finish(self, timeout: float | None = None) -> list[Written]:
-        """Wait until every record is acknowledged, and return what was written, for each partition with records. The loan is over then.
+        """Wait until every record is acknowledged, and return what was written, for each partition with records. Then the participation is
+        over.
 
-        Raises the first failure, with its topic and partition: LoanOver, another DeliveryError, NotLent, or Fatal where this borrower
-        cannot go on; `abandon` is the only way on after it. TransactionTimeout where `timeout` seconds (None: until the delivery deadline
-        has decided) passed first: call again, or abandon. No record is accepted any more either way.
+        Raises the first failure, with its topic and partition: ParticipationEnded, another DeliveryError, NotShared, or Fatal if this
+        participant cannot continue. After a failure call `abandon`. Raises TransactionTimeout if `timeout` seconds pass first (None: until
+        the delivery deadline decides); call `finish` again, or `abandon`. In each case the participant accepts no more records.
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_waiting("finish")
-        loan = self._taken_up()
+        participation = self._taken_up()
         self._stop()
         try:
             self._drain(limit_s)
         except TimeoutError as late:
             raise TransactionTimeout(f"finish: {late}") from None
         self._refuse_spoilt()
-        if self._borrowed.death is not None:
-            raise again(self._borrowed.death)
-        accounts = [self._account(*each) for each in sorted(loan.sequences)]
+        if self._shared_identity.death is not None:
+            raise again(self._shared_identity.death)
+        accounts = [self._account(*each) for each in sorted(participation.sequences)]
         written = [each for each in accounts if each.records]
-        self._loan = None
+        self._participation = None
         return written
 
     def abandon(self, timeout: float | None = None) -> None:
-        """Give the loan up, after a failure or because nobody wants it any more: what was not sent fails with DeliveryAborted, what is
-        on its way is waited for, up to `timeout` seconds (None: request_timeout_ms). TransactionTimeout where that passed first: call
-        again, or close. Without a loan it does nothing."""
+        """Give the participation up, after a failure or because its result is not needed. Unsent records fail with DeliveryAborted. The
+        call waits for records that are in flight, up to `timeout` seconds (None: request_timeout_ms), and then raises TransactionTimeout:
+        call it again, or close. Without a participation it does nothing."""
         limit_s = seconds(timeout, self._settings.request_timeout_ms / 1000.0)
         self._refuse_waiting("abandon")
-        if self._loan is None:
+        if self._participation is None:
             return
         self._stop()
-        if self._borrowed.death is None:
-            self._ask(Turn(None), limit_s, "abandon")
-        self._loan = None
+        if self._shared_identity.death is None:
+            self._ask(ParticipantCall(None), limit_s, "abandon")
+        self._participation = None
 
     def close(self, timeout: float | None = None) -> None:
-        """Abandon the loan that is taken up, if one is, and end. Calling it again does nothing."""
+        """Abandon the participation, if there is one, and end the producer. Calling it again does nothing."""
         seconds(timeout, 0.0)
-        if not self._closed and self._loan is not None and self._shared.forked is None:
+        if not self._closed and self._participation is not None and self._shared.forked is None:
             try:
                 self.abandon(timeout)
             except (TransactionTimeout, ProducerClosed) as error:
-                log.warning("closed while a loan of transactional id %s was taken up: %s", self._borrowed.transactional_id, error)
+                log.warning("closed during a participation in transactional id %s: %s", self._shared_identity.transactional_id, error)
         super().close(timeout)
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class Borrower(Producer):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`Producer.send`, under the loan."""
+        """`Producer.send`, under the participation."""
         self._check(topic, partition)
         return super().send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery)
 
@@ -175,48 +178,50 @@ class Borrower(Producer):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`Producer.try_send`, under the loan."""
+        """`Producer.try_send`, under the participation."""
         self._check(topic, partition)
         return super().try_send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery)
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`Producer.send_many`, under the loan. A row for a partition that was not lent fails, and `finish` says which partition it was."""
+        """`Producer.send_many`, under the participation. A row for a partition that was not shared fails, and `finish` names the
+        partition."""
         self._check(topic, partition)
         return super().send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
-        """`Producer.send_arrow`, under the loan. A row for a partition that was not lent fails, and `finish` says which one it was."""
+        """`Producer.send_arrow`, under the participation. A row for a partition that was not shared fails, and `finish` names the
+        partition."""
         self._check(topic, None)
         return super().send_arrow(topic, data, **columns)
 
     # -- small print -------------------------------------------------------------------------------------------------
 
     def _transactions(self) -> Transactions | None:
-        return self._borrowed
+        return self._shared_identity
 
     def _refuse_records(self) -> None:
-        if self._accumulator.refusal is NO_LOAN:
+        if self._accumulator.refusal is NO_PARTICIPATION:
             self._accumulator.refusal = None
         super()._refuse_records()
 
     def _check(self, topic: str, partition: int | None) -> None:
-        """Refuse what could only be lost."""
+        """Refuse a record that could only fail later."""
         self._refuse_spoilt()
-        if self._loan is None:
-            return  # The accumulator says why nothing is accepted.
-        lent = self._borrowed.tallies
-        if partition is not None and (topic, partition) not in lent:
-            raise self._borrowed.not_lent((topic, partition))
-        if partition is None and not any(tp[0] == topic for tp in lent):
-            raise NotLent(f"no partition of topic {topic!r} is part of the loan: nothing may be written there")
+        if self._participation is None:
+            return  # The accumulator raises NO_PARTICIPATION.
+        shared = self._shared_identity.tallies
+        if partition is not None and (topic, partition) not in shared:
+            raise self._shared_identity.not_shared((topic, partition))
+        if partition is None and not any(tp[0] == topic for tp in shared):
+            raise NotShared(f"no partition of topic {topic!r} is part of the participation: the participant may not write to it")
 
     def _refuse_spoilt(self) -> None:
-        """Raise what spoilt the loan."""
-        failure = self._borrowed.failure if self._loan is not None else None
+        """Raise the participation's first failure."""
+        failure = self._shared_identity.failure if self._participation is not None else None
         if isinstance(failure, DeliveryError) and failure.code in ENDED:
-            raise LoanOver(
-                f"the loan of transactional id {self._borrowed.transactional_id!r} is over: its transaction was ended, ran out of time, or "
-                "another producer took the id over",
+            raise ParticipationEnded(
+                f"the participation in transactional id {self._shared_identity.transactional_id!r} has ended: its transaction was ended or "
+                "timed out, or another producer took the id over",
                 topic=failure.topic,
                 partition=failure.partition,
                 persisted=failure.persisted,
@@ -230,54 +235,54 @@ class Borrower(Producer):
         self._refuse_endless(call)
         self._refuse_after_fork()
         if self._closed:
-            raise ProducerClosed("the borrower is closed")
+            raise ProducerClosed("the participant is closed")
 
-    def _taken_up(self) -> Loan:
-        if self._loan is None:
-            raise again(NO_LOAN)
-        return self._loan
+    def _taken_up(self) -> Participation:
+        if self._participation is None:
+            raise again(NO_PARTICIPATION)
+        return self._participation
 
     def _account(self, topic: str, partition: int, first: int) -> Written:
-        """What was written to a partition of the loan; the number of records has to agree with the sequences that they took."""
-        tally = self._borrowed.tallies[topic, partition]
+        """What was written to one partition. The number of acknowledged records must agree with their sequences."""
+        tally = self._shared_identity.tallies[topic, partition]
         core = self._core()
         assert core is not None
         sender = core.produce_requests.senders.get((topic, partition))
         reached = sender.window.next_sequence if sender is not None and tally.records else first
         if advance(first, tally.records % SEQUENCE_RING) != reached:
             raise Fatal(
-                f"{name((topic, partition))}: {tally.records} records were acknowledged, and their sequences go from {first} to {reached}: "
+                f"{name((topic, partition))}: {tally.records} records were acknowledged, but their sequences go from {first} to {reached}: "
                 "the transaction must be aborted"
             )
         return Written(topic, partition, tally.records, tally.first_offset, tally.last_offset, reached)
 
     def _open(self) -> None:
-        """On the sender's thread, so that nothing that ends it comes in between."""
-        if self._accumulator.refusal is NO_LOAN:
+        """Runs on the sender thread, so that the sender cannot end in between."""
+        if self._accumulator.refusal is NO_PARTICIPATION:
             self._accumulator.refusal = None
 
     def _stop(self) -> None:
-        """Take no more records."""
+        """Accept no more records."""
         with self._shared.region:
             if self._accumulator.refusal is None:
-                self._accumulator.refusal = NO_LOAN
+                self._accumulator.refusal = NO_PARTICIPATION
 
-    def _ask(self, turn: Turn, limit_s: float, what: str) -> None:
-        """Have the sender do something, and wait for it."""
+    def _ask(self, call: ParticipantCall, limit_s: float, what: str) -> None:
+        """Send a call to the sender thread, and wait for its outcome."""
         deadline = deadline_after(limit_s)
         try:
-            self._sender.post(Called(turn))
-            while not turn.outcome.wait(min(1.0, deadline - time.monotonic())):
-                if not self._sender.running and turn.outcome.cancel():
+            self._sender.post(Called(call))
+            while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
+                if not self._sender.running and call.outcome.cancel():
                     self._refuse_after_fork()
-                    raise ProducerClosed("the borrower's sender has ended")
-                if time.monotonic() >= deadline and turn.outcome.cancel():
+                    raise ProducerClosed("the participant's sender has ended")
+                if time.monotonic() >= deadline and call.outcome.cancel():
                     raise TransactionTimeout(f"{what}: the time of {plain(limit_s)} s passed while records are still on their way")
-            turn.outcome.result()
-        except BaseException:  # Ctrl-C may strike anywhere.
-            if not turn.outcome.cancel():
-                turn.outcome.wait(SOON_S)
+            call.outcome.result()
+        except BaseException:  # Ctrl-C may interrupt at any point.
+            if not call.outcome.cancel():
+                call.outcome.wait(SOON_S)
             raise
 
 
-NO_LOAN: FencepostError = NoLoan("no loan is taken up: records are sent between begin and finish")
+NO_PARTICIPATION: FencepostError = NoParticipation("there is no participation: send records between begin() and finish()")

@@ -1,7 +1,8 @@
-"""A borrowed identity, as the sender sees it: hooks that let through what was lent, and a source of ids that asks no broker.
+"""The shared identity, as the sender thread uses it: hooks that let records for shared partitions pass, and the identity of the
+participation.
 
-It is read-only. No epoch is bumped here, no identity asked for, no transaction ended; what an ordinary producer would heal that way fails
-here, and dooms what waits behind it. It decides nothing about the transaction: whoever lent it does.
+It never asks a broker for an identity, bumps no epoch and ends no transaction. A failure that an ordinary producer heals with a new epoch
+fails here, and the records that wait behind it fail too. Only the owner decides about the transaction.
 """
 
 from __future__ import annotations
@@ -18,38 +19,38 @@ from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.call_outcome import CallOutcome
 from fencepost.txn.errors import DeliveryAborted
 from fencepost.txn.protocol.requests import LEAVES
-from fencepost.txn.shared.loan import TP, Loan, name
+from fencepost.txn.shared.participation import TP, Participation, name
 
 COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_EXCEPTION, ErrorCode.CONCURRENT_TRANSACTIONS})
-"""What a partition's first batch of a transaction is answered where the leader could not ask the coordinator about it (KIP-890), because it
-was just asking about another one: it keeps one question for each transactional id."""
+"""The error codes of a partition's first batch of a transaction if its leader could not ask the coordinator about the transaction
+(KIP-890). A leader keeps one such question for each transactional id."""
 
 COLLISION_PAUSES_MS: Final = ((20.0, 3.0), (60.0, 4.5), (180.0, 6.0))
-"""From the first attempt on, the last one for all further ones: up to so many ms, or up to so many for each borrower that there is, if that
-is more; drawn evenly. Whoever collides comes one after the other then, which takes as long as there are borrowers. Shorter pauses ask a
-broker that is slow, because it has just started, ten times as often as it can answer (tests/bench/loans.py); with those of a backoff the
-last ones would wait for seconds."""
+"""The pause before each repeat, from the first on; the last pair is for all further ones. A pause is drawn evenly from 0 to the first
+number of ms, or to the second number times the participants if that is longer. So colliding participants follow each other. With shorter
+pauses a broker that has just started gets ten times more requests than it can answer (tests/bench/participants.py). With the usual backoff
+the last participants would wait for seconds."""
 
 COLLISION_ATTEMPTS: Final = 100
-"""Whoever is refused so often has another trouble than a collision, and waits as long as usual from there on."""
+"""After so many refusals the cause is not a collision, and the sender waits for the usual backoff."""
 
 
-class NotLent(Misuse, ValueError):
-    """The partition is not part of the loan: nothing may be written there."""
+class NotShared(Misuse, ValueError):
+    """The partition is not part of the participation, so the participant may not write to it."""
 
 
-class Turn:
-    """What the borrower wants of its sender: `loan` taken up, or where that is None, what was not sent dropped and the rest waited for.
-    `borrowers`: how many take up parts of the same transaction."""
+class ParticipantCall:
+    """A call of the participant to its sender thread: begin with `participation`, or, if that is None, drop what is not sent and wait for
+    the rest. `participants`: how many participants write the same transaction."""
 
-    def __init__(self, loan: Loan | None, then: Callable[[], None] | None = None, *, borrowers: int = 1) -> None:
-        self.loan: Final = loan
-        self.borrowers: Final = borrowers
+    def __init__(self, participation: Participation | None, then: Callable[[], None] | None = None, *, participants: int = 1) -> None:
+        self.participation: Final = participation
+        self.participants: Final = participants
         self.outcome: CallOutcome[None] = CallOutcome()
         self._then = then
 
     def finish(self, error: Exception | None) -> None:
-        """This came of it. `then` runs right before, where it went well."""
+        """The call has ended, with this error or successfully; after a success `then` runs first."""
         if not self.outcome.claim():
             return
         if error is not None:
@@ -61,7 +62,7 @@ class Turn:
 
 
 class Tally:
-    """What was acknowledged of one partition; offsets are -1 where nobody told."""
+    """What the broker acknowledged of one partition. Offsets are -1 if the broker did not tell them."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -69,29 +70,30 @@ class Tally:
         self.last_offset = -1
 
     def add(self, count: int, base_offset: int) -> None:
-        """A batch; they come in the order of their sequences."""
+        """A batch was acknowledged; batches are acknowledged in the order of their sequences."""
         if not self.records:
             self.first_offset = base_offset
         self.records += count
         self.last_offset = base_offset + count - 1 if base_offset >= 0 else -1
 
 
-class Borrowed:
-    """See the module. `failure`: the first thing that went wrong under this loan; `death`: what ended the sender; any thread may look."""
+class SharedIdentity:
+    """See the module. `failure`: the first failure under this participation. `death`: the error that ended the sender. Any thread may read
+    both."""
 
     def __init__(self) -> None:
         self.transactional_id: str | None = ""
         self.produce_versions = PRODUCE_VERSIONS
         self.doom: tuple[type[DeliveryError], str] | None = None
-        self.trouble = "no loan was taken up"
+        self.trouble = "there was no participation"
         self.failure: FencepostError | None = None
         self.death: FencepostError | None = None
         self.tallies: dict[TP, Tally] = {}
-        self._loan: Loan | None = None
+        self._participation: Participation | None = None
         self._fresh: dict[TP, int] = {}
         self._pauses_ms: list[float] = []
-        self._trespassed: TP | None = None
-        self._leaving: list[Turn] = []
+        self._stray: TP | None = None
+        self._leaving: list[ParticipantCall] = []
         self._out: list[Command] = []
         self._quiet = True
         self._look_again = False
@@ -99,21 +101,21 @@ class Borrowed:
     # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def may_create(self, topic: str) -> bool:
-        return False  # what was lent is there, and what has taken the place of a deleted topic was not lent
+        return False  # shared partitions exist; if a topic was deleted and created again, its partitions were not shared
 
     def may_leave(self, topic: str, partition: int) -> bool:
-        if self._loan is None or self.doom is not None:
+        if self._participation is None or self.doom is not None:
             return False
         if (topic, partition) in self.tallies:
             return True
-        self._trespassed = self._trespassed or (topic, partition)
+        self._stray = self._stray or (topic, partition)
         return False
 
     def wrote(self, topic: str, partition: int) -> None:
         return None
 
     def unanswered(self) -> None:
-        return None  # with transaction version 1 the owner renews its epoch after a loan as it is
+        return None  # with transaction version 1 the owner renews its epoch after each shared transaction anyway
 
     def takes_over(self, topic: str, partition: int) -> int | None:
         return self._fresh.pop((topic, partition), None)
@@ -128,33 +130,31 @@ class Borrowed:
         for command in commands:
             if isinstance(command, Settle):
                 self._count(command)
-        if self._trespassed is not None and self.failure is None:
-            self.failure = self.not_lent(self._trespassed)
+        if self._stray is not None and self.failure is None:
+            self.failure = self.not_shared(self._stray)
         if self.failure is not None and self.doom is None:
-            self.doom = (DeliveryAborted, f"the loan is spoilt: {self.failure}")
+            self.doom = (DeliveryAborted, f"the participation has failed: {self.failure}")
             self._look_again = True
 
-    def not_lent(self, tp: TP) -> NotLent:
-        """What is said of a partition that is not part of the loan."""
-        whose = f"transactional id {self.transactional_id!r}"
-        return NotLent(
-            f"{name(tp)} is not part of the loan of {whose}, which is for {len(self.tallies)} partitions: nothing may be written there"
-        )
+    def not_shared(self, tp: TP) -> NotShared:
+        """The error for a partition that is not part of the participation."""
+        whose = f"transactional id {self.transactional_id!r} ({len(self.tallies)} partitions)"
+        return NotShared(f"{name(tp)} is not part of the participation in {whose}: the participant may not write to it")
 
-    # -- the office --------------------------------------------------------------------------------------------------
+    # -- the source of the producer id -------------------------------------------------------------------------------
 
     def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
-        return self._loan.identity if self._loan is not None else None
+        return self._participation.identity if self._participation is not None else None
 
     def forget(self) -> None:
-        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which knows nothing of the transaction that was lent")))
+        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which does not have the shared transaction")))
 
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
         if self._quiet and self._leaving:
-            commands += [Return(turn) for turn in self._leaving]
+            commands += [Return(call) for call in self._leaving]
             self._leaving = []
-            self._loan = None
+            self._participation = None
         return commands
 
     def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
@@ -171,17 +171,17 @@ class Borrowed:
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         return None
 
-    def called(self, turn: Turn, now_ms: float) -> list[Command]:
-        if turn.outcome.done():
-            return []  # whoever asked has left
-        if turn.loan is None:
-            self.doom = self.doom or (DeliveryAborted, "the loan was abandoned")
-            self._leaving.append(turn)
+    def called(self, call: ParticipantCall, now_ms: float) -> list[Command]:
+        if call.outcome.done():
+            return []  # the caller has stopped waiting
+        if call.participation is None:
+            self.doom = self.doom or (DeliveryAborted, "the participation was abandoned")
+            self._leaving.append(call)
             return []
         if not self._quiet:
-            return [Return(turn, Misuse("records of the loan before are still on their way: abandon it first"))]
-        self._take_up(turn.loan, turn.borrowers)
-        return [Return(turn)]
+            return [Return(call, Misuse("records of the previous participation are still in flight: abandon it first"))]
+        self._begin(call.participation, call.participants)
+        return [Return(call)]
 
     def despair(self, failure: NoUsableBroker) -> list[Command]:
         return []
@@ -189,17 +189,17 @@ class Borrowed:
     def abandon(self, error: FencepostError) -> list[Command]:
         self.death = self.death or error
         leaving, self._leaving = self._leaving, []
-        return [Return(turn) for turn in leaving]
+        return [Return(call) for call in leaving]
 
-    def _take_up(self, loan: Loan, borrowers: int) -> None:
-        """Nothing of a loan before is left."""
-        self._loan = loan
-        self._pauses_ms = [max(alone, each * borrowers) for alone, each in COLLISION_PAUSES_MS]
-        self.transactional_id = loan.transactional_id
-        self.produce_versions = LEAVES[loan.transaction_version == 2]
-        self.tallies = {tp: Tally() for tp in loan.partitions}
-        self._fresh = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
-        self.doom = self.failure = self._trespassed = None
+    def _begin(self, participation: Participation, participants: int) -> None:
+        """Begin with a participation, without anything of the previous one."""
+        self._participation = participation
+        self._pauses_ms = [max(alone, each * participants) for alone, each in COLLISION_PAUSES_MS]
+        self.transactional_id = participation.transactional_id
+        self.produce_versions = LEAVES[participation.transaction_version == 2]
+        self.tallies = {tp: Tally() for tp in participation.partitions}
+        self._fresh = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
+        self.doom = self.failure = self._stray = None
 
     def _count(self, settled: Settle) -> None:
         if settled.failure is not None:

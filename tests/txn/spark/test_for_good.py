@@ -22,8 +22,8 @@ from fencepost.producer.errors import (
     RecordRefused,
 )
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.txn.errors import LoanOver, MustAbort, NotPermitted
-from fencepost.txn.shared.shared_identity import NotLent
+from fencepost.txn.errors import MustAbort, NotPermitted, ParticipationEnded
+from fencepost.txn.shared.shared_identity import NotShared
 from fencepost.txn.spark.errors import BadRows
 from fencepost.txn.spark.sink.permanent_errors import cause_of, heard, last_words
 from tests.txn.spark.site import TOPIC, Site
@@ -106,14 +106,14 @@ def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPa
     ("error", "kind"),
     [
         (ConfigError("linger_ms='x'"), ConfigError),
-        (NotLent("t-1 is not part of the loan"), Misuse),
+        (NotShared("t-1 is not part of the participation"), Misuse),
         (AuthenticationFailed("b:9092: refused\nwith a second line"), AuthenticationFailed),
         (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED), NotPermitted),
         (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_RECORD), BadRows),
         (RecordRefused("no", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_TXN_STATE), None),
         (DeliveryTimeout("late", topic="t", partition=1, persisted=Persisted.MAYBE), None),
-        (LoanOver("over", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_PRODUCER_EPOCH), None),
-        (ProducerClosed("the borrower's sender has ended"), None),
+        (ParticipationEnded("over", topic="t", partition=1, persisted=Persisted.NO, code=ErrorCode.INVALID_PRODUCER_EPOCH), None),
+        (ProducerClosed("the participant's sender has ended"), None),
         (ValueError("of somebody else"), None),
     ],
     ids=lambda each: getattr(each, "__name__", type(each).__name__),

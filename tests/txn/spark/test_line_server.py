@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from fencepost.txn.shared.loan import Loan
+from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards import line_server
 from fencepost.txn.spark.guards.claims import ClaimServer
@@ -19,7 +19,7 @@ from tests.waiting import until
 
 CROWD = 300
 WAIT_S = 20.0
-LOAN = Loan(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=(("out", 0, 0),))
+PARTICIPATION = Participation(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=(("out", 0, 0),))
 
 
 class Desk:
@@ -43,13 +43,13 @@ def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
             yield Desk(desk.port, lambda: desk.claim(0, 10))
         return
     with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
-        lent = leases.begin(LOAN)
+        shared = leases.begin(PARTICIPATION)
 
         def enter() -> None:
-            with lent.enter(0, 10) as turn:
+            with shared.enter(0, 10) as turn:
                 turn.give([], done=True)
 
-        yield Desk(lent.port, enter)
+        yield Desk(shared.port, enter)
 
 
 def is_closed(link: socket.socket) -> bool:
@@ -111,9 +111,9 @@ def test_what_strangers_say(desk: Desk, said: bytes) -> None:
 def test_a_secret_in_another_script() -> None:
     """It is a wrong one like others."""
     with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
-        lent = leases.begin(LOAN)
+        shared = leases.begin(PARTICIPATION)
         with pytest.raises(AttemptConflict, match="no task of this driver's"):
-            msgspec.structs.replace(lent, secret="пароль").enter(0, 10)
+            msgspec.structs.replace(shared, secret="пароль").enter(0, 10)
 
 
 def test_a_connection_that_fails_harms_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

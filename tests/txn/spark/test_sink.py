@@ -17,7 +17,7 @@ from fencepost.producer.wire import Api
 from fencepost.txn.ledger.entry import LedgerEntry
 from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack, OlderVersion
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.shared.participant import LoanOver
+from fencepost.txn.shared.participant import ParticipationEnded
 from fencepost.txn.spark.datasource.write_options import read_sink_options
 from fencepost.txn.spark.errors import AttemptConflict, BadRows, BatchUnknown
 from fencepost.txn.spark.rows.columns import BadColumns
@@ -80,7 +80,7 @@ def test_a_job_is_written_once(stub: BrokerStub) -> None:
     (entry,) = entries(stub)
     assert (entry.key, entry.batch, entry.rows, sum(each.records for each in entry.partitions)) == ("sink#load", 1, 10, 10)
     again = play.begin()
-    assert again.lent is None
+    assert again.shared is None
     play.commit(play.task(again, 0, value=["again"]), begun=again)
     assert len(found(stub)) == 10
     with pytest.raises(OlderVersion):
@@ -110,7 +110,7 @@ def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
         play.commit(other, None, begun=begun)
     play.abort(other, None, begun=begun)
     assert found(stub) == []
-    with pytest.raises(LoanOver):
+    with pytest.raises(ParticipationEnded):
         play.task(begun, 2, value=["late"])
 
 
@@ -213,7 +213,7 @@ def test_batches_of_a_query_go_by_its_checkpoint(stub: BrokerStub, checkpoint: P
         assert begun.identity.full_name == f"batch {batch} of query a-query"
         play.commit(play.task(begun, 0, value=[str(batch)]), batch=batch)
     replayed = play.begin()
-    assert replayed.lent is None
+    assert replayed.shared is None
     play.commit(play.task(replayed, 0, value=["again"]), batch=1)
     assert found(stub) == ["0", "1"]
     plan(checkpoint, 1, '{"at":7}')
@@ -234,7 +234,7 @@ def test_the_ledger_is_not_read_twice(stub: BrokerStub, checkpoint: Path) -> Non
         stub.journal.clear()
         begun = play.begin()
         requests: list[Any] = [exchange.request for exchange in stub.journal.requests(Api.FETCH)]
-        place = begun.lent.record if begun.lent is not None else None
+        place = begun.shared.record if begun.shared is not None else None
         starts.append(
             [
                 each.fetch_offset
@@ -296,7 +296,7 @@ def test_an_abort_never_raises(stub: BrokerStub, checkpoint: Path, caplog: pytes
     begun = play.begin()
     play.task(begun, 0, value=["lost"])
     play.abort(None, None)
-    with pytest.raises(LoanOver):
+    with pytest.raises(ParticipationEnded):
         play.task(begun, 1, value=["late"])
     stub.close()
     with caplog.at_level(logging.WARNING, "fencepost.spark"):

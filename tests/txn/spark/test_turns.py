@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.shared.loan import Loan, Written
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
+from fencepost.txn.shared.participation import Participation, Written
 from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
 from fencepost.txn.spark.guards.partition_leases import PartitionLeases
@@ -36,10 +36,10 @@ WAIT_S = 30.0
 ANY = [(TOPIC, partition) for partition in range(PARTITIONS)]
 
 
-def loan(*sequences: int) -> Loan:
+def participation(*sequences: int) -> Participation:
     """Of so many partitions, each with the sequence that comes next."""
-    lent = tuple((TOPIC, partition, sequence) for partition, sequence in enumerate(sequences))
-    return Loan(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=lent)
+    shared = tuple((TOPIC, partition, sequence) for partition, sequence in enumerate(sequences))
+    return Participation(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=shared)
 
 
 def written(partition: int, records: int, following: int) -> Written:
@@ -51,14 +51,14 @@ def written(partition: int, records: int, following: int) -> Written:
 
 def test_one_task_takes_what_there_is_and_two_share() -> None:
     """Alone, a task gets all that it asks for; beside another one half of it, and what comes back goes on where it stopped."""
-    leases = PartitionLeases(loan(0, 0, 7))
+    leases = PartitionLeases(participation(0, 0, 7))
     assert leases.enter(0, 10) == ""
-    assert leases.lend(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
+    assert leases.grant(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
     assert leases.enter(1, 11) == ""
-    assert leases.lend(1, ANY) == []
+    assert leases.grant(1, ANY) == []
     assert leases.holders(ANY[:2]) == "task 0 has out-0, task 0 has out-1"
     leases.take_back(0, [written(2, 3, 10), written(0, 1, 1), written(1, 2, 2)])
-    assert leases.lend(1, ANY[::-1]) == [(TOPIC, 2, 10), (TOPIC, 1, 2)]
+    assert leases.grant(1, ANY[::-1]) == [(TOPIC, 2, 10), (TOPIC, 1, 2)]
     leases.take_back(1, [written(2, 5, 15), written(1, 1, 3)])
     leases.finish(0)
     leases.finish(1)
@@ -103,9 +103,9 @@ def keeps(leases: PartitionLeases) -> None:
 )
 def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
     """Nobody new is let in after it, and the driver does not commit."""
-    leases = PartitionLeases(loan(0, 0))
+    leases = PartitionLeases(participation(0, 0))
     leases.enter(0, 10)
-    assert leases.lend(0, ANY[:1])
+    assert leases.grant(0, ANY[:1])
     step(leases)
     if leases.trouble:
         assert leases.enter(1, 12) != ""
@@ -116,7 +116,7 @@ def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 5)), max_size=60))
 def test_no_two_tasks_ever_have_a_partition(steps: list[tuple[int, int, int]]) -> None:
     """Whatever they ask for and give back in whatever order: one writer each, and sequences without a gap."""
-    leases = PartitionLeases(loan(0, 5, 2**31 - 3))
+    leases = PartitionLeases(participation(0, 5, 2**31 - 3))
     for task in range(4):
         leases.enter(task, task)
     held: dict[int, dict[tuple[str, int], int]] = {task: {} for task in range(4)}
@@ -127,7 +127,7 @@ def test_no_two_tasks_ever_have_a_partition(steps: list[tuple[int, int, int]]) -
             reached |= {tp: (sequence + records) % 2**31 for tp, sequence in held[task].items()}
             held[task] = {}
         else:
-            for topic, partition, sequence in leases.lend(task, ANY[choice % 3 :] + ANY[: choice % 3]):
+            for topic, partition, sequence in leases.grant(task, ANY[choice % 3 :] + ANY[: choice % 3]):
                 assert all((topic, partition) not in others for others in held.values())
                 assert sequence == reached[topic, partition]
                 held[task][topic, partition] = sequence
@@ -145,7 +145,7 @@ def server() -> Iterator[LeaseServer]:
 
 def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
     """It gets the partition as soon as the other one gives it back; where that does not happen in time, it is told who has it."""
-    desk = server.begin(loan(0))
+    desk = server.begin(participation(0))
     with desk.enter(0, 10) as first, desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
         assert second.take(ANY[:1], 0.0) == []
@@ -160,7 +160,7 @@ def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
 
 def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
     """Also for those who wait, at once; the next attempt begins anew."""
-    desk = server.begin(loan(0))
+    desk = server.begin(participation(0))
     with desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         first = desk.enter(0, 10)
         first.take(ANY[:1], 0.0)
@@ -170,17 +170,17 @@ def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
             waiting.result(WAIT_S)
     with pytest.raises(AttemptConflict, match="task 0 left before it was done"):
         server.registry()
-    with server.begin(loan(0)).enter(0, 12) as again:
+    with server.begin(participation(0)).enter(0, 12) as again:
         assert again.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
 
 
-def test_an_attempt_to_write_that_is_over_lends_nothing(server: LeaseServer) -> None:
+def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) -> None:
     """A task that sleeps while the batch is written anew is refused, whether it waited or comes late, and disturbs nobody."""
-    old = server.begin(loan(0))
+    old = server.begin(participation(0))
     with old.enter(0, 10) as sleeper, old.enter(1, 11) as waiter, ThreadPoolExecutor(1) as pool:
         sleeper.take(ANY[:1], 0.0)
         waiting = pool.submit(waiter.take, ANY[:1], WAIT_S)
-        new = server.begin(loan(0))
+        new = server.begin(participation(0))
         for late in (lambda: waiting.result(WAIT_S), lambda: sleeper.give([written(0, 1, 1)]), lambda: old.enter(2, 12)):
             with pytest.raises(AttemptConflict, match="its attempt to write the batch is over"):
                 late()
@@ -191,7 +191,7 @@ def test_an_attempt_to_write_that_is_over_lends_nothing(server: LeaseServer) -> 
 
 def test_strangers_are_told_nothing(server: LeaseServer) -> None:
     """Whoever does not know the secret, or speaks another language, does not disturb either."""
-    desk = server.begin(loan(0))
+    desk = server.begin(participation(0))
     with pytest.raises(AttemptConflict, match="no task of this driver's"):
         msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
     with pytest.raises(AttemptConflict, match="does not say whose turn it is"), desk.enter(0, 10) as task:
@@ -202,7 +202,7 @@ def test_strangers_are_told_nothing(server: LeaseServer) -> None:
 
 def test_a_driver_that_cannot_be_reached(server: LeaseServer) -> None:
     """The address is named, and what to do."""
-    desk = server.begin(loan(0))
+    desk = server.begin(participation(0))
     server.close()
     with pytest.raises(DriverUnreachable, match=rf"127\.0\.0\.1:{desk.port} cannot be reached from this executor .*'kafka-claims' or"):
         desk.enter(0, 10)
@@ -234,12 +234,12 @@ def test_tasks_that_write_to_the_same_partitions(
     tasks, portions = 4, 6
     config = {"bootstrap_servers": stub.bootstrap}
     with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
-        lent = transaction.lend(ANY)
-        desk = server.begin(lent)
+        shared = transaction.share(ANY)
+        desk = server.begin(shared)
 
         def run(task: int) -> list[Written]:
-            with Borrower(config) as borrower, desk.enter(task, task + 100) as turn:
-                delivery = ByTurns(borrower, lent, turn, WAIT_S, tasks=tasks)
+            with Participant(config) as participant, desk.enter(task, task + 100) as turn:
+                delivery = ByTurns(participant, shared, turn, WAIT_S, tasks=tasks)
                 for number in range(portions):
                     delivery.add(portion(task, number))
                 return delivery.finish()
@@ -247,7 +247,7 @@ def test_tasks_that_write_to_the_same_partitions(
         with ThreadPoolExecutor(tasks) as pool:
             told = [each for accounts in pool.map(run, range(tasks)) for each in accounts]
         assert server.registry() == {task: task + 100 for task in range(tasks)}
-        whole = account(lent, [told_of(each) for each in told])
+        whole = account(shared, [told_of(each) for each in told])
         transaction.returned(whole)
     assert sum(each.records for each in whole) == tasks * portions * 40
     assert sorted(read_rows(stub)) == [(task, row) for task in range(tasks) for row in range(portions * 40)]
@@ -265,8 +265,8 @@ def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
 def test_accounts_that_do_not_add_up() -> None:
     """Where Spark delivered less than was written, nothing is committed."""
     with pytest.raises(AttemptConflict, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
-        account(loan(0), [told_of(written(0, 2, 5))])
-    whole = account(loan(3), [told_of(Written(TOPIC, 0, 2, 10, 15, 8)), told_of(Written(TOPIC, 0, 3, 12, 14, 6))])
+        account(participation(0), [told_of(written(0, 2, 5))])
+    whole = account(participation(3), [told_of(Written(TOPIC, 0, 2, 10, 15, 8)), told_of(Written(TOPIC, 0, 3, 12, 14, 6))])
     assert whole == [Written(TOPIC, 0, 5, 10, 15, 8)]
 
 
@@ -344,7 +344,7 @@ def test_auto_takes_turns_until_executors_cannot_reach_the_driver(site: Site, mo
     writer(rows, site.offsets(0))
     assert (writer.metrics["guard"], writer.metrics["unreachable"]) == ("turns", 0)
     begin = LeaseServer.begin
-    monkeypatch.setattr(LeaseServer, "begin", lambda self, lent: msgspec.structs.replace(begin(self, lent), port=1))
+    monkeypatch.setattr(LeaseServer, "begin", lambda self, shared: msgspec.structs.replace(begin(self, shared), port=1))
     writer(rows, site.offsets(1))
     assert (writer.metrics["guard"], writer.metrics["unreachable"], writer.metrics["reruns"]) == ("barrier", 1, 1)
     writer(rows, site.offsets(2))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from fencepost.txn.spark.datasource.write_begin import Lent
+from fencepost.txn.spark.datasource.write_begin import SharedTransaction
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.claims_topic import KafkaClaim
 from fencepost.txn.spark.rows.routing import Routes
@@ -18,11 +18,11 @@ from fencepost.txn.spark.rows.routing import Routes
 class Claims:
     """The partitions of one task attempt, by their routes. `own`: those that it has."""
 
-    def __init__(self, lent: Lent, *, task: int, attempt_id: int) -> None:
+    def __init__(self, shared: SharedTransaction, *, task: int, attempt_id: int) -> None:
         self.own: set[int] = set()
         self.task = task
         self._attempt_id = attempt_id
-        self._lent = lent
+        self._shared = shared
 
     def need(self, numbers: Any) -> None:
         """Have all partitions of these routes. Raises AttemptConflict where another one has them."""
@@ -30,20 +30,20 @@ class Claims:
         for winner in self._claim(sorted(wanted)):
             if self._is_ours(winner):
                 continue
-            topic, partition = self._lent.routes.partition(winner.task)
+            topic, partition = self._shared.routes.partition(winner.task)
             if winner.claimant == self.task:
                 raise AttemptConflict(
                     f"{topic}-{partition} belongs to attempt {winner.attempt_id} of this task, which may have written there"
                 )
             raise AttemptConflict(
                 f"Kafka partition {partition} of topic {topic!r} is produced by two Spark tasks, {winner.claimant} and {self.task};"
-                f" wrap the DataFrame in {_advice(self._lent.routes)}"
+                f" wrap the DataFrame in {_advice(self._shared.routes)}"
             )
 
     def any(self, topic: str) -> int:
         """Have a partition of the topic that no other task has; each task begins to look at another one. Raises AttemptConflict where
         there is none."""
-        routes = self._lent.routes
+        routes = self._shared.routes
         place = routes.topics.index(topic)
         first, count = routes.firsts[place], routes.counts[place]
         for step in range(count):
@@ -61,7 +61,7 @@ class Claims:
     def _claim(self, numbers: list[int]) -> list[KafkaClaim]:
         if not numbers:
             return []
-        registry = self._lent.desk.claim_all([KafkaClaim(number, self._attempt_id, self.task) for number in numbers])
+        registry = self._shared.desk.claim_all([KafkaClaim(number, self._attempt_id, self.task) for number in numbers])
         self.own.update(each.task for each in registry if self._is_ours(each))
         return registry
 

@@ -1,8 +1,8 @@
 """How a write of `format("fencepost")` begins, on the driver's host, in a process that may be gone when it is to end.
 
-The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, lent to the tasks, and prepared with its
-first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how many
-rows; the end writes it once more. Until then it tells everybody who else begins that the sink is at work, and for which query.
+The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, shared to the tasks, and prepared with
+its first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how
+many rows; the end writes it once more. Until then it tells everybody who else begins that the sink is at work, and for which query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.ledger.rules import Decision
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.shared.loan import Loan
+from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.datasource.write_options import SinkOptions
 from fencepost.txn.spark.guards.claims_topic import Place
 from fencepost.txn.spark.guards.kafka_claims import KafkaClaims, KafkaDesk
@@ -31,12 +31,12 @@ from fencepost.txn.spark.sink.takeover_check import look_first
 from fencepost.txn.spark.sink.write_execution import TURNS
 
 
-class Lent(Struct, frozen=True, kw_only=True):
+class SharedTransaction(Struct, frozen=True, kw_only=True):
     """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `limits`: those of the
     topics. `places`: where claims begin."""
 
     token: PreparedTransaction
-    loan: Loan
+    participation: Participation
     routes: Routes
     record: tuple[str, int]
     desk: KafkaDesk
@@ -45,15 +45,15 @@ class Lent(Struct, frozen=True, kw_only=True):
 
 
 class Begun(Struct, frozen=True, kw_only=True):
-    """What tasks and the end have to know. `lent`: None where the ledger has the batch, and nothing is to be written."""
+    """What tasks and the end have to know. `shared`: None where the ledger has the batch, and nothing is to be written."""
 
     identity: BatchIdentity | JobVersion
-    lent: Lent | None = None
+    shared: SharedTransaction | None = None
 
     @property
     def stamp(self) -> tuple[object, ...]:
         """Equal for the same beginning."""
-        return self.identity, None if self.lent is None else self.lent.token
+        return self.identity, None if self.shared is None else self.shared.token
 
 
 def begin(options: SinkOptions) -> Begun:
@@ -71,12 +71,12 @@ def begin(options: SinkOptions) -> Begun:
         sink_session.take_over()
         if identity.decide(sink_session.entry, options.settings) is Decision.SKIP:
             return Begun(identity=identity)
-        return Begun(identity=identity, lent=_lend(options, sink_session, identity))
+        return Begun(identity=identity, shared=_share(options, sink_session, identity))
     finally:
         sink_session.close()
 
 
-def _lend(options: SinkOptions, sink_session: SinkSession, identity: BatchIdentity | JobVersion) -> Lent:
+def _share(options: SinkOptions, sink_session: SinkSession, identity: BatchIdentity | JobVersion) -> SharedTransaction:
     letters = () if options.settings.dead_letters is None else (options.settings.dead_letters,)
     counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in (*options.topics, *letters)}
     routes = Routes.of({topic: counts[topic] for topic in options.topics}, turn=identity.batch % TURNS)
@@ -87,7 +87,9 @@ def _lend(options: SinkOptions, sink_session: SinkSession, identity: BatchIdenti
     limits = ask_limits(read_settings(options.kafka.resolve()), [*counts], sink_session.timeout_s)
     check_letters(options.settings, limits, called=OPTIONS)
     transaction = sink_session.begin()
-    loan = transaction.lend([(topic, partition) for topic, count in counts.items() for partition in range(count)], sink_session.timeout_s)
+    participation = transaction.share(
+        [(topic, partition) for topic, count in counts.items() for partition in range(count)], sink_session.timeout_s
+    )
     if isinstance(identity, JobVersion) and options.job is None:
         transaction.send(ledger.topic, None, key=sink_session.key.encode(), partition=record[1])
     else:
@@ -95,4 +97,6 @@ def _lend(options: SinkOptions, sink_session: SinkSession, identity: BatchIdenti
     token = transaction.prepare(sink_session.timeout_s)
     # Whoever begins the next write in this process takes over all the same.
     OUTSTANDING.discard(token)
-    return Lent(token=token, loan=loan, routes=routes, record=record, desk=desk, limits=limits, places=claims.places)
+    return SharedTransaction(
+        token=token, participation=participation, routes=routes, record=record, desk=desk, limits=limits, places=claims.places
+    )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fencepost.producer.errors import FencepostError
 from fencepost.txn.recovery.resume import Resumed, resume
-from fencepost.txn.spark.datasource.write_begin import Begun, Lent, begin
+from fencepost.txn.spark.datasource.write_begin import Begun, SharedTransaction, begin
 from fencepost.txn.spark.datasource.write_options import SinkOptions
 from fencepost.txn.spark.datasource.write_task import Told
 from fencepost.txn.spark.errors import AttemptConflict, BatchUnknown
@@ -26,7 +26,7 @@ from fencepost.txn.spark.sink.checkpoint import newest_batch
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from fencepost.txn.spark.sink.write_job import check
 from fencepost.txn.spark.sink.write_plan import ledger_partition
-from fencepost.txn.spark.sink.write_task import make_borrower
+from fencepost.txn.spark.sink.write_task import make_participant
 
 log = logging.getLogger("fencepost.spark")
 
@@ -45,18 +45,18 @@ def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begu
         raise BatchUnknown(f"Spark commits batch {batch}, and what was begun is {begun.identity.full_name}")
     if any(each.begun.stamp != begun.stamp for each in told):
         raise AttemptConflict("the Spark tasks of this batch wrote into different transactions")
-    lent = begun.lent
-    if lent is None:
+    shared = begun.shared
+    if shared is None:
         log.info("sink %s: %s is in the ledger: nothing is written", options.settings.sink_id, begun.identity.full_name)
         return
     summaries = [summary for each in told for summary in each.summaries]
     written = check(summaries)
-    _agree(lent, told, options.settings.timeout_s)
+    _agree(shared, told, options.settings.timeout_s)
     bad = [each for each in summaries if each.kind == BAD]
     if is_too_much(bad, options.settings):
         raise refuse(bad, options.settings, begun.identity.batch, called=OPTIONS)
-    _record(options, begun, lent, written, bad)
-    status = _resumed(options, lent).commit(options.settings.timeout_s)
+    _record(options, begun, shared, written, bad)
+    status = _resumed(options, shared).commit(options.settings.timeout_s)
     log.info("sink %s: %s: %s", options.settings.sink_id, begun.identity.full_name, status.why)
 
 
@@ -66,8 +66,8 @@ def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun
     try:
         begun = begun or next((each.begun for each in messages if each is not None), None)
         if begun is not None:
-            if begun.lent is not None:
-                _resumed(options, begun.lent).abort(ABORT_S)
+            if begun.shared is not None:
+                _resumed(options, begun.shared).abort(ABORT_S)
         elif options.checkpoint is not None:
             _abort_unheard(options, options.checkpoint, batch)
     except Exception as error:  # noqa: BLE001  # Spark has its reason for the abort, which this must not hide
@@ -88,13 +88,13 @@ def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> 
         sink_session.close()
 
 
-def _agree(lent: Lent, told: Sequence[Told], timeout_s: float) -> None:
+def _agree(shared: SharedTransaction, told: Sequence[Told], timeout_s: float) -> None:
     """Whether each claimed partition belongs to an attempt whose account was delivered. Raises AttemptConflict."""
-    registry = winners_of(lent.desk, lent.places, timeout_s)
+    registry = winners_of(shared.desk, shared.places, timeout_s)
     delivered = {number: _attempt(each) for each in told for number in each.claimed}
     for number in sorted(registry.keys() | delivered.keys()):
         if registry.get(number) != delivered.get(number):
-            topic, partition = lent.routes.partition(number)
+            topic, partition = shared.routes.partition(number)
             raise AttemptConflict(
                 f"{topic}-{partition} belongs to task attempt {registry.get(number)}, and Spark delivered attempt {delivered.get(number)}"
             )
@@ -104,23 +104,23 @@ def _attempt(told: Told) -> int:
     return told.summaries[-1].attempt_id
 
 
-def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Summary], bad: Sequence[Summary]) -> None:
+def _record(options: SinkOptions, begun: Begun, shared: SharedTransaction, written: Sequence[Summary], bad: Sequence[Summary]) -> None:
     """What the ledger has of the batch, now with its rows; and where bad rows go, these."""
     lasting = not (isinstance(begun.identity, JobVersion) and options.job is None)
     if not lasting and not bad:
         return
-    topic, partition = lent.record
-    letters = [each for each in lent.loan.sequences if each[0] == options.settings.dead_letters]
-    borrower = make_borrower(options.kafka)
+    topic, partition = shared.record
+    letters = [each for each in shared.participation.sequences if each[0] == options.settings.dead_letters]
+    participant = make_participant(options.kafka)
     try:
         # The begin has written one record there.
-        borrower.begin(replace(lent.loan, sequences=((topic, partition, 1), *letters)))
+        participant.begin(replace(shared.participation, sequences=((topic, partition, 1), *letters)))
         if bad and options.settings.dead_letters is not None:
-            largest = min(borrower.record_limit[0], lent.limits.bytes_max(options.settings.dead_letters))
+            largest = min(participant.record_limit[0], shared.limits.bytes_max(options.settings.dead_letters))
             sent = bury(
                 bad,
                 options.settings.dead_letters,
-                borrower,
+                participant,
                 sink=options.settings.sink_id,
                 batch=begun.identity.batch,
                 largest=largest,
@@ -129,15 +129,15 @@ def _record(options: SinkOptions, begun: Begun, lent: Lent, written: Sequence[Su
         if lasting:
             partitions = tuple(map(ledger_partition, written))
             rows = sum(each.records for each in written)
-            entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000), lent.token.transactional_id)
-            borrower.send(topic, entry.dumps(), key=entry.key.encode(), partition=partition)
-        borrower.finish(options.settings.timeout_s)
+            entry = begun.identity.entry(options.settings.sink_id, rows, partitions, int(time.time() * 1000), shared.token.transactional_id)
+            participant.send(topic, entry.dumps(), key=entry.key.encode(), partition=partition)
+        participant.finish(options.settings.timeout_s)
     except FencepostError:
-        borrower.abandon(ABORT_S)
+        participant.abandon(ABORT_S)
         raise
     finally:
-        borrower.close(ABORT_S)
+        participant.close(ABORT_S)
 
 
-def _resumed(options: SinkOptions, lent: Lent) -> Resumed:
-    return resume(lent.token, **options.kafka.resolve())
+def _resumed(options: SinkOptions, shared: SharedTransaction) -> Resumed:
+    return resume(shared.token, **options.kafka.resolve())

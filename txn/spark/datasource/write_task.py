@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from fencepost.txn.spark.datasource.partition_claims import Claims
-from fencepost.txn.spark.datasource.write_begin import Begun, Lent
+from fencepost.txn.spark.datasource.write_begin import Begun, SharedTransaction
 from fencepost.txn.spark.datasource.write_options import SinkOptions
 from fencepost.txn.spark.errors import BatchUnknown
 from fencepost.txn.spark.rows.columns import KEY, NO_TIME, PARTITION, SECONDS_MAX, TIMESTAMP, TOPIC, SinkColumns
@@ -30,10 +30,10 @@ from fencepost.txn.spark.rows.routing import ROUTE, Routes, route_numbers
 from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, told_of
 from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
-from fencepost.txn.spark.sink.participant_pool import borrowed
+from fencepost.txn.spark.sink.participant_pool import pooled
 from fencepost.txn.spark.sink.partition_writer import send
 from fencepost.txn.spark.sink.query_identity import BATCH_ID, QUERY_ID, BatchIdentity
-from fencepost.txn.spark.sink.write_task import make_borrower
+from fencepost.txn.spark.sink.write_task import make_participant
 
 
 class Told(WriterCommitMessage):
@@ -77,12 +77,12 @@ def write_as(attempt: Attempt, begun: Begun, options: SinkOptions, columns: Sink
     began = time.perf_counter()
     work = Work()
     claimed: list[int] = []
-    if begun.lent is None:
+    if begun.shared is None:
         for _ in batches:
             pass
     else:
-        claims = Claims(begun.lent, task=attempt.task, attempt_id=attempt.attempt_id)
-        _write((batch for batch in batches if batch.num_rows), begun.lent, options, columns, claims, work)
+        claims = Claims(begun.shared, task=attempt.task, attempt_id=attempt.attempt_id)
+        _write((batch for batch in batches if batch.num_rows), begun.shared, options, columns, claims, work)
         claimed = sorted(claims.own)
     done = Summary(
         kind=DONE,
@@ -108,19 +108,21 @@ def _check_batch(begun: Begun, context: TaskContext) -> None:
         )
 
 
-def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, columns: SinkColumns, claims: Claims, work: Work) -> None:
+def _write(
+    batches: Iterator[pa.RecordBatch], shared: SharedTransaction, options: SinkOptions, columns: SinkColumns, claims: Claims, work: Work
+) -> None:
     batch = next(batches, None)
     if batch is None:
         return
-    routes = lent.routes
+    routes = shared.routes
     every = [routes.partition(number) for number in range(routes.total)]
     # Rows that `route` has moved say where to, also those with neither key nor partition.
     numbered = columns.placed or ROUTE in batch.schema.names
     own = every if numbered else []
-    with borrowed(options.kafka.key, lambda: make_borrower(options.kafka)) as borrower:
-        borrower.begin(lent.loan.part(every))
-        largest, limited_by = borrower.record_limit
-        retried = borrower.stats().record_retry_total
+    with pooled(options.kafka.key, lambda: make_participant(options.kafka)) as participant:
+        participant.begin(shared.participation.part(every))
+        largest, limited_by = participant.record_limit
+        retried = participant.stats().record_retry_total
         kept_bytes = KEPT_BYTES if options.settings.dead_letters is not None else 0
         placer = Placer(
             routes,
@@ -128,7 +130,7 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
             topic=options.topic,
             largest=largest,
             limited_by=limited_by,
-            limits=lent.limits,
+            limits=shared.limits,
             kept_bytes=kept_bytes,
             bad_row_limit=options.settings.bad_rows_taken,
         )
@@ -143,11 +145,11 @@ def _write(batches: Iterator[pa.RecordBatch], lent: Lent, options: SinkOptions, 
             portions, bad = placer.place(rows)
             work.told += (_named(each, options) for each in bad)
             for portion in portions:
-                send(borrower, portion.topic, portion.rows)
+                send(participant, portion.topic, portion.rows)
                 work.size += portion.bytes
             batch = next(batches, None)
-        work.told += (*placer.rest(), *map(told_of, borrower.finish(options.settings.timeout_s)))
-        work.retries = borrower.stats().record_retry_total - retried
+        work.told += (*placer.rest(), *map(told_of, participant.finish(options.settings.timeout_s)))
+        work.retries = participant.stats().record_retry_total - retried
 
 
 def _named(bad: Summary, options: SinkOptions) -> Summary:

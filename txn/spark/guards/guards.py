@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 from pyspark import TaskContext
 
-from fencepost.txn.shared.loan import Loan
+from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.claims import ClaimDesk, ClaimServer
 from fencepost.txn.spark.guards.kafka_claims import KafkaClaims, KafkaDesk
@@ -43,8 +43,8 @@ class Guard(Protocol):
     barrier: bool
     shares: bool
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        """A new attempt to write the batch, with so many Spark tasks, under this loan."""
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
+        """A new attempt to write the batch, with so many Spark tasks, under this participation."""
 
     def verify(self, done: Sequence[Summary]) -> None:
         """`done`: the last row of each task that Spark delivered. Raises AttemptConflict where another attempt may have written."""
@@ -69,7 +69,7 @@ class BarrierGuard:
     barrier = True
     shares = False
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -90,7 +90,7 @@ class StatusGuard:
     def __init__(self, spark_context: Any) -> None:
         self._context = spark_context
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -149,7 +149,7 @@ class ClaimsGuard(_AsksDriver[ClaimServer]):
     def __init__(self, bind: str, host: str) -> None:
         super().__init__(ClaimServer(bind, host))
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
         return Claimed(self._server.begin())
 
 
@@ -171,8 +171,8 @@ class LeaseGuard(_AsksDriver[LeaseServer]):
     def __init__(self, bind: str, host: str) -> None:
         super().__init__(LeaseServer(bind, host))
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
-        return TakesTurns(self._server.begin(loan))
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
+        return TakesTurns(self._server.begin(participation))
 
 
 class KafkaClaimsGuard:
@@ -185,7 +185,7 @@ class KafkaClaimsGuard:
     def __init__(self, claims: KafkaClaims) -> None:
         self._claims = claims
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
         return Claimed(self._claims.begin(tasks))
 
     def verify(self, done: Sequence[Summary]) -> None:
@@ -202,7 +202,7 @@ class NoGuard:
     barrier = False
     shares = False
 
-    def begin(self, tasks: int, loan: Loan) -> TaskGuard:
+    def begin(self, tasks: int, participation: Participation) -> TaskGuard:
         return FirstAttempt()
 
     def verify(self, done: Sequence[Summary]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from fencepost.txn.shared.loan import TP, Loan, Written
+from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.claims import TIMEOUT_S, Claim, unreachable
 from fencepost.txn.spark.guards.line_server import LINE_BYTES, LineServer
@@ -31,7 +31,7 @@ class Want(msgspec.Struct, frozen=True, tag="want"):
 
 
 class Back(msgspec.Struct, frozen=True, tag="back"):
-    """What was written to what was lent. `done`: the task has no more."""
+    """What was written to what was granted. `done`: the task has no more."""
 
     written: list[Written]
     done: bool
@@ -58,11 +58,11 @@ class LeaseServer:
             bind, self._talk, secret=self._secret, refusal=Answer("no task of this driver's"), name="fencepost-turns", silence_s=None
         )
 
-    def begin(self, loan: Loan) -> TurnDesk:
-        """A new attempt to write a batch: all of the loan is free, and whoever is at work on an earlier one is refused."""
+    def begin(self, participation: Participation) -> TurnDesk:
+        """A new attempt to write a batch: all of the participation is free, and whoever is at work on an earlier one is refused."""
         with self._changed:
             self._run += 1
-            self._leases = PartitionLeases(loan)
+            self._leases = PartitionLeases(participation)
             self._changed.notify_all()
             return TurnDesk(self._host, self._server.port, self._secret, self._run)
 
@@ -110,14 +110,14 @@ class LeaseServer:
                     leases.finish(task)
                 self._changed.notify_all()
                 return Answer(self._refusal(leases))
-            lent: Sequences = []
+            granted: Sequences = []
 
             def served() -> bool:
-                lent.extend([] if self._refusal(leases) else leases.lend(task, asked.partitions))
-                return bool(lent or self._refusal(leases))
+                granted.extend([] if self._refusal(leases) else leases.grant(task, asked.partitions))
+                return bool(granted or self._refusal(leases))
 
             self._changed.wait_for(served, asked.wait_s)
-            return Answer(self._refusal(leases), lent, "" if lent else leases.holders(asked.partitions))
+            return Answer(self._refusal(leases), granted, "" if granted else leases.holders(asked.partitions))
 
     def _refusal(self, leases: PartitionLeases) -> str:
         return leases.trouble if leases is self._leases else "its attempt to write the batch is over"

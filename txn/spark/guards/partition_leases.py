@@ -2,7 +2,7 @@
 
 So rows need not be moved to the task of their partition: any task may write to any partition, when it is its turn. A task gets some of what
 it asks for, never all while others are at work, and asks for more only when it has given back what it had, so nobody waits for somebody who
-waits. Where a task leaves without having said that it is done, nobody is told where to go on, and nothing more is lent. It is not
+waits. Where a task leaves without having said that it is done, nobody is told where to go on, and nothing more is granted. It is not
 thread-safe, and asks nobody.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
-from fencepost.txn.shared.loan import TP, Loan, Written, name
+from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.attempt_registry import AttemptRegistry
 
@@ -20,11 +20,11 @@ Sequences = list[tuple[str, int, int]]
 
 
 class PartitionLeases:
-    """Of one attempt to write a batch. `trouble`: why nothing is lent any more; `over`: the attempt is."""
+    """Of one attempt to write a batch. `trouble`: why nothing is granted any more; `over`: the attempt is."""
 
-    def __init__(self, loan: Loan) -> None:
+    def __init__(self, participation: Participation) -> None:
         self.trouble = ""
-        self._free: dict[TP, int] = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
+        self._free: dict[TP, int] = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
         self._held: dict[TP, tuple[int, int]] = {}
         self._registry = AttemptRegistry()
         self._at_work: set[int] = set()
@@ -41,18 +41,18 @@ class PartitionLeases:
             self._at_work.add(task)
         return refused
 
-    def lend(self, task: int, wanted: Sequence[TP]) -> Sequences:
+    def grant(self, task: int, wanted: Sequence[TP]) -> Sequences:
         """What of it is free, the first ones first, up to the task's share of all partitions."""
         share = -(-(len(self._free) + len(self._held)) // max(1, len(self._at_work)))
-        lent: Sequences = []
+        granted: Sequences = []
         for tp in wanted:
-            if len(lent) == share:
+            if len(granted) == share:
                 break
             if tp in self._free:
                 sequence = self._free.pop(tp)
                 self._held[tp] = task, sequence
-                lent.append((*tp, sequence))
-        return lent
+                granted.append((*tp, sequence))
+        return granted
 
     def take_back(self, task: int, written: Sequence[Written]) -> None:
         """It is acknowledged, and somebody else's turn."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from msgspec import Struct, structs
 
-from fencepost.txn.shared.loan import Written
+from fencepost.txn.shared.participation import Written
 
 WRITTEN: Final = "written"
 BAD: Final = "bad"

@@ -12,7 +12,7 @@ from typing import Final
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.errors import Misuse
 from fencepost.txn.ledger.own_topics import POLICY
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from fencepost.txn.spark.errors import BadRows
 from fencepost.txn.spark.rows.task_summary import Summary
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
@@ -83,7 +83,7 @@ def check_buried(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> 
 
 
 def bury(
-    bad: Sequence[Summary], topic: str, transaction: Transaction | Borrower, *, sink: str, batch: int, largest: int
+    bad: Sequence[Summary], topic: str, transaction: Transaction | Participant, *, sink: str, batch: int, largest: int
 ) -> list[RecordFuture]:
     """Write them to the topic."""
     sent = []

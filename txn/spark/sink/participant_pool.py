@@ -1,7 +1,7 @@
-"""Borrowers that outlive tasks: Spark keeps its Python workers, and a borrower keeps its connections, from one batch to the next.
+"""Participants that outlive tasks: Spark keeps its Python workers, and a participant keeps its connections, from one batch to the next.
 
-A worker runs one task at a time, so a borrower that is out belongs to the task. One that failed is closed, never kept. Brokers close idle
-connections and Spark idle workers; a borrower opens its connections again by itself.
+A worker runs one task at a time, so a participant that is out belongs to the task. One that failed is closed, never kept. Brokers close
+idle connections and Spark idle workers; a participant opens its connections again by itself.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 
 log = logging.getLogger("fencepost.spark")
 
 KEPT: Final = 4
-"""Borrowers that are kept in a worker; one is closed before there are more."""
+"""Participants that are kept in a worker; one is closed before there are more."""
 CLOSE_S: Final = 5.0
 
 _lock = threading.Lock()
-_kept: dict[object, Borrower] = {}
+_kept: dict[object, Participant] = {}
 _process = os.getpid()
 
 
 @contextmanager
-def borrowed(key: object, make: Callable[[], Borrower]) -> Iterator[Borrower]:
-    """A borrower without a loan. `key`: what it may be used again for, `make`: where there is none."""
-    borrower = _take(key) or make()
+def pooled(key: object, make: Callable[[], Participant]) -> Iterator[Participant]:
+    """A participant without a participation. `key`: what it may be used again for, `make`: where there is none."""
+    participant = _take(key) or make()
     try:
-        yield borrower
+        yield participant
     except BaseException:
-        _discard(borrower)
+        _discard(participant)
         raise
-    _keep(key, borrower)
+    _keep(key, participant)
 
 
 def close_all() -> None:
@@ -43,11 +43,11 @@ def close_all() -> None:
     with _lock:
         kept = [*_kept.values()]
         _kept.clear()
-    for borrower in kept:
-        borrower.close(CLOSE_S)
+    for participant in kept:
+        participant.close(CLOSE_S)
 
 
-def _take(key: object) -> Borrower | None:
+def _take(key: object) -> Participant | None:
     global _process
     with _lock:
         if _process != os.getpid():
@@ -57,17 +57,17 @@ def _take(key: object) -> Borrower | None:
         return _kept.pop(key, None)
 
 
-def _keep(key: object, borrower: Borrower) -> None:
+def _keep(key: object, participant: Participant) -> None:
     with _lock:
         surplus = [_kept.pop(next(iter(_kept)))] if len(_kept) >= KEPT else []
         surplus += [_kept.pop(key)] if key in _kept else []
-        _kept[key] = borrower
+        _kept[key] = participant
     for each in surplus:
         each.close(CLOSE_S)
 
 
-def _discard(borrower: Borrower) -> None:
+def _discard(participant: Participant) -> None:
     try:
-        borrower.abandon()
+        participant.abandon()
     finally:
-        borrower.close(CLOSE_S)
+        participant.close(CLOSE_S)

@@ -1,4 +1,4 @@
-"""How a task hands its rows to its borrower: to partitions that are its own for the whole batch, or by turns.
+"""How a task hands its rows to its participant: to partitions that are its own for the whole batch, or by turns.
 
 By turns, rows are put aside by partition until it is the task's turn for some of these; while those are on their way, more rows are read.
 Only when much is put aside does the task wait. What is written is given back when it is acknowledged, not before.
@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.producer.bulk.bulk import BulkFuture
-from fencepost.txn.shared.loan import TP, Loan, Written
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
+from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.spark.guards.partition_lease_server import Turn
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
 from fencepost.txn.spark.rows.row_placement import PLACED, Portion
@@ -37,18 +37,18 @@ class Delivery(Protocol):
 
 
 class OwnPartitions:
-    """`loan`: of the partitions that nobody else writes in this batch; `tasks` write others."""
+    """`participation`: of the partitions that nobody else writes in this batch; `tasks` write others."""
 
-    def __init__(self, borrower: Borrower, loan: Loan, timeout_s: float, *, tasks: int) -> None:
-        self._borrower = borrower
+    def __init__(self, participant: Participant, participation: Participation, timeout_s: float, *, tasks: int) -> None:
+        self._participant = participant
         self._timeout_s = timeout_s
-        borrower.begin(loan, borrowers=tasks)
+        participant.begin(participation, participants=tasks)
 
     def add(self, portion: Portion) -> None:
-        send(self._borrower, portion.topic, portion.rows)
+        send(self._participant, portion.topic, portion.rows)
 
     def finish(self) -> list[Written]:
-        return self._borrower.finish(self._timeout_s)
+        return self._participant.finish(self._timeout_s)
 
 
 class Aside(Struct):
@@ -59,11 +59,12 @@ class Aside(Struct):
 
 
 class ByTurns:
-    """`loan`: of all partitions; its sequences are those of the batch's beginning, and not gone by. `tasks`: that write the batch."""
+    """`participation`: of all partitions; its sequences are those of the batch's beginning, and not gone by. `tasks`: that write the
+    batch."""
 
-    def __init__(self, borrower: Borrower, loan: Loan, turn: Turn, timeout_s: float, *, tasks: int) -> None:
-        self._borrower = borrower
-        self._loan = loan
+    def __init__(self, participant: Participant, participation: Participation, turn: Turn, timeout_s: float, *, tasks: int) -> None:
+        self._participant = participant
+        self._participation = participation
         self._turn = turn
         self._tasks = tasks
         self._timeout_s = timeout_s
@@ -97,18 +98,18 @@ class ByTurns:
     def _take(self, wait_s: float) -> None:
         """Send what it is the task's turn for."""
         wanted = sorted(self._aside, key=lambda tp: -self._aside[tp].bytes)
-        lent = self._turn.take(wanted, wait_s)
-        if not lent:
+        granted = self._turn.take(wanted, wait_s)
+        if not granted:
             return
-        self._borrower.begin(replace(self._loan, sequences=tuple(lent)), borrowers=self._tasks)
+        self._participant.begin(replace(self._participation, sequences=tuple(granted)), participants=self._tasks)
         rows: dict[str, list[pa.RecordBatch]] = {}
-        for topic, partition, _ in lent:
+        for topic, partition, _ in granted:
             aside = self._aside.pop((topic, partition))
             self._bytes -= aside.bytes
             rows.setdefault(topic, []).extend(aside.rows)
         # In one piece: what was put aside may be in as many as there are partitions, each of a few rows.
         self._out += [
-            send(self._borrower, topic, batch)
+            send(self._participant, topic, batch)
             for topic, pieces in rows.items()
             for batch in pa.Table.from_batches(pieces).combine_chunks().to_batches()
         ]
@@ -117,7 +118,7 @@ class ByTurns:
         """Wait for what is on its way, and let others have its partitions."""
         if not self._out:
             return
-        written = self._borrower.finish(self._timeout_s)
+        written = self._participant.finish(self._timeout_s)
         self._out.clear()
         self._turn.give(written)
         for each in written:
@@ -136,9 +137,9 @@ def split(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         begin = end
 
 
-def send(borrower: Borrower, topic: str, rows: pa.RecordBatch) -> BulkFuture:
+def send(participant: Participant, topic: str, rows: pa.RecordBatch) -> BulkFuture:
     """Rows with the column PLACED, as `Placer` makes them."""
-    return borrower.send_arrow(topic, rows, partition=PLACED, **columns_of(rows))
+    return participant.send_arrow(topic, rows, partition=PLACED, **columns_of(rows))
 
 
 def columns_of(rows: pa.RecordBatch) -> dict[str, Any]:

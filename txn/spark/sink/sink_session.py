@@ -109,8 +109,9 @@ class SinkSession:
             self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
     def begin(self, announced: LedgerEntry | None = None) -> Transaction:
-        """A transaction of this hold. The brokers know nothing of it before something is written or lent: `opening` says when. `announced`:
-        what the ledger is to say then, while it has nothing of this id that counts, for other queries to see that the sink is at work."""
+        """A transaction of this hold. The brokers know nothing of it before something is written or shared: `opening` says when.
+        `announced`: what the ledger is to say then, while it has nothing of this id that counts, for other queries to see that the sink is
+        at work."""
         self._opened_at = None
         self._first_offset = sys.maxsize
         self._announced = announced

@@ -1,4 +1,4 @@
-"""One DataFrame into the open transaction, through executors: the loan, the job, and what Spark delivered of it, looked at twice.
+"""One DataFrame into the open transaction, through executors: the participation, the job, and what Spark delivered of it, looked at twice.
 
 It ends nothing. Whether the job's rows mean what they say is for the guard; that each partition has one writer is checked here.
 """
@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
-from fencepost.txn.shared.loan import TP, Loan, Written, name
+from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.connection.spark_context import context_of, settle_python, slots_that_may_come
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable, Starved
 from fencepost.txn.spark.guards.guards import Guard, more_attempts
@@ -46,13 +46,13 @@ def write_on_executors(
     tasks = plan.tasks or _at_once(plan)
     with prepared(frame, plan, metrics):
         opening()
-        with metrics.phase("lend"):
-            loan = transaction.lend(plan.routes.every)
+        with metrics.phase("share"):
+            participation = transaction.share(plan.routes.every)
         task = WriteTask(
-            loan=loan,
+            participation=participation,
             routes=plan.routes,
             tasks=tasks,
-            guard=guard.begin(tasks, loan),
+            guard=guard.begin(tasks, participation),
             numbers=plan.numbered and not plan.moves,
             kafka=plan.kafka,
             topic=plan.columns.topic,
@@ -70,8 +70,8 @@ def write_on_executors(
         metrics.retries += sum(each.retries for each in done)
         metrics.stage_attempts += more_attempts(context_of(frame.sparkSession), {each.stage for each in done})
         guard.verify(done)
-        written = account(loan, check(summaries, shared=guard.shares))
-        transaction.returned([*written, *loan.unused(written)])
+        written = account(participation, check(summaries, shared=guard.shares))
+        transaction.returned([*written, *participation.unused(written)])
     return Outcome(
         partitions=tuple(map(ledger_partition, written)),
         rows=sum(each.records for each in written),
@@ -207,10 +207,10 @@ def _leave(conf: Any) -> None:
             conf.unset(ARROW_ROWS)
 
 
-def account(loan: Loan, rows: Sequence[Summary]) -> list[Written]:
+def account(participation: Participation, rows: Sequence[Summary]) -> list[Written]:
     """What was written to each partition, by however many tasks. Raises AttemptConflict where their records do not take all sequences up
     to the last one."""
-    begins = {(topic, partition): sequence for topic, partition, sequence in loan.sequences}
+    begins = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
     found: dict[TP, Written] = {}
     for written in sorted(map(account_of, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):
         tp = written.topic, written.partition

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from pyspark.sql import DataFrame
 
 from fencepost.txn.ledger.entry import LedgerPartition
-from fencepost.txn.shared.loan import Written
+from fencepost.txn.shared.participation import Written
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.rows.columns import SinkColumns
 from fencepost.txn.spark.rows.routing import Routes

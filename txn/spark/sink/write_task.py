@@ -20,8 +20,8 @@ from pyspark import TaskContext, cloudpickle
 
 from fencepost.producer.errors import Misuse
 from fencepost.producer.version import VERSION
-from fencepost.txn.shared.loan import Loan
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
+from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.guards.guards import TaskGuard
 from fencepost.txn.spark.guards.partition_lease_server import Turn
@@ -30,7 +30,7 @@ from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
 from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
-from fencepost.txn.spark.sink.participant_pool import borrowed
+from fencepost.txn.spark.sink.participant_pool import pooled
 from fencepost.txn.spark.sink.partition_writer import ByTurns, Delivery, OwnPartitions
 from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
 
@@ -46,16 +46,16 @@ class Work(Struct):
 class WriteTask:
     """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
 
-    `loan`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share them, task t
-    having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it has to find out
-    itself where rows go. `bad_row_limit`: how many rows that cannot be written there may be, with key and value where `keep_bad`. `limits`:
-    those of the topics.
+    `participation`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share
+    them, task t having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it
+    has to find out itself where rows go. `bad_row_limit`: how many rows that cannot be written there may be, with key and value where
+    `keep_bad`. `limits`: those of the topics.
     """
 
     def __init__(
         self,
         *,
-        loan: Loan,
+        participation: Participation,
         routes: Routes,
         tasks: int,
         guard: TaskGuard,
@@ -67,7 +67,7 @@ class WriteTask:
         limits: TopicLimits,
         timeout_s: float,
     ) -> None:
-        self._loan = loan
+        self._participation = participation
         self._routes = routes
         self._tasks = tasks
         self._guard = guard
@@ -119,14 +119,14 @@ class WriteTask:
             return work
         # By turns any partition can be written to, and each task begins with another one.
         own = self._routes.of_task(task, self._tasks) if turn is None else self._routes.every
-        with borrowed(self._kafka.key, lambda: make_borrower(self._kafka)) as borrower:
+        with pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant:
             delivery: Delivery
             if turn is not None:
-                delivery = ByTurns(borrower, self._loan, turn, self._timeout_s, tasks=self._tasks)
+                delivery = ByTurns(participant, self._participation, turn, self._timeout_s, tasks=self._tasks)
             else:
-                delivery = OwnPartitions(borrower, self._loan.part(own), self._timeout_s, tasks=self._tasks)
-            largest, limited_by = borrower.record_limit
-            retried = borrower.stats().record_retry_total
+                delivery = OwnPartitions(participant, self._participation.part(own), self._timeout_s, tasks=self._tasks)
+            largest, limited_by = participant.record_limit
+            retried = participant.stats().record_retry_total
             placer = Placer(
                 self._routes,
                 own,
@@ -148,7 +148,7 @@ class WriteTask:
                         work.size += portion.bytes
                 batch = next(batches, None)
             work.told += (*placer.rest(), *map(told_of, delivery.finish()))
-            work.retries = borrower.stats().record_retry_total - retried
+            work.retries = participant.stats().record_retry_total - retried
         return work
 
 
@@ -167,6 +167,6 @@ def check_version(drivers: str) -> None:
         raise Misuse(f"the driver has fencepost {drivers}, and the executor {socket.gethostname()} has {VERSION}: install the same on both")
 
 
-def make_borrower(kafka: KafkaSettings) -> Borrower:
-    """A borrower with these settings."""
-    return Borrower(kafka.resolve())
+def make_participant(kafka: KafkaSettings) -> Participant:
+    """A participant with these settings."""
+    return Participant(kafka.resolve())

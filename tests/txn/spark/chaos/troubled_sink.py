@@ -72,7 +72,7 @@ class TroubledWriter(StreamWriter):
             super().commit(messages, batchId)
         finally:
             patched._record = record
-        skipped = all(each.begun.lent is None for each in messages)
+        skipped = all(each.begun.shared is None for each in messages)
         self._plan.events.tell(
             "batch", batch=batchId, run=self._plan.run, guard="kafka-claims", reruns=0, ledger="skipped" if skipped else "committed"
         )

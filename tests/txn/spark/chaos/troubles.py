@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from fencepost.txn.shared.participant import Borrower
+from fencepost.txn.shared.participant import Participant
 from fencepost.txn.spark.sink import write_task as writer_task
 from fencepost.txn.spark.sink.write_task import WriteTask
 from tests.txn.spark.chaos.loading import load
@@ -35,13 +35,13 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Troubles:
-    """Of one attempt of a task. `module`: where its work takes its borrower from."""
+    """Of one attempt of a task. `module`: where its work takes its participant from."""
 
     def __init__(self, plan: Plan, module: ModuleType) -> None:
         self._plan = plan
         self._events = plan.events
         self._module: Any = module
-        self._borrower: Borrower | None = None
+        self._participant: Participant | None = None
         self._acked_before = 0
 
     def around(self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[T]], batches: Iterator[pa.RecordBatch]) -> Iterator[T]:
@@ -71,24 +71,24 @@ class Troubles:
     @property
     def _acked(self) -> int:
         """Records of this task that brokers have acknowledged."""
-        return 0 if self._borrower is None else self._borrower.stats().record_acknowledged_total - self._acked_before
+        return 0 if self._participant is None else self._participant.stats().record_acknowledged_total - self._acked_before
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Knows the task's borrower."""
-        borrowed = self._module.borrowed
+        """Knows the task's participant."""
+        pooled = self._module.pooled
 
         @contextmanager
-        def noted(key: object, make: Callable[[], Borrower]) -> Iterator[Borrower]:
-            with borrowed(key, make) as borrower:
-                self._borrower, self._acked_before = borrower, borrower.stats().record_acknowledged_total
-                yield borrower
+        def noted(key: object, make: Callable[[], Participant]) -> Iterator[Participant]:
+            with pooled(key, make) as participant:
+                self._participant, self._acked_before = participant, participant.stats().record_acknowledged_total
+                yield participant
 
-        self._module.borrowed = noted
+        self._module.pooled = noted
         try:
             yield
         finally:
-            self._module.borrowed = borrowed
+            self._module.pooled = pooled
 
     def _slices(self, batches: Iterator[pa.RecordBatch], who: dict[str, int]) -> Iterator[pa.RecordBatch]:
         trouble, name = self._drawn(who)

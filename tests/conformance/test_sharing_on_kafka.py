@@ -1,4 +1,4 @@
-"""A transaction that is lent to other processes, on Kafka in both transaction versions: what they write is committed together or not at
+"""A transaction that is shared to other processes, on Kafka in both transaction versions: what they write is committed together or not at
 all, and whoever comes too late is refused.
 
 One Kafka for the file: it begins with transaction version 1 and is upgraded to 2 when the tests with 1 are done.
@@ -19,8 +19,8 @@ from fencepost.producer import Fenced, FencepostError
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.shared.loan import TP, Loan, Written
-from fencepost.txn.shared.participant import ENDED, Borrower, LoanOver
+from fencepost.txn.shared.participant import ENDED, Participant, ParticipationEnded
+from fencepost.txn.shared.participation import TP, Participation, Written
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
@@ -34,26 +34,26 @@ WAIT_S = 60.0
 PARTITIONS = 12
 IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 
-BORROWER = """
+PARTICIPANT = """
     import json, sys
-    from fencepost.txn import Borrower, Loan
-    borrower = Borrower(bootstrap_servers=sys.argv[1], linger_ms=0, batch_size=256)
+    from fencepost.txn import Participant, Participation
+    participant = Participant(bootstrap_servers=sys.argv[1], linger_ms=0, batch_size=256)
     for line in sys.stdin:
-        loan, records, frozen = json.loads(line)
-        loan = Loan.loads(loan)
-        borrower.begin(loan, 60)
-        for topic, partition in loan.partitions:
-            borrower.send(topic, b"first", partition=partition).result(60)
+        participation, records, frozen = json.loads(line)
+        participation = Participation.loads(participation)
+        participant.begin(participation, 60)
+        for topic, partition in participation.partitions:
+            participant.send(topic, b"first", partition=partition).result(60)
         if frozen:
             print("frozen from here on", flush=True)
             sys.stdin.readline()
         try:
-            for topic, partition in loan.partitions:
-                borrower.send_many(topic, [b"%d" % n for n in range(records)], partition=partition)
-            print(json.dumps([each.dumps() for each in borrower.finish(60)]), flush=True)
+            for topic, partition in participation.partitions:
+                participant.send_many(topic, [b"%d" % n for n in range(records)], partition=partition)
+            print(json.dumps([each.dumps() for each in participant.finish(60)]), flush=True)
         except Exception as error:
             print(type(error).__name__, getattr(error, "code", ""), error, flush=True)
-            borrower.abandon(60)
+            participant.abandon(60)
 """
 
 
@@ -63,7 +63,7 @@ class Site:
     def __init__(self, bootstrap: str, version: int) -> None:
         self.bootstrap = bootstrap
         self.version = version
-        self.topic = f"lent-{secrets.token_hex(4)}"
+        self.topic = f"shared-{secrets.token_hex(4)}"
         self.name = f"id-{secrets.token_hex(4)}"
         self.partitions: list[TP] = [(self.topic, partition) for partition in range(PARTITIONS)]
         Admin(bootstrap).create(self.topic, partitions=PARTITIONS)
@@ -71,8 +71,8 @@ class Site:
     def producer(self, **settings: Any) -> TransactionalProducer:
         return TransactionalProducer(bootstrap_servers=self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
 
-    def borrower(self, **settings: Any) -> Borrower:
-        return Borrower(bootstrap_servers=self.bootstrap, linger_ms=0, **settings)
+    def participant(self, **settings: Any) -> Participant:
+        return Participant(bootstrap_servers=self.bootstrap, linger_ms=0, **settings)
 
     def read(self, isolation: str = "read_committed") -> list[bytes]:
         """What a reader finds up to the ends as they are now."""
@@ -100,9 +100,9 @@ def site(cluster: KafkaCluster, version: int) -> Site:
     return Site(cluster.bootstrap, version)
 
 
-def tell(process: OtherProcess, loan: Loan, *, records: int, frozen: bool = False) -> None:
-    """Have a process of borrowers write so many records to each partition of the loan, after a first one."""
-    process.say(json.dumps([loan.dumps(), records, frozen]))
+def tell(process: OtherProcess, participation: Participation, *, records: int, frozen: bool = False) -> None:
+    """Have a process of participants write so many records to each partition of the participation, after a first one."""
+    process.say(json.dumps([participation.dumps(), records, frozen]))
 
 
 def heard(process: OtherProcess) -> list[Written]:
@@ -115,18 +115,18 @@ def test_processes_that_write_one_transaction(site: Site) -> None:
     there once, with the owner's own record, and each account says how much and where."""
     records = 100
     with site.producer() as producer, ExitStack() as stack:
-        processes = [stack.enter_context(OtherProcess(BORROWER, site.bootstrap)) for _ in range(4)]
-        lent, own = site.partitions[1:], site.partitions[0]
+        processes = [stack.enter_context(OtherProcess(PARTICIPANT, site.bootstrap)) for _ in range(4)]
+        shared, own = site.partitions[1:], site.partitions[0]
         for turn in range(4):
             tx = producer.begin(WAIT_S)
             for again in range(2):
-                loan = tx.lend(lent, WAIT_S)
-                assert loan.transaction_version == site.version
-                assert {each[2] for each in loan.sequences} == {again * (records + 1)}
+                participation = tx.share(shared, WAIT_S)
+                assert participation.transaction_version == site.version
+                assert {each[2] for each in participation.sequences} == {again * (records + 1)}
                 for place, process in enumerate(processes):
-                    tell(process, loan.part(lent[place::4]), records=records)
+                    tell(process, participation.part(shared[place::4]), records=records)
                 written = [each for process in processes for each in heard(process)]
-                assert sorted((each.topic, each.partition) for each in written) == lent
+                assert sorted((each.topic, each.partition) for each in written) == shared
                 assert all(each.last_offset - each.first_offset + 1 == each.records == records + 1 for each in written)
                 tx.returned(written)
             tx.send(site.topic, b"own", partition=own[1]).result(WAIT_S)
@@ -134,32 +134,32 @@ def test_processes_that_write_one_transaction(site: Site) -> None:
                 tx.abort(WAIT_S)
             else:
                 tx.commit(WAIT_S)
-        expected = [b"own"] * 2 + ([b"first"] + [b"%d" % n for n in range(records)]) * len(lent) * 4
+        expected = [b"own"] * 2 + ([b"first"] + [b"%d" % n for n in range(records)]) * len(shared) * 4
     until(lambda: site.read(), "what was committed", good=lambda found: found == sorted(expected), timeout_s=WAIT_S)
     assert len(site.read("read_uncommitted")) == 2 * len(expected)
 
 
 def one_record(tp: TP) -> Written:
-    """What somebody says of a borrower that wrote a record and did not finish."""
+    """What somebody says of a participant that wrote a record and did not finish."""
     return Written(*tp, 1, -1, -1, 1)
 
 
 @pytest.mark.parametrize("end", ["abort", "commit"])
-def test_a_borrower_that_thaws_too_late(site: Site, end: str) -> None:
+def test_a_participant_that_thaws_too_late(site: Site, end: str) -> None:
     """It froze with a record written and the rest not; the owner ended the transaction without it, and is in the next. It is refused in the
     broker's own words, and nothing of what it tried is seen in the next transaction, nor holds readers back."""
     (tp,) = site.partitions[:1]
-    with site.producer() as producer, OtherProcess(BORROWER, site.bootstrap) as zombie, site.borrower() as successor:
+    with site.producer() as producer, OtherProcess(PARTICIPANT, site.bootstrap) as zombie, site.participant() as successor:
         tx = producer.begin(WAIT_S)
-        tell(zombie, tx.lend([tp], WAIT_S), records=5, frozen=True)
+        tell(zombie, tx.share([tp], WAIT_S), records=5, frozen=True)
         assert zombie.line() == "frozen from here on"
         zombie.freeze()
         if end == "commit":
             tx.returned([one_record(tp)])
         getattr(tx, end)(WAIT_S)
         tx = producer.begin(WAIT_S)
-        loan = tx.lend([tp], WAIT_S)
-        successor.begin(loan, WAIT_S)
+        participation = tx.share([tp], WAIT_S)
+        successor.begin(participation, WAIT_S)
         successor.send(*tp[:1], b"successor", partition=tp[1]).result(WAIT_S)
         zombie.thaw()
         zombie.say()
@@ -167,70 +167,72 @@ def test_a_borrower_that_thaws_too_late(site: Site, end: str) -> None:
         tx.returned(successor.finish(WAIT_S))
         tx.commit(WAIT_S)
     print(said)
-    assert said.split()[:2] in (["LoanOver", str(int(code))] for code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED))
+    assert said.split()[:2] in (
+        ["ParticipationEnded", str(int(code))] for code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+    )
     seen = [b"successor"] if end == "abort" else [b"first", b"successor"]
     until(lambda: site.read(), "what was committed", good=lambda found: found == seen, timeout_s=WAIT_S)
     assert site.read("read_uncommitted") == [b"first", b"successor"]
 
 
-def test_a_borrower_between_two_transactions(site: Site) -> None:
+def test_a_participant_between_two_transactions(site: Site) -> None:
     """The transaction is over, and the next one has nothing to do with its partition: it is refused all the same. Until the markers are
     written, which the answer to EndTxn does not wait for, it would still be let in, and be part of what was ended."""
     (tp,) = site.partitions[:1]
-    with site.producer() as producer, site.borrower() as borrower:
+    with site.producer() as producer, site.participant() as participant:
         for end in ("abort", "commit"):
             tx = producer.begin(WAIT_S)
-            borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
-            borrower.send(site.topic, b"early", partition=tp[1]).result(WAIT_S)
+            participant.begin(tx.share([tp], WAIT_S), WAIT_S)
+            participant.send(site.topic, b"early", partition=tp[1]).result(WAIT_S)
             if end == "commit":
                 tx.returned([one_record(tp)])
             getattr(tx, end)(WAIT_S)
             with producer.transaction(WAIT_S) as tx:
                 tx.send(site.topic, b"elsewhere", partition=1).result(WAIT_S)
-            borrower.send(site.topic, b"late", partition=tp[1])
-            with pytest.raises(LoanOver) as over:
-                borrower.finish(WAIT_S)
+            participant.send(site.topic, b"late", partition=tp[1])
+            with pytest.raises(ParticipationEnded) as over:
+                participant.finish(WAIT_S)
             assert over.value.code in ENDED
-            borrower.abandon(WAIT_S)
+            participant.abandon(WAIT_S)
     until(lambda: site.read(), "what was committed", good=lambda found: found == [b"early", *[b"elsewhere"] * 2], timeout_s=WAIT_S)
     assert site.read("read_uncommitted") == [*[b"early"] * 2, *[b"elsewhere"] * 2]
 
 
-def test_nobody_wrote_to_what_was_lent(site: Site) -> None:
+def test_nobody_wrote_to_what_was_shared(site: Site) -> None:
     """A commit of nothing: Kafka has nothing to commit, with version 2 it does not even know of a transaction, and that is no failure. The
     next transaction is as good as any, and has another epoch."""
     with site.producer() as producer:
         epochs = []
         for _ in range(2):
             with producer.transaction(WAIT_S) as tx:
-                loan = tx.lend(site.partitions, WAIT_S)
-                tx.returned(loan.unused([]))
-                epochs.append(loan.producer_epoch)
+                participation = tx.share(site.partitions, WAIT_S)
+                tx.returned(participation.unused([]))
+                epochs.append(participation.producer_epoch)
         with producer.transaction(WAIT_S) as tx:
-            loan = tx.lend(site.partitions, WAIT_S)
+            participation = tx.share(site.partitions, WAIT_S)
             tx.abort(WAIT_S)
         with producer.transaction(WAIT_S) as tx:
             tx.send(site.topic, b"next", partition=0)
-            epochs += [loan.producer_epoch, (loan := tx.lend(site.partitions[1:], WAIT_S)).producer_epoch]
-            tx.returned(loan.unused([]))
+            epochs += [participation.producer_epoch, (participation := tx.share(site.partitions[1:], WAIT_S)).producer_epoch]
+            tx.returned(participation.unused([]))
     assert len(set(epochs)) == 4
     until(lambda: site.read(), "what was committed", good=lambda found: found == [b"next"], timeout_s=WAIT_S)
 
 
 def test_the_coordinator_gave_it_up(site: Site) -> None:
-    """The transaction's own time passed while it was lent. With version 2 the commit says that it must be aborted, and the next one goes
+    """The transaction's own time passed while it was shared. With version 2 the commit says that it must be aborted, and the next one goes
     on; with version 1 Kafka says the same as of a producer that was fenced, and so does this one."""
     (tp,) = site.partitions[:1]
-    with site.producer(transaction_timeout_ms=1_000) as producer, site.borrower() as borrower:
+    with site.producer(transaction_timeout_ms=1_000) as producer, site.participant() as participant:
         tx = producer.begin(WAIT_S)
-        borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+        participant.begin(tx.share([tp], WAIT_S), WAIT_S)
         # A machine that is busy may need longer than the transaction has: then it is refused here already.
         with contextlib.suppress(Exception):
-            borrower.send(site.topic, b"slow", partition=tp[1]).result(WAIT_S)
-            until(lambda: _is_refused(borrower, tp), "the coordinator's patience ends", timeout_s=WAIT_S)
-        with pytest.raises(LoanOver):
-            borrower.finish(WAIT_S)
-        borrower.abandon(WAIT_S)
+            participant.send(site.topic, b"slow", partition=tp[1]).result(WAIT_S)
+            until(lambda: _is_refused(participant, tp), "the coordinator's patience ends", timeout_s=WAIT_S)
+        with pytest.raises(ParticipationEnded):
+            participant.finish(WAIT_S)
+        participant.abandon(WAIT_S)
         tx.returned([one_record(tp)])
         if site.version == 1:
             with pytest.raises(Fenced):
@@ -240,58 +242,58 @@ def test_the_coordinator_gave_it_up(site: Site) -> None:
                 tx.commit(WAIT_S)
             tx.abort(WAIT_S)
             # On a machine that is busy a second may pass here, too.
-            despite(FencepostError, lambda: _write_in_time(producer, borrower, tp), timeout_s=WAIT_S)
+            despite(FencepostError, lambda: _write_in_time(producer, participant, tp), timeout_s=WAIT_S)
     seen = [] if site.version == 1 else [b"in time"]
     until(lambda: site.read(), "what was committed", good=lambda found: found == seen, timeout_s=WAIT_S)
 
 
-def _write_in_time(producer: TransactionalProducer, borrower: Borrower, tp: TP) -> None:
+def _write_in_time(producer: TransactionalProducer, participant: Participant, tp: TP) -> None:
     with producer.transaction(WAIT_S) as tx:
-        borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
+        participant.begin(tx.share([tp], WAIT_S), WAIT_S)
         try:
-            borrower.send(tp[0], b"in time", partition=tp[1])
-            tx.returned(borrower.finish(WAIT_S))
+            participant.send(tp[0], b"in time", partition=tp[1])
+            tx.returned(participant.finish(WAIT_S))
         finally:
-            borrower.abandon(WAIT_S)
+            participant.abandon(WAIT_S)
 
 
-def _is_refused(borrower: Borrower, tp: TP) -> bool:
-    return borrower.send(tp[0], b"slow", partition=tp[1]).exception(WAIT_S) is not None
+def _is_refused(participant: Participant, tp: TP) -> bool:
+    return participant.send(tp[0], b"slow", partition=tp[1]).exception(WAIT_S) is not None
 
 
 def test_a_second_owner(site: Site) -> None:
-    """Another process takes the transactional id over: borrowers of the first are refused, and nothing of theirs is ever seen."""
+    """Another process takes the transactional id over: participants of the first are refused, and nothing of theirs is ever seen."""
     (tp,) = site.partitions[:1]
-    with site.producer() as first, site.borrower() as borrower, site.producer() as second:
+    with site.producer() as first, site.participant() as participant, site.producer() as second:
         tx = first.begin(WAIT_S)
-        borrower.begin(tx.lend([tp], WAIT_S), WAIT_S)
-        borrower.send(site.topic, b"first owner's", partition=tp[1]).result(WAIT_S)
+        participant.begin(tx.share([tp], WAIT_S), WAIT_S)
+        participant.send(site.topic, b"first owner's", partition=tp[1]).result(WAIT_S)
         second.init(WAIT_S)
-        borrower.send(site.topic, b"first owner's", partition=tp[1])
-        with pytest.raises(LoanOver):
-            borrower.finish(WAIT_S)
-        borrower.abandon(WAIT_S)
+        participant.send(site.topic, b"first owner's", partition=tp[1])
+        with pytest.raises(ParticipationEnded):
+            participant.finish(WAIT_S)
+        participant.abandon(WAIT_S)
         with second.transaction(WAIT_S) as other:
-            borrower.begin(other.lend([tp], WAIT_S), WAIT_S)
-            borrower.send(site.topic, b"second owner's", partition=tp[1])
-            other.returned(borrower.finish(WAIT_S))
+            participant.begin(other.share([tp], WAIT_S), WAIT_S)
+            participant.send(site.topic, b"second owner's", partition=tp[1])
+            other.returned(participant.finish(WAIT_S))
         tx.returned([one_record(tp)])
         with pytest.raises(Fenced):
             first.commit(WAIT_S)
     until(lambda: site.read(), "what was committed", good=lambda found: found == [b"second owner's"], timeout_s=WAIT_S)
 
 
-def test_many_borrowers_at_once(site: Site) -> None:
-    """Every partition has a borrower of its own, and all begin at once: their first batches collide at the leader (KIP-890) and are sent
-    again with the same sequences; every record is there once. How long it takes is measured by tests/bench/loans.py."""
+def test_many_participants_at_once(site: Site) -> None:
+    """Every partition has a participant of its own, and all begin at once: their first batches collide at the leader (KIP-890) and are sent
+    again with the same sequences; every record is there once. How long it takes is measured by tests/bench/participants.py."""
     with site.producer() as producer, ExitStack() as stack:
-        borrowers = [stack.enter_context(site.borrower(batch_size=256)) for _ in site.partitions]
+        participants = [stack.enter_context(site.participant(batch_size=256)) for _ in site.partitions]
         for turn in range(3):
             with producer.transaction(WAIT_S) as tx:
-                loan = tx.lend(site.partitions, WAIT_S)
-                for borrower, tp in zip(borrowers, site.partitions, strict=True):
-                    borrower.begin(loan.part([tp]), WAIT_S)
-                    borrower.send_many(site.topic, [b"%d-%d" % (turn, n) for n in range(50)], partition=tp[1])
-                tx.returned(each for borrower in borrowers for each in borrower.finish(WAIT_S))
+                participation = tx.share(site.partitions, WAIT_S)
+                for participant, tp in zip(participants, site.partitions, strict=True):
+                    participant.begin(participation.part([tp]), WAIT_S)
+                    participant.send_many(site.topic, [b"%d-%d" % (turn, n) for n in range(50)], partition=tp[1])
+                tx.returned(each for participant in participants for each in participant.finish(WAIT_S))
     expected = sorted([b"%d-%d" % (turn, n) for turn in range(3) for n in range(50)] * PARTITIONS)
     until(lambda: site.read(), "what was committed", good=lambda found: found == expected, timeout_s=WAIT_S)

@@ -1,4 +1,4 @@
-"""A borrowed identity, one answer at a time: which sequences leave, how soon they are sent again, and that nothing is healed."""
+"""A shared identity, one answer at a time: which sequences leave, how soon they are sent again, and that nothing is healed."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ import pytest
 from fencepost.producer.core.events import Called
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.errors import DeliveryAborted
-from fencepost.txn.shared.loan import Loan
-from fencepost.txn.shared.shared_identity import COLLISION_ATTEMPTS, COLLISIONS, Borrowed, NotLent, Turn
+from fencepost.txn.shared.participation import Participation
+from fencepost.txn.shared.shared_identity import COLLISION_ATTEMPTS, COLLISIONS, NotShared, ParticipantCall, SharedIdentity
 from tests.producer.desk import PID, TOPIC, VERSIONS, Desk
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
 
 class Stall(Desk):
-    """The desk of a borrower: what its sender does, and no coordinator anywhere."""
+    """The desk of a participant: what its sender does, and no coordinator anywhere."""
 
     def __init__(self, *, partitions: int = 1, **settings: Any) -> None:
-        self.borrowed = Borrowed()
-        super().__init__(partitions=partitions, transactions=self.borrowed, **settings)
+        self.shared_identity = SharedIdentity()
+        super().__init__(partitions=partitions, transactions=self.shared_identity, **settings)
         self.auto = {Api.METADATA}
 
-    def take_up(self, *sequences: tuple[int, int], epoch: int = 0, version: int = 2, borrowers: int = 1) -> Stall:
-        """A loan of (partition, next sequence) pairs."""
+    def take_up(self, *sequences: tuple[int, int], epoch: int = 0, version: int = 2, participants: int = 1) -> Stall:
+        """A participation of (partition, next sequence) pairs."""
         if TOPIC not in self.accumulator.topics:
             self.learn()
-        lent = tuple((TOPIC, partition, sequence) for partition, sequence in sequences or ((0, 0),))
-        loan = Loan(transactional_id="tx", producer_id=PID, producer_epoch=epoch, transaction_version=version, sequences=lent)
-        turn = Turn(loan, borrowers=borrowers)
+        shared = tuple((TOPIC, partition, sequence) for partition, sequence in sequences or ((0, 0),))
+        participation = Participation(
+            transactional_id="tx", producer_id=PID, producer_epoch=epoch, transaction_version=version, sequences=shared
+        )
+        turn = ParticipantCall(participation, participants=participants)
         self.happen(Called(turn))
         turn.outcome.result(0)
         return self
 
-    def give_up(self) -> Turn:
-        turn = Turn(None)
+    def give_up(self) -> ParticipantCall:
+        turn = ParticipantCall(None)
         self.happen(Called(turn))
         return turn
 
@@ -46,7 +48,7 @@ class Stall(Desk):
 
 
 @BOTH
-def test_everything_is_the_loans(version: int) -> None:
+def test_everything_is_the_participations(version: int) -> None:
     """Producer id, epoch, first sequence, transactional id and the version of Produce; nobody is asked for anything."""
     stall = Stall().take_up((0, 41), epoch=3, version=version)
     stall.send(b"row")
@@ -59,7 +61,7 @@ def test_everything_is_the_loans(version: int) -> None:
 
 
 def test_one_batch_until_the_first_is_acknowledged() -> None:
-    """In every loan anew, also under the same identity: a second batch could overtake a first one that collided."""
+    """In every participation anew, also under the same identity: a second batch could overtake a first one that collided."""
     stall = Stall()
     for begin in (0, 3, 10):
         stall.take_up((0, begin))
@@ -91,10 +93,10 @@ def test_a_collision_is_soon_over(code: ErrorCode) -> None:
     assert stall.produces()[0].stamp == (PID, 0, 6)
 
 
-def test_the_more_borrowers_the_longer_the_pauses() -> None:
-    """From 1 ms to so many for each borrower that all can come one after the other; few wait as long as one alone."""
-    for borrowers, waits_ms in ((2, (10.5, 30.5, 90.5)), (64, (96.5, 144.5, 192.5, 192.5))):
-        stall = Stall().take_up((0, 5), borrowers=borrowers)
+def test_the_more_participants_the_longer_the_pauses() -> None:
+    """From 1 ms to so many for each participant that all can come one after the other; few wait as long as one alone."""
+    for participants, waits_ms in ((2, (10.5, 30.5, 90.5)), (64, (96.5, 144.5, 192.5, 192.5))):
+        stall = Stall().take_up((0, 5), participants=participants)
         stall.send(b"row")
         for wait_ms in waits_ms:
             stall.refuse(stall.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -111,9 +113,9 @@ def test_what_is_no_collision_waits_as_long_as_usual() -> None:
     stall.refuse(stall.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
     stall.advance(900)
     assert stall.produces() == []
-    borrowed = stall.borrowed
-    assert borrowed.pause_ms(ErrorCode.NOT_ENOUGH_REPLICAS, introduced=False, attempts=COLLISION_ATTEMPTS) is not None
-    assert borrowed.pause_ms(ErrorCode.NOT_ENOUGH_REPLICAS, introduced=False, attempts=COLLISION_ATTEMPTS + 1) is None
+    identity = stall.shared_identity
+    assert identity.pause_ms(ErrorCode.NOT_ENOUGH_REPLICAS, introduced=False, attempts=COLLISION_ATTEMPTS) is not None
+    assert identity.pause_ms(ErrorCode.NOT_ENOUGH_REPLICAS, introduced=False, attempts=COLLISION_ATTEMPTS + 1) is None
 
 
 def test_a_leader_that_moves_and_a_reply_that_is_lost() -> None:
@@ -128,7 +130,7 @@ def test_a_leader_that_moves_and_a_reply_that_is_lost() -> None:
     stall.advance(500)
     assert stall.produces()[0].stamp == (PID, 0, 2)
     stall.ack(stall.produces()[0], offset=9)
-    tally = stall.borrowed.tallies[TOPIC, 0]
+    tally = stall.shared_identity.tallies[TOPIC, 0]
     assert (tally.records, tally.first_offset, tally.last_offset) == (1, 9, 9)
 
 
@@ -149,7 +151,7 @@ def test_nothing_heals_itself(code: ErrorCode) -> None:
     assert isinstance(second[0].exception(0), DeliveryAborted)
     assert stall.produces() == []
     assert not any(each.api is Api.INIT_PRODUCER_ID for each in (*stall.open, *stall.answered))
-    failure = stall.borrowed.failure
+    failure = stall.shared_identity.failure
     assert getattr(failure, "code", 0) == code
     assert stall.give_up().outcome.result(0) is None
     stall.take_up((0, 0), epoch=1)
@@ -157,32 +159,34 @@ def test_nothing_heals_itself(code: ErrorCode) -> None:
     assert stall.produces()[0].stamp == (PID, 1, 0)
 
 
-def test_what_was_not_lent_does_not_leave() -> None:
-    """The first such record spoils the loan, with the partition's name."""
+def test_what_was_not_shared_does_not_leave() -> None:
+    """The first such record spoils the participation, with the partition's name."""
     stall = Stall(partitions=2).take_up((0, 0))
     (future,) = stall.send(b"stray", partition=1)
     stall.advance(0)
     assert stall.produces() == []
     assert isinstance(future.exception(0), DeliveryAborted)
-    assert isinstance(stall.borrowed.failure, NotLent)
-    assert "t-1 is not part of the loan of transactional id 'tx'" in str(stall.borrowed.failure)
+    assert isinstance(stall.shared_identity.failure, NotShared)
+    assert "t-1 is not part of the participation in transactional id 'tx'" in str(stall.shared_identity.failure)
     stall.give_up()
     stall.take_up((0, 0), epoch=1)
     (good,) = stall.send(b"good")
     stall.ack_all()
     assert good.exception(0) is None
-    assert stall.borrowed.failure is None, "the next loan is none the worse for it"
+    assert stall.shared_identity.failure is None, "the next participation is none the worse for it"
 
 
 def test_abandoned_in_the_middle() -> None:
-    """What was not sent fails; what is on its way is waited for, and no other loan is taken up before."""
+    """What was not sent fails; what is on its way is waited for, and no other participation is taken up before."""
     stall = Stall().take_up()
     flying, queued = stall.send(b"on its way", b"queued")
     turn = stall.give_up()
     assert not turn.outcome.done()
-    early = Turn(Loan(transactional_id="tx", producer_id=PID, producer_epoch=1, transaction_version=2, sequences=((TOPIC, 0, 0),)))
+    early = ParticipantCall(
+        Participation(transactional_id="tx", producer_id=PID, producer_epoch=1, transaction_version=2, sequences=((TOPIC, 0, 0),))
+    )
     stall.happen(Called(early))
-    assert "still on their way" in str(early.outcome.exception(0))
+    assert "still in flight" in str(early.outcome.exception(0))
     stall.ack(stall.produces()[0])
     assert turn.outcome.done()
     assert flying.exception(0) is None
@@ -191,7 +195,7 @@ def test_abandoned_in_the_middle() -> None:
 
 
 def test_a_broker_that_lacks_the_versions() -> None:
-    """Transaction version 2 takes Produce 12 or later: a broker without it ends the borrower, and is told which versions it lacks."""
+    """Transaction version 2 takes Produce 12 or later: a broker without it ends the participant, and is told which versions it lacks."""
     stall = Stall()
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(VERSIONS, Api.PRODUCE, (3, 11))

@@ -1,5 +1,5 @@
-"""The benches of Spark and of loans: what they plan and print, and a run of the one that needs no Spark, made very short. No figure is
-judged here."""
+"""The benches of Spark and of participants: what they plan and print, and a run of the one that needs no Spark, made very short. No
+figure is judged here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.bench.spark_report import RIVALS, Measured, phases, speeds
 from tests.bench.spark_worker import Contender
 from tests.conformance.fixtures import require_kafka
 
-LOANS = Path(__file__).with_name("loans.py")
+PARTICIPANTS = Path(__file__).with_name("participants.py")
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
@@ -83,12 +83,12 @@ def test_what_is_printed() -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_short_run_of_loans(tmp_path: Path) -> None:
-    """Borrowers in two processes write two transactions on Kafka; the bench itself counts what readers find."""
+def test_a_short_run_of_participants(tmp_path: Path) -> None:
+    """Participants in two processes write two transactions on Kafka; the bench itself counts what readers find."""
     require_kafka()
     file = tmp_path / "turns.json"
-    small = ["--borrowers", "4", "--processes", "2", "--transactions", "2", "--records", "5", "--versions", "2"]
-    command = [sys.executable, "-P", str(LOANS), *small, "--json", str(file)]
+    small = ["--participants", "4", "--processes", "2", "--transactions", "2", "--records", "5", "--versions", "2"]
+    command = [sys.executable, "-P", str(PARTICIPANTS), *small, "--json", str(file)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=160)
     assert done.returncode == 0, done.stderr
     turns = json.loads(file.read_text())
