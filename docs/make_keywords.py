@@ -58,8 +58,8 @@ class ProducerOptions(TypedDict, total=False):
 ''',
 )
 TRANSACTIONS: Final = (
-    ROOT / "txn/keywords.py",
-    ROOT / "txn/settings.py",
+    ROOT / "txn/config/keywords.py",
+    ROOT / "txn/config/settings.py",
     "TransactionSettings",
     '''"""The keyword arguments of a transactional producer, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
 

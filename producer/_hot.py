@@ -48,7 +48,7 @@ HOT: Final = (
     "fencepost.producer.base_producer",
     "fencepost.producer.producer",
     "fencepost.txn.coordinator.send_gate",
-    "fencepost.txn.inner_producer",
+    "fencepost.txn.coordinator.inner_producer",
     "fencepost.txn.transaction",
     "fencepost.broker_stub.log.record_scan",
 )

@@ -18,6 +18,9 @@ from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
 from fencepost.producer.observe.stats import ProducerStats
+from fencepost.txn.config.keywords import TransactionalKeywords
+from fencepost.txn.config.settings import read_transaction_settings
+from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
 from fencepost.txn.coordinator.retry_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
@@ -25,12 +28,9 @@ from fencepost.txn.coordinator.state_machine import Event, IllegalCall
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata, read_group
-from fencepost.txn.inner_async_producer import InnerAsyncProducer
-from fencepost.txn.keywords import TransactionalKeywords
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.settings import read_transaction_settings
 from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions
 from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 

@@ -17,16 +17,16 @@ from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.observe.stats import ProducerStats
+from fencepost.txn.config.keywords import TransactionalKeywords
+from fencepost.txn.config.settings import read_transaction_settings
+from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.retry_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.state_machine import Event
+from fencepost.txn.coordinator.transaction_calls import TransactionCalls
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import MustAbort
-from fencepost.txn.inner_producer import InnerProducer
-from fencepost.txn.keywords import TransactionalKeywords
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.settings import read_transaction_settings
 from fencepost.txn.transaction import Transaction
-from fencepost.txn.transaction_calls import TransactionCalls
 
 log = logging.getLogger("fencepost.txn")
 

@@ -14,15 +14,15 @@ from typing import Any, Final, Self
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.errors import FencepostError
+from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event, IllegalCall
+from fencepost.txn.coordinator.transaction_calls import TransactionCalls
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.inner_producer import InnerProducer
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import TP, Participation, Written
-from fencepost.txn.transaction_calls import TransactionCalls
 
 log: Final = logging.getLogger("fencepost.txn")
 

@@ -12,7 +12,7 @@ from fencepost.cli.verdicts import Finding, Verdict
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.wire import ErrorCode, Message, MetadataResponse, MetadataResponseTopic, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
-from fencepost.txn.cluster_client import the_one
+from fencepost.txn.protocol.cluster_client import the_one
 
 TOPIC_RESOURCE = 2
 CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type", "cleanup.policy")

@@ -23,8 +23,8 @@ from fencepost.producer.wire.messages.end_txn import (
 )
 from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from fencepost.producer.wire.messages.metadata import MetadataResponse
-from fencepost.txn.cluster_client import DENIED, ClusterClient, refuse, the_one
 from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.cluster_client import DENIED, ClusterClient, refuse, the_one
 from fencepost.txn.protocol.requests import state_request
 from fencepost.txn.recovery.outcome import Outcome
 

@@ -18,7 +18,7 @@ from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json,
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
-    from fencepost.txn.cluster_client import ClusterClient
+    from fencepost.txn.protocol.cluster_client import ClusterClient
 
 MINUTE_MS: Final = 60_000
 LONG_S: Final = 60.0

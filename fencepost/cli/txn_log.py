@@ -17,8 +17,8 @@ from fencepost.producer.wire.errors import Malformed
 from fencepost.producer.wire.records import read_records
 from fencepost.producer.wire.records.batch_header import iter_batches
 from fencepost.producer.wire.records.compression import CorruptBatch
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of
 from fencepost.txn.shared.participation import TP, name
 

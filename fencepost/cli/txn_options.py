@@ -13,7 +13,7 @@ from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from fencepost.producer.config.settings import Settings
-    from fencepost.txn.cluster_client import ClusterClient
+    from fencepost.txn.protocol.cluster_client import ClusterClient
 
 CLIENT_ID: Final = "fencepost-txn"
 ASK_S: Final = 15.0
@@ -41,7 +41,7 @@ def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings,
     import asyncio
 
     from fencepost.producer.errors import FencepostError
-    from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
+    from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 
     async def run() -> T:
         async with ClusterClient(settings) as client:

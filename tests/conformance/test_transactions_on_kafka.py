@@ -18,10 +18,10 @@ from fencepost.producer.wire import InitProducerIdRequest, InitProducerIdRespons
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
-from fencepost.txn.inner_producer import NoTransaction
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import Link

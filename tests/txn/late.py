@@ -21,11 +21,11 @@ from fencepost.cli.txn_options import ask_within
 from fencepost.producer.errors import Fenced
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import Api, api_name, error_name
-from fencepost.txn.cluster_client import ClusterClient
 from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.recovery.prepare import ONGOING
 from fencepost.txn.transaction import Transaction
 from tests.conformance.survival.reader import Admin

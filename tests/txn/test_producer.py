@@ -14,10 +14,10 @@ from fencepost import build_info
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused, TopicUnavailable
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.retry_policy import worth_another
 from fencepost.txn.coordinator.state_machine import IllegalCall, State
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.inner_producer import NoTransaction
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
 

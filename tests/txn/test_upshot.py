@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fencepost.txn.call_outcome import CallOutcome
+from fencepost.txn.foundations.call_outcome import CallOutcome
 from tests.strike import MARKS, at_every_point
 
 PATIENCE_S = 20.0

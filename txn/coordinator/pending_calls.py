@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from fencepost.producer.core.events import Command, Return
 from fencepost.producer.errors import FencepostError, again
-from fencepost.txn.call_outcome import CallOutcome
 from fencepost.txn.coordinator.state_machine import Event
+from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import Offsets
 from fencepost.txn.shared.shared_partitions import ShareRequest

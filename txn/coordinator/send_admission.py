@@ -14,9 +14,9 @@ from fencepost.producer.core.events import Called, Event
 from fencepost.producer.errors import ConfigError, FencepostError, Misuse, again
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.timeouts import seconds
-from fencepost.txn.call_outcome import SOON_S
 from fencepost.txn.coordinator import state_machine as machine
 from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.foundations.call_outcome import SOON_S
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import Offsets
 from fencepost.txn.shared.shared_partitions import ShareRequest

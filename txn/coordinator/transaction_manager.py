@@ -25,6 +25,7 @@ from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse,
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
+from fencepost.txn.config.settings import TransactionSettings
 from fencepost.txn.coordinator.coordinator_connection import CoordinatorConnection
 from fencepost.txn.coordinator.init_producer_id import Registration
 from fencepost.txn.coordinator.kip_939 import TwoPhase
@@ -45,7 +46,6 @@ from fencepost.txn.protocol.requests import END_VERSIONS, GROUP, LEAVES, Questio
 from fencepost.txn.recovery.prepare import Preparation
 from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
 from fencepost.txn.recovery.token import PreparedTransaction
-from fencepost.txn.settings import TransactionSettings
 from fencepost.txn.shared.shared_partitions import SharedPartitions
 
 log = logging.getLogger("fencepost.txn")

@@ -9,9 +9,9 @@ from typing import Final
 from fencepost.producer.printable import said
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.own_topics import MIN_IN_SYNC
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 
 CREATE_VERSIONS: Final = range(8)
 REPLICAS: Final = 3

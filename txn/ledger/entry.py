@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from fencepost.producer.errors import Misuse
 from fencepost.producer.version import VERSION
-from fencepost.txn.versioned_json import Format
+from fencepost.txn.foundations.versioned_json import Format
 
 __all__ = ["FORMAT", "BadLedgerEntry", "LedgerEntry", "LedgerPartition", "ledger_key"]
 

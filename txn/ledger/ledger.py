@@ -18,7 +18,6 @@ from msgspec import Struct
 from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.timeouts import seconds
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
@@ -27,6 +26,7 @@ from fencepost.txn.ledger.reading import scan_partition
 from fencepost.txn.ledger.reset import Tombstones
 from fencepost.txn.ledger.scan import Scan, Stored
 from fencepost.txn.ledger.topic import Leaders, ensure_topic, find_topic
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.recovery.resume import ask_now
 
 __all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]

@@ -11,7 +11,7 @@ from fencepost.producer.base_producer import check_topic
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 
 KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Kafka's internal topics, to which nobody else may write."""

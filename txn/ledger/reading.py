@@ -21,9 +21,9 @@ from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import PartitionData
 from fencepost.producer.wire.records.batch_header import iter_batches
 from fencepost.producer.wire.records.compression import CorruptBatch
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.ledger.scan import Scan
 from fencepost.txn.ledger.topic import leaders_of
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.recovery.raw_log import EARLIEST, LATEST, fetch, offset_of
 from fencepost.txn.shared.participation import name
 

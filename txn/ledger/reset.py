@@ -15,8 +15,8 @@ from fencepost.producer.wire.messages import InitProducerIdResponse, PartitionPr
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.producer.wire.records.record_batch import encode_batch
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.ledger.topic import find_topic
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.protocol.requests import ADD_VERSIONS, END_VERSIONS, add_request, end_request, init_request, init_versions
 
 PRODUCE_VERSIONS: Final = range(3, 12)

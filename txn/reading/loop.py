@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fencepost.producer.condition import Condition
-from fencepost.txn.call_outcome import CallOutcome
+from fencepost.txn.foundations.call_outcome import CallOutcome
 
 T = TypeVar("T")
 STOP_TIMEOUT_S = 5.0

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse
 from fencepost.txn.reading.errors import PartitionGone, ReadTimeout
 from fencepost.txn.reading.limits import Isolation
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Self, TypeVar
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.wire.records.batch_header import BatchHeader
 from fencepost.producer.wire.records.compression import CorruptBatch
-from fencepost.txn.call_outcome import CallOutcome
-from fencepost.txn.cluster_client import ClusterClient
+from fencepost.txn.foundations.call_outcome import CallOutcome
+from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.reading.committed import seen_batches
 from fencepost.txn.reading.errors import Unreadable
 from fencepost.txn.reading.limits import Isolation, Limits

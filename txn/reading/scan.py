@@ -14,7 +14,7 @@ from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from fencepost.producer.wire.records.batch_header import iter_batches
 from fencepost.producer.wire.records.compression import CorruptBatch
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 from fencepost.txn.reading.errors import OffsetsGone, Unreadable
 from fencepost.txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
 from fencepost.txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently

@@ -20,8 +20,8 @@ from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionTimeout
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.protocol.error_table import OTHERWISE, Step, judge, refusal
 from fencepost.txn.protocol.requests import END_VERSIONS, STATE_VERSIONS, end_request, state_request
 from fencepost.txn.recovery.marker_search import look_for_markers

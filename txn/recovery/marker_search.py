@@ -15,8 +15,8 @@ from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.producer.wire.records.batch_header import BatchHeader, iter_batches
 from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.producer.wire.records.control_batch import ControlType, read_marker
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.recovery.outcome import Evidence, Marker, Reading, read_marker_of
 from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of
 from fencepost.txn.recovery.token import PreparedTransaction, WrittenPartition

@@ -16,7 +16,7 @@ from fencepost.producer.wire.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from fencepost.txn.cluster_client import ClusterClient, Unanswered, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 from fencepost.txn.shared.participation import TP, name
 
 FETCH_VERSIONS: Final = range(4, 13)

@@ -17,8 +17,8 @@ from fencepost.producer.config.settings import SecurityProtocol, Settings
 from fencepost.producer.errors import ConfigError, Misuse
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.timeouts import seconds
-from fencepost.txn.call_outcome import CallOutcome
 from fencepost.txn.errors import CommitOutcomeUnknown
+from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.recovery.finish import run
 from fencepost.txn.recovery.outcome import PreparedStatus
 from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token

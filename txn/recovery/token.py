@@ -11,7 +11,7 @@ from typing import Annotated, Final, Self
 from msgspec import Meta, Struct
 
 from fencepost.producer.errors import Misuse
-from fencepost.txn.versioned_json import Format
+from fencepost.txn.foundations.versioned_json import Format
 
 __all__ = ["FORMAT", "BadToken", "CoordinatorHint", "PreparedTransaction", "WrittenPartition", "read_token"]
 

@@ -23,9 +23,9 @@ from fencepost.producer.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
 from fencepost.producer.timeouts import seconds
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.call_outcome import SOON_S
 from fencepost.txn.errors import ParticipationEnded as ParticipationEnded
 from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.foundations.call_outcome import SOON_S
 from fencepost.txn.shared.participation import Participation, Written, name, read_participation
 from fencepost.txn.shared.shared_identity import NotShared, ParticipantCall, SharedIdentity
 

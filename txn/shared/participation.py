@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fencepost.producer.errors import Misuse
-from fencepost.txn.versioned_json import Format
+from fencepost.txn.foundations.versioned_json import Format
 
 __all__ = ["FORMAT", "TP", "BadParticipation", "Participation", "Written", "check_partitions", "name", "read_participation"]
 

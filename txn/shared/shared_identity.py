@@ -16,8 +16,8 @@ from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, NoUsableBroker
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.call_outcome import CallOutcome
 from fencepost.txn.errors import DeliveryAborted
+from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.protocol.requests import LEAVES
 from fencepost.txn.shared.participation import TP, Participation, name
 

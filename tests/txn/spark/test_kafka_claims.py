@@ -12,7 +12,7 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_batch import encode_batch
-from fencepost.txn.cluster_client import ClusterClient
+from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable

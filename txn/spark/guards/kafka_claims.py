@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from fencepost.producer.settings_reader import read_settings
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable

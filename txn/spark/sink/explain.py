@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.txn.cluster_client import ClusterClient, Deadline, Unanswered, refuse
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.ledger.rules import describe
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.errors import GuardUnavailable
 from fencepost.txn.spark.rows.columns import KEY, PARTITION, SinkColumns, read_columns

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Final
 
 from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
-from fencepost.txn.call_outcome import SOON_S
+from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
+from fencepost.txn.foundations.call_outcome import SOON_S
 from fencepost.txn.group_metadata import GroupMetadata, read_group
-from fencepost.txn.inner_producer import InnerProducer
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.resume import ask_now

@@ -1,0 +1,1 @@
+"""The settings of a transactional producer, and their types for type checkers."""
