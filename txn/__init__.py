@@ -1,7 +1,8 @@
-"""Transactions on top of the producer: records that are visible together or not at all.
+"""Transactions on top of the producer: records that become visible together or not at all.
 
-`TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared, `Participant` for those that
-another process shares, the `Ledger` of micro-batches, and what they raise are exported here, and loaded when first asked for.
+This package exports `TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared,
+`Participant` for transactions that another process shares, the `Ledger` of micro-batches, and their errors. It loads each of them on first
+use.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
         raise ImportError(f"{home}: {error}") from error
     return found
 

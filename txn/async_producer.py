@@ -1,7 +1,7 @@
-"""The transactional producer for asyncio: the same manager on the caller's own event loop, without a thread.
+"""The transactional producer for asyncio: the same transaction manager on the caller's event loop, without a thread.
 
-Cancelling a call takes nothing back that a coordinator was asked for: a commit under way goes on, and the next `commit` or `abort` tells
-what came of it. It refuses what `AsyncProducer` refuses: another loop, and a forked child.
+A cancelled call does not take back what was asked of a coordinator. A commit under way continues, and the next `commit` or `abort` reports
+its outcome. It refuses what `AsyncProducer` refuses: another event loop, and a forked child.
 """
 
 from __future__ import annotations
@@ -68,37 +68,39 @@ class AsyncTransactionalProducer:
         await self._call(Event.INIT, timeout)
 
     def transaction(self, timeout: float | None = None) -> AsyncTransaction:
-        """A transaction as an `async with` block: committed at its end, aborted where an exception leaves it."""
+        """A transaction as an `async with` block: committed at its end, aborted if an exception leaves it."""
         self._inner.admission.patience_s(timeout)
         return AsyncTransaction(self, timeout)
 
     async def begin(self, timeout: float | None = None) -> AsyncTransaction:
-        """Begin a transaction. Cancelled, it has begun none."""
+        """Begin a transaction. If the call is cancelled, no transaction has begun."""
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
         deadline = time.monotonic() + limit_s
         self._manager.refuse(Event.BEGIN)
         if not await self._writing.let_others_out(limit_s):
-            raise TransactionTimeout("begin: a send into the transaction before has not returned")
+            raise TransactionTimeout("begin: a send into the previous transaction has not returned")
         self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return AsyncTransaction(self, timeout, number=self._writing.current)
 
     async def commit(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.commit`. Cancelled, it may have been committed: the next `commit` or `abort` tells."""
+        """`TransactionalProducer.commit`. If the call is cancelled, the transaction may be committed: the next `commit` or `abort` reports
+        it."""
         await self._end(Event.COMMIT, timeout, self._writing.current)
 
     async def abort(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.abort`. Cancelled, it is aborted all the same; another `abort` waits for that."""
+        """`TransactionalProducer.abort`. If the call is cancelled, the abort continues, and another `abort` waits for it."""
         await self._end(Event.ABORT, timeout, self._writing.current)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """`TransactionalProducer.prepare`. Cancelled, it may be prepared; calling it again returns the token."""
+        """`TransactionalProducer.prepare`. If the call is cancelled, the transaction may be prepared; calling it again returns the
+        token."""
         return await self._prepare(timeout, self._writing.current)
 
     async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
         """`TransactionalProducer.run`, of a coroutine function."""
         if attempts < 1:
-            raise ValueError(f"attempts={attempts}: at least 1")
+            raise ValueError(f"attempts={attempts}: the smallest number is 1")
         while True:
             attempts -= 1
             try:
@@ -122,7 +124,7 @@ class AsyncTransactionalProducer:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`AsyncProducer.send`, into the transaction that is open. What it returns need not be awaited: the commit waits for it."""
+        """`AsyncProducer.send`, into the open transaction. The result need not be awaited, because the commit waits for it."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send(
@@ -130,19 +132,19 @@ class AsyncTransactionalProducer:
             )
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`AsyncProducer.send_many`, into the transaction that is open."""
+        """`AsyncProducer.send_many`, into the open transaction."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send_many(topic, records, partition=partition)
 
     async def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
-        """`AsyncProducer.send_arrow`, into the transaction that is open."""
+        """`AsyncProducer.send_arrow`, into the open transaction."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return await self._inner.send_arrow(topic, data, **columns)
 
     async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
-        """`TransactionalProducer.send_offsets`. Cancelled, the offsets are still part of the transaction."""
+        """`TransactionalProducer.send_offsets`. If the call is cancelled, the offsets are still part of the transaction."""
         await self._send_offsets(offsets, group, timeout, self._writing.current)
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -160,8 +162,8 @@ class AsyncTransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.close`: aborts what is open, waits for a commit that is under way, and leaves a prepared transaction to
-        whoever has its token. Cancelled, it ends at once."""
+        """`TransactionalProducer.close`: aborts an open transaction, waits for a commit under way, and leaves a prepared transaction to the
+        processes that have its token. If the call is cancelled, the producer ends at once."""
         left_s = limit_s = self._inner.admission.patience_s(timeout)
         if self._closed:
             return
@@ -228,7 +230,7 @@ class AsyncTransactionalProducer:
             return await call.outcome.heard()
         except asyncio.CancelledError:
             if admission.leave(call) is not None:
-                await asyncio.sleep(0)  # It is aborted meanwhile.
+                await asyncio.sleep(0)  # The transaction is aborted meanwhile.
             raise
 
     async def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
@@ -266,19 +268,19 @@ class AsyncTransactionalProducer:
             settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
 
     async def _give_up(self) -> None:
-        """What the coordinator has ended already is over here, too."""
+        """If the coordinator has ended the transaction, end it here too."""
         try:
             await self._call(Event.ABORT, LEAST_S)
         except FencepostError as error:
             log.debug("transactional id %s: %s", self.transactional_id, error)
 
     def _is_handed_out(self, number: int) -> bool:
-        """Whether the token of that transaction was handed out."""
+        """Whether `prepare` has returned the token of that transaction."""
         return number == self._writing.current and self._manager.preparation.handed_out
 
 
 class AsyncTransaction:
-    """One transaction of a producer; see `AsyncTransactionalProducer.transaction`. `over`: it was committed or aborted."""
+    """One transaction of a producer; see `AsyncTransactionalProducer.transaction`. `over`: it has been committed or aborted."""
 
     def __init__(self, producer: AsyncTransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
         self._producer = producer
@@ -326,17 +328,17 @@ class AsyncTransaction:
         await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
     async def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
-        """`Transaction.share`. Cancelled, the partitions may be shared with nobody who has the participation: abort."""
+        """`Transaction.share`. If the call is cancelled, the partitions may be shared although the caller has no participation: abort."""
         self._refuse_past()
         return await self._producer._share(partitions, self._timeout if timeout is None else timeout, self._number)
 
     async def returned(self, written: Iterable[Written]) -> None:
-        """`Transaction.returned`. Cancelled, what was written may have been noted: it cannot be returned again then."""
+        """`Transaction.returned`. If the call is cancelled, the accounts may have been taken, and cannot be returned again."""
         self._refuse_past()
         await self._producer._returned(written, self._timeout, self._number)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """`AsyncTransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
+        """`AsyncTransactionalProducer.prepare`, for this transaction only. Leaving the block afterwards aborts nothing."""
         if not self._number:
             raise NoTransaction("prepare: this transaction has not begun")
         token = await self._producer._prepare(self._timeout if timeout is None else timeout, self._number)
@@ -344,11 +346,11 @@ class AsyncTransaction:
         return token
 
     async def commit(self, timeout: float | None = None) -> None:
-        """`AsyncTransactionalProducer.commit`, of this transaction and no other."""
+        """`AsyncTransactionalProducer.commit`, for this transaction only."""
         await self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
 
     async def abort(self, timeout: float | None = None) -> None:
-        """`AsyncTransactionalProducer.abort`, of this transaction and no other."""
+        """`AsyncTransactionalProducer.abort`, for this transaction only."""
         await self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
 
     async def __aenter__(self) -> Self:
@@ -365,7 +367,7 @@ class AsyncTransaction:
         try:
             await self.commit()
         except CommitOutcomeUnknown:
-            raise  # It may be committed.
+            raise  # The transaction may be committed.
         except TransactionTimeout as late:
             await self._abort_or_hear(late)
         except BaseException as failed:
@@ -373,15 +375,15 @@ class AsyncTransaction:
             raise
 
     async def _give_up(self, error: BaseException) -> None:
-        """Abort, unless the coordinator was asked to commit; what goes wrong with that must not hide why."""
+        """Abort, unless the coordinator was asked to commit. A failure of the abort must not hide the first error."""
         try:
             await self.abort(self._producer._inner.time_to_leave(error))
         except FencepostError as second:
             log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, error, second)
 
     async def _abort_or_hear(self, late: TransactionTimeout) -> None:
-        """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
-        it is known, and CommitOutcomeUnknown where not."""
+        """Abort a transaction whose commit ran out of time. If the coordinator has been asked to commit by now, report the outcome instead,
+        or raise CommitOutcomeUnknown if it is not known."""
         try:
             await self.abort(self._producer._inner.time_to_leave(late))
         except IllegalCall:
@@ -405,5 +407,5 @@ class AsyncTransaction:
     def _refuse_past(self) -> None:
         producer = self._producer
         if self.over or self._number != producer._writing.current:
-            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
+            raise NoTransaction("this transaction is not open: the record was not accepted")
         producer._manager.refuse_spoilt()

@@ -1,8 +1,8 @@
-"""What a user of transactions can be told, beside what `producer.errors` has.
+"""The errors of transactions, besides those of `producer.errors`.
 
-The classes say what to do next, as KIP-1050 sorts Kafka's: `Retriable` (the same call again), `MustAbort` (abort, then the same
-transaction again), `Fatal` (a new producer, or another configuration), and `CommitOutcomeUnknown`, which is none of these. Which error
-code means which is in `txn.protocol.error_table`.
+The classes say what to do next, as KIP-1050 sorts Kafka's: `Retriable` (make the same call again), `MustAbort` (abort, then write the same
+transaction again), `Fatal` (a new producer, or another configuration), and `CommitOutcomeUnknown`, which is none of these.
+`txn.protocol.error_table` says what each error code means.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ __all__ = [
 
 
 class TransactionTimeout(Retriable, TimeoutError):
-    """The call's time passed before its outcome was known. Nothing is decided: the same call may be made again, and goes on where this one
-    stopped."""
+    """The call's time passed before its outcome was known. Nothing is decided: the same call may be made again, and continues there."""
 
 
 class MustAbort(FencepostError):
     """The transaction cannot be committed: abort it, and write it again in a new one (KIP-1050's TransactionAbortableException).
 
-    `cause`: the delivery that failed first, where it was one. `code`: the error code that spoilt the transaction, 0 where there was none.
+    `cause`: the delivery that failed first, if one did. `code`: the error code that is the cause, or 0.
     """
 
     def __init__(self, reason: str, cause: DeliveryError | None = None, code: int = 0) -> None:
@@ -52,44 +51,45 @@ class MustAbort(FencepostError):
 
 
 class DeliveryAborted(DeliveryError):
-    """The record was not sent, or not acknowledged, when its transaction was aborted or could only be aborted any more."""
+    """The record was not sent, or not acknowledged, when its transaction was aborted or could only be aborted."""
 
 
 class ParticipationEnded(DeliveryError):
-    """The transaction that was shared is over, or must be aborted: its owner ended it, its time passed, or another producer took the
-    transactional id over. Kafka does not say which. Nothing more can be written under this participation."""
+    """The shared transaction has ended, or must be aborted: its owner ended it, it timed out, or another producer took the transactional id
+    over. Kafka does not say which. The participant can write nothing more under this participation."""
 
 
 class IdentityLost(Fatal):
-    """The coordinator does not know this producer's identity any more (INVALID_PRODUCER_ID_MAPPING), and its transaction had begun: a
-    new producer gets a new one. An id that had expired before is a MustAbort, and the same producer goes on after the abort."""
+    """The coordinator no longer knows this producer's identity (INVALID_PRODUCER_ID_MAPPING), and its transaction had begun. A new producer
+    gets a new identity. If the id had expired before the transaction began, MustAbort is raised instead, and the same producer continues
+    after the abort."""
 
 
 class NotPermitted(Fatal):
-    """The coordinator refuses, and will until permissions or settings are others (KIP-1050's InvalidConfigurationException)."""
+    """The coordinator refuses until permissions or settings change (KIP-1050's InvalidConfigurationException)."""
 
 
 class TransactionAborted(FencepostError):
-    """The transaction, as a rule a prepared one, has been aborted: by its deadline, by somebody with its token, or by a producer that
-    registered under the same id. It cannot be committed any more; none of its records is ever seen by readers with read_committed."""
+    """The transaction, usually a prepared one, has been aborted: by its deadline, by another process with its token, or by a producer that
+    registered under the same id. It can no longer be committed. Readers with read_committed never see its records."""
 
 
 class TransactionCommitted(FencepostError):
-    """The prepared transaction has been committed by somebody with its token: it cannot be aborted any more."""
+    """Another process with the token has committed the prepared transaction, so it can no longer be aborted."""
 
 
 class TransactionOpen(Retriable):
-    """Registering under this transactional id would abort a transaction that is open, and was not to (`on_open_transaction`). Nothing was
-    done; the same call goes through when that transaction is over."""
+    """Registering under this transactional id would abort an open transaction, and `on_open_transaction` forbids that. Nothing was done.
+    The same call succeeds once that transaction is over."""
 
 
 class CommitOutcomeUnknown(FencepostError):
-    """The coordinator was asked to commit, and whether it did is not known. Neither writing the transaction again nor leaving it is safe.
+    """The coordinator was asked to commit, and the outcome is not known. It is not safe to write the transaction again, nor to give it up.
 
-    `resolve(timeout)` goes on asking: it returns when the transaction turns out to be committed, raises MustAbort when it turns out not to
-    be (Fenced where the producer cannot go on either, TransactionAborted where it was prepared, or its producer ended for another reason),
-    and this error when the time passed again, or when nobody can tell any more. Until then the producer begins no other transaction.
-    From an AsyncTransactionalProducer it is `await error.resolve(timeout)`.
+    `resolve(timeout)` keeps asking. It returns if the transaction was committed. It raises MustAbort if it was not, Fenced if also the
+    producer cannot continue, and TransactionAborted if it was prepared or its producer ended for another reason. It raises this error if
+    the time passes again, or no broker can tell any more. Until then the producer begins no other transaction. With an
+    AsyncTransactionalProducer, call `await error.resolve(timeout)`.
     """
 
     def __init__(self, reason: str) -> None:
@@ -98,7 +98,7 @@ class CommitOutcomeUnknown(FencepostError):
         super().__init__(reason)
 
     def resolve(self, timeout: float | None = None) -> Any:
-        """Find out, within `timeout` seconds (None: max_block_ms)."""
+        """Ask for the outcome, for up to `timeout` seconds (None: max_block_ms)."""
         if self.resolver is None:
             raise type(self)(self.reason)
         return self.resolver(timeout)

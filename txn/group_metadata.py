@@ -1,9 +1,9 @@
-"""Which member of which consumer group has read what a transaction answers (KIP-447), as Python's consumers hand it out.
+"""The member of a consumer group whose offsets a transaction commits (KIP-447), read from what Python's consumers return.
 
-Read are confluent-kafka's `consumer_group_metadata()`, which is bytes of librdkafka's own making, kafka-python's `group_metadata()`,
-anything with the same attributes, and `GroupMetadata`. A group's name alone is refused: with it the group's coordinator could not tell a
-member from one that was put out long ago, and whoever wants that says so with `GroupMetadata("name")`. What a consumer hands out while it
-is no member is no more than a name, and is sent so that the coordinator refuses it.
+Accepted are confluent-kafka's `consumer_group_metadata()` (bytes in librdkafka's own format), kafka-python's `group_metadata()`, any object
+with the same attributes, and `GroupMetadata`. A bare group name is refused, because the group's coordinator could not tell a present member
+from one that the group removed. Pass `GroupMetadata("name")` to do without that check. Metadata of a consumer that is not a member is sent
+so that the coordinator refuses it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Final
 from msgspec import Struct
 
 TAG: Final = b"CGMDv2:"
-"""What librdkafka's bytes begin with, in the version that is read here."""
+"""The first bytes of librdkafka's format, in the version that is read here."""
 
 INSTEAD: Final = "pass GroupMetadata(group_id, generation_id=..., member_id=..., group_instance_id=...) instead"
 I32_MAX: Final = 2_147_483_647
 OF_NO_MEMBER: Final = 0
-"""The generation that is sent for a consumer that is no member (any more). A coordinator takes -1, which consumers say then, for somebody
-who needs no checking, and every other generation for a member's."""
+"""The generation that is sent for a consumer that is not a member. Consumers then say -1, which a coordinator takes as a request not to
+check. It takes any other generation for a member's."""
 
 
 class GroupMetadata(Struct, frozen=True):
-    """A consumer group, and the member of it whose offsets are to be committed.
+    """A consumer group, and the member whose offsets are to be committed.
 
-    `generation_id`, `member_id`, `group_instance_id`: the group's coordinator refuses the offsets of who is not this member in this
-    generation. Left out, nothing is checked: for consumers that assign their partitions themselves.
+    `generation_id`, `member_id`, `group_instance_id`: the group's coordinator refuses the offsets unless this is its member in this
+    generation. Without them the coordinator does not check, for consumers that assign their partitions themselves.
     """
 
     group_id: str
@@ -51,21 +51,21 @@ class GroupMetadata(Struct, frozen=True):
 
     @property
     def named(self) -> bool:
-        """Whether there is a member to be checked, which coordinators from before Kafka 2.5 cannot (KIP-447)."""
+        """Whether the coordinator must check a member, which it cannot before Kafka 2.5 (KIP-447)."""
         return (self.generation_id, self.member_id, self.group_instance_id) != (-1, "", None)
 
 
 def read_group(group: object) -> GroupMetadata:
-    """A group's metadata from what a consumer gave. Raises TypeError or ValueError, which say what to give."""
+    """Read a group's metadata. Raises TypeError or ValueError, which say what to pass."""
     if isinstance(group, GroupMetadata):
         return group
     if isinstance(group, bytes | bytearray | memoryview):
         return read_confluent(bytes(group))
     if isinstance(group, str):
         raise TypeError(
-            f"group={group!r}: a name alone keeps no zombie of the group out. Pass the consumer's consumer_group_metadata() "
-            "(confluent-kafka) or group_metadata() (kafka-python); where the consumer assigns its partitions itself, "
-            f"GroupMetadata({group!r})"
+            f"group={group!r}: a name alone does not exclude a member that the group has removed. Pass the consumer's "
+            "consumer_group_metadata() (confluent-kafka) or group_metadata() (kafka-python); if the consumer assigns its partitions "
+            f"itself, pass GroupMetadata({group!r})"
         )
     for call in ("consumer_group_metadata", "group_metadata"):
         if callable(getattr(group, call, None)):
@@ -85,8 +85,8 @@ def read_group(group: object) -> GroupMetadata:
 
 
 def read_confluent(raw: bytes) -> GroupMetadata:
-    """What librdkafka writes: the tag, the generation (int32 in this machine's order), group and member id (each ended by a NUL), a byte
-    that says whether there is no instance id, and the instance id (ended by a NUL) if there is one."""
+    """librdkafka's format: the tag, the generation (int32 in this machine's byte order), group and member id (each ended by a NUL), a byte
+    that says whether the instance id is missing, and otherwise the instance id (ended by a NUL)."""
     if not raw.startswith(TAG):
         raise ValueError(
             f"group metadata that begins with {raw[: len(TAG)]!r}: what is known of confluent-kafka's consumer_group_metadata() "

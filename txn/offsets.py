@@ -1,7 +1,7 @@
-"""How far a group will have read when a transaction is committed, from the shapes in which Python's consumers have offsets.
+"""The offsets that a transaction commits for a group, read from the types of Python's consumers.
 
-An offset is that of the next record to be read, one more than the last that was. A partition of which confluent-kafka knows no position
-(OFFSET_INVALID) is left out, as librdkafka does; every other offset below 0, and a partition that is named twice, is refused.
+An offset is that of the next record to read, one more than the last one read. As in librdkafka, a partition without a position
+(OFFSET_INVALID) is left out. Any other negative offset, and a partition that is named twice, is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fencepost.txn.group_metadata import GroupMetadata
 OFFSET_MAX: Final = (1 << 63) - 1
 EPOCH_MAX: Final = 2_147_483_647
 UNKNOWN: Final = -1001
-"""librdkafka's OFFSET_INVALID: nothing has been consumed of the partition."""
+"""librdkafka's OFFSET_INVALID: the consumer has read nothing of the partition."""
 
 
 class OffsetAndMetadata(Struct, frozen=True):
-    """An offset, with the epoch of the leader that the record before it was read from (-1: unknown), and a note of the program's own."""
+    """An offset, with the leader epoch of the record before it (-1: unknown), and a note of the program's own."""
 
     offset: int
     leader_epoch: int = -1
@@ -54,7 +54,7 @@ def read_offsets(given: object) -> Offsets:
 
 
 def _listed(given: Iterable[Any]) -> Iterator[tuple[tuple[str, int], object]]:
-    """The TopicPartitions of a list, each of which has its offset with it."""
+    """The TopicPartitions of a list; each contains its offset."""
     for each in given:
         if not hasattr(each, "offset"):
             raise TypeError(f"offsets has {each!r} in a list: only confluent-kafka's TopicPartition has its offset with it; give a mapping")
@@ -66,7 +66,7 @@ def _listed(given: Iterable[Any]) -> Iterator[tuple[tuple[str, int], object]]:
 
 
 def _partition(key: Any) -> tuple[str, int]:
-    """(topic, partition), from a tuple or from what has these attributes."""
+    """(topic, partition), from a tuple or an object with these attributes."""
     if hasattr(key, "topic") and hasattr(key, "partition"):
         topic, partition = key.topic, key.partition
     elif isinstance(key, tuple) and len(key) == 2:
@@ -101,7 +101,7 @@ def _check(what: str, number: object, highest: int) -> None:
 
 
 def offsets_request(transactional_id: str, identity: tuple[int, int], group: GroupMetadata, offsets: Offsets) -> TxnOffsetCommitRequest:
-    """The offsets of one group, which count if the transaction does."""
+    """The offsets of one group; they count if the transaction commits."""
     topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for (topic, partition), at in offsets.items():
         topics.setdefault(topic, []).append(

@@ -1,7 +1,7 @@
-"""The transactional producer that callers hold: thread-safe, every call with a deadline, and every call can be made again after it.
+"""The transactional producer for callers: thread-safe; each call has a deadline, and can be made again after it.
 
-It decides nothing: `machine` says what may be called, `manager` what is asked of the coordinator, `inner` which records are accepted. It
-refuses to be used after a fork, and inside a delivery callback, where waiting would never end.
+It decides nothing. The state machine says which calls are allowed, the transaction manager asks the coordinator, and the inner producer
+accepts records. It refuses calls after a fork, and inside a delivery callback, where they would wait forever.
 """
 
 from __future__ import annotations
@@ -59,48 +59,48 @@ class TransactionalProducer:
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def init(self, timeout: float | None = None) -> None:
-        """Register with the coordinator: an older producer of this id is fenced, and its open transaction is aborted. Every first
-        transaction does so by itself."""
+        """Register with the coordinator. It fences an older producer of this id, and aborts its open transaction. The first `begin` does so
+        by itself."""
         self._calls.call(Event.INIT, timeout)
 
     def transaction(self, timeout: float | None = None) -> Transaction:
-        """A transaction as a `with` block: committed at its end, aborted where an exception leaves it. `timeout`: of its beginning, and
-        again of its end."""
+        """A transaction as a `with` block: committed at its end, aborted if an exception leaves it. `timeout` limits the beginning, and
+        then the end."""
         self._inner.admission.patience_s(timeout)
         return Transaction(self._calls, timeout)
 
     def begin(self, timeout: float | None = None) -> Transaction:
-        """Begin a transaction. Waits for the one before to be over, and the first time for the coordinator."""
+        """Begin a transaction. Waits until the previous one is over, and the first time for the coordinator."""
         tx = Transaction(self._calls, timeout)
         tx._number = self._calls.begin(timeout)
         return tx
 
     def commit(self, timeout: float | None = None) -> None:
-        """Wait for every record of the transaction, then have the coordinator commit it.
+        """Wait for every record of the transaction, then ask the coordinator to commit it.
 
-        Raises MustAbort when anything of it failed, whether or not anybody looked at that future: abort it then. TransactionTimeout:
-        nothing is decided, call `commit` or `abort`. CommitOutcomeUnknown: the coordinator was asked and has not answered; see `resolve`
-        there. NotReturned: what was shared did not come back, and the transaction goes on.
+        Raises MustAbort if any part of it failed, whether or not the program read that future: then abort. TransactionTimeout: nothing is
+        decided, so call `commit` or `abort`. CommitOutcomeUnknown: the coordinator was asked and has not answered; see `resolve` there.
+        NotReturned: a shared partition was not returned, and the transaction is still open.
         """
         self._calls.end(Event.COMMIT, timeout, self._writing.current)
 
     def abort(self, timeout: float | None = None) -> None:
-        """Give the transaction up: what was not sent fails with DeliveryAborted, and no reader with read_committed sees the rest."""
+        """Abort the transaction: unsent records fail with DeliveryAborted, and readers with read_committed never see the others."""
         self._calls.end(Event.ABORT, timeout, self._writing.current)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """The first half of a commit: wait for every record, and return a token with which any process can commit or abort from now on
-        (`txn.resume`). Nothing is sent any more; closing, leaving a block and the end of the process leave the transaction open.
+        """The first half of a commit: wait for every record, and return a token with which any process can commit or abort (`txn.resume`).
+        The producer sends nothing more. Closing it, leaving the block and ending the process leave the transaction open.
 
         Raises MustAbort as `commit` does. Calling it again returns the same token.
         """
         return self._calls.prepare(timeout, self._writing.current)
 
     def run(self, work: Callable[[Transaction], T], *, timeout: float | None = None, attempts: int = 5) -> T:
-        """Call `work(tx)` in a transaction, and again in a new one where the first has to be aborted for no fault of the records, up to so
-        many `attempts`. Returns what the attempt that was committed returned. Other exceptions abort, and are the caller's."""
+        """Call `work(tx)` in a transaction, and again in a new one if the first must be aborted for a cause outside the records, up to
+        `attempts` times. Returns the result of the committed attempt. Any other exception aborts, and is raised."""
         if attempts < 1:
-            raise ValueError(f"attempts={attempts}: at least 1")
+            raise ValueError(f"attempts={attempts}: the smallest number is 1")
         while True:
             attempts -= 1
             try:
@@ -126,7 +126,7 @@ class TransactionalProducer:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`Producer.send`, into the transaction that is open. A delivery that fails need not be looked at: the commit will."""
+        """`Producer.send`, into the open transaction. The program need not check the delivery, because the commit does."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send(
@@ -134,31 +134,31 @@ class TransactionalProducer:
             )
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`Producer.send_many`, into the transaction that is open."""
+        """`Producer.send_many`, into the open transaction."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send_many(topic, records, partition=partition)
 
     def send_arrow(self, topic: str, data: Any, **columns: Any) -> BulkFuture:
-        """`Producer.send_arrow`, into the transaction that is open."""
+        """`Producer.send_arrow`, into the open transaction."""
         with self._writing.note():
             self._manager.refuse_spoilt()
             return self._inner.send_arrow(topic, data, **columns)
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
-        """Have a consumer group's offsets committed with the transaction that is open, and wait until the group's coordinator has them.
+        """Commit a consumer group's offsets with the open transaction, and wait until the group's coordinator has them.
 
-        `offsets`: of the next records to be read. A mapping of (topic, partition) or TopicPartition to an offset or OffsetAndMetadata, or
-        confluent-kafka's `consumer.position(consumer.assignment())` as it is. `group`: confluent-kafka's `consumer_group_metadata()`,
-        kafka-python's `group_metadata()`, or GroupMetadata.
+        `offsets`: of the next records to read. A mapping of (topic, partition) or TopicPartition to an offset or OffsetAndMetadata, or the
+        list that confluent-kafka's `consumer.position(consumer.assignment())` returns. `group`: confluent-kafka's
+        `consumer_group_metadata()`, kafka-python's `group_metadata()`, or GroupMetadata.
 
-        Raises MustAbort where the group has put this member out, or refuses; TransactionTimeout: nothing is decided, and a commit waits for
+        Raises MustAbort if the group has removed this member, or refuses. TransactionTimeout: nothing is decided, and a commit waits for
         these offsets. The call may be made again, also with newer offsets.
         """
         self._calls.send_offsets(offsets, group, timeout, self._writing.current)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record sent so far has its outcome. A commit does so by itself, and tells of failures, as this does not."""
+        """Wait until every record sent so far has its outcome. A commit does so too, and raises failures, which `flush` does not."""
         self._inner.flush(timeout)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -177,10 +177,11 @@ class TransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> None:
-        """Abort the transaction that is open, if one is, and end. A commit that is under way is waited for, and a prepared transaction is
-        left to whoever has its token. Calling it again does nothing.
+        """Abort the open transaction, if there is one, and end. The call waits for a commit under way, and leaves a prepared transaction to
+        the processes that have its token. Calling it again does nothing.
 
-        An abort that fails is logged: the coordinator will abort the transaction when its time is up."""
+        A failed abort is logged: the coordinator aborts the transaction after its timeout.
+        """
         limit_s = self._inner.admission.patience_s(timeout)
         self._inner.admission.refuse_after_fork()
         began = time.monotonic()
@@ -192,7 +193,7 @@ class TransactionalProducer:
             log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
         finally:
             self._calls.closed = True
-            # Also when it is called again: Ctrl-C may have struck on the way there.
+            # Also when it is called again, because Ctrl-C may have interrupted the first call.
             self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
 
     def __reduce__(self) -> NoReturn:

@@ -1,6 +1,6 @@
-"""One transaction, as the caller holds it: what is sent through it is refused once it is over. A hot module.
+"""One transaction, as the caller holds it: once it is over, it refuses records. A hot module.
 
-It looks whether it is the open one while it is noted as writing, so that no record comes out of a send in the next transaction.
+A send first registers at the send gate, then checks that the transaction is the open one, so no record gets into the next transaction.
 `TransactionCalls` ends it.
 """
 
@@ -28,7 +28,7 @@ log: Final = logging.getLogger("fencepost.txn")
 
 
 class Transaction:
-    """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it was committed or aborted."""
+    """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it has been committed or aborted."""
 
     def __init__(self, calls: TransactionCalls, timeout: float | None) -> None:
         self._calls = calls
@@ -77,27 +77,27 @@ class Transaction:
         self._calls.send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
     def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
-        """Share the transaction to other processes, for these (topic, partition) pairs: a `Participant` writes there with what this
-        returns, and only this producer ends the transaction. It itself cannot write there until the next one.
+        """Share these (topic, partition) pairs of the transaction with other processes. A `Participant` writes to them with the returned
+        participation. Only this producer ends the transaction. In the same transaction it cannot write to them itself.
 
-        With transaction version 1 the coordinator is asked to add the partitions, all at once, and waited for up to `timeout`
-        (TransactionTimeout: nothing is decided, call again). Raises NotShareable for a partition that has a writer already, MustAbort where
-        the transaction must be aborted. What a participant wrote is part of the transaction once it was acknowledged, whether or not
-        anybody tells: abort where a participant failed, or did not answer. A commit raises NotReturned until all of it came back to
-        `returned`. Interrupted by Ctrl-C, the partitions may be shared with nobody who has the participation: abort.
+        With transaction version 1 the call asks the coordinator to add the partitions in one request, and waits for up to `timeout` seconds
+        (TransactionTimeout: nothing is decided, call again). Raises NotShareable for a partition that has a writer already, and MustAbort
+        if the transaction must be aborted. Acknowledged records of a participant are part of the transaction, whether or not they are
+        returned. If a participant failed or did not answer, abort. A commit raises NotReturned until each partition came back to
+        `returned`. If Ctrl-C interrupts the call, the partitions may be shared although the caller has no participation: abort.
         """
         self._refuse_past()
         return self._calls.share(partitions, self._timeout if timeout is None else timeout, self._number)
 
     def returned(self, written: Iterable[Written]) -> None:
-        """What participants wrote, as `Participant.finish` returned it, so that the transaction can be committed, these partitions can be
-        shared again in it, and where its records are is known if the outcome of the commit is not. `Participation.unused` has accounts of
-        partitions that nobody wrote. Raises BadParticipation for an account that does not fit what was shared."""
+        """Take what participants wrote, as `Participant.finish` returned it. After that the transaction can be committed, and the
+        partitions can be shared again in it. If the commit's outcome is unknown, the search begins at these offsets. `Participation.unused`
+        makes accounts of partitions without records. Raises BadParticipation for an account that does not fit what was shared."""
         self._refuse_past()
         self._calls.returned(written, self._timeout, self._number)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """`TransactionalProducer.prepare`, of this transaction and no other. The block may be left after it: nothing is aborted."""
+        """`TransactionalProducer.prepare`, for this transaction only. Leaving the block afterwards aborts nothing."""
         if not self._number:
             raise NoTransaction("prepare: this transaction has not begun")
         token = self._calls.prepare(self._timeout if timeout is None else timeout, self._number)
@@ -105,11 +105,11 @@ class Transaction:
         return token
 
     def commit(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.commit`, of this transaction and no other."""
+        """`TransactionalProducer.commit`, for this transaction only."""
         self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
 
     def abort(self, timeout: float | None = None) -> None:
-        """`TransactionalProducer.abort`, of this transaction and no other."""
+        """`TransactionalProducer.abort`, for this transaction only."""
         self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Transaction:
         try:
             self.commit()
         except CommitOutcomeUnknown:
-            raise  # It may be committed.
+            raise  # The transaction may be committed.
         except TransactionTimeout as late:
             self._abort_or_hear(late)
         except BaseException as failed:
@@ -134,15 +134,15 @@ class Transaction:
             raise
 
     def _give_up(self, error: BaseException) -> None:
-        """Abort; what goes wrong with that must not hide why."""
+        """Abort. A failure of the abort must not hide the first error."""
         try:
             self.abort(self._inner.time_to_leave(error))
         except FencepostError as second:
             log.warning("transactional id %s: not aborted after %r: %s", self._calls.transactional_id, error, second)
 
     def _abort_or_hear(self, late: TransactionTimeout) -> None:
-        """Abort what could not be committed in time, unless the coordinator has been asked to commit by now: what has come of that, where
-        it is known, and CommitOutcomeUnknown where not."""
+        """Abort a transaction whose commit ran out of time. If the coordinator has been asked to commit by now, report the outcome instead,
+        or raise CommitOutcomeUnknown if it is not known."""
         try:
             self.abort(self._inner.time_to_leave(late))
         except IllegalCall:
@@ -165,7 +165,7 @@ class Transaction:
 
     def _refuse_past(self) -> None:
         if self.over or self._number != self._writing.current:
-            raise NoTransaction("this transaction is not open (any more): nothing was accepted")
+            raise NoTransaction("this transaction is not open: the record was not accepted")
         spoilt = self._manager.spoilt
         if spoilt is not None:
             raise spoilt.again()

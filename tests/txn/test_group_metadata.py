@@ -92,7 +92,7 @@ def test_other_bytes() -> None:
 @pytest.mark.parametrize(
     ("group", "kind", "words"),
     [
-        ("orders", TypeError, r"a name alone keeps no zombie of the group out.*GroupMetadata\('orders'\)"),
+        ("orders", TypeError, r"a name alone does not exclude a member.*GroupMetadata\('orders'\)"),
         (None, TypeError, "group is a NoneType, which names no group: pass GroupMetadata"),
         (7, TypeError, "group is a int, which names no group"),
     ],

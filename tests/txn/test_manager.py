@@ -191,7 +191,7 @@ def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
     counter.identify(code=ErrorCode.PRODUCER_FENCED)
     fenced = begin.outcome.exception(0)
     assert isinstance(fenced, Fenced)
-    assert "this producer's own INIT_PRODUCER_ID, which was lost before, has come late" in str(fenced)
+    assert "this producer's own INIT_PRODUCER_ID, which was lost before, has arrived late" in str(fenced)
 
 
 def wrote_after_a_lost_addition() -> Counter:
@@ -219,7 +219,7 @@ def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
     counter.identify(code=ErrorCode.PRODUCER_FENCED)
     fenced = begin.outcome.exception(0)
     assert isinstance(fenced, Fenced)
-    assert "this producer's own ADD_PARTITIONS_TO_TXN, which was lost before, has come late" in str(fenced)
+    assert "this producer's own ADD_PARTITIONS_TO_TXN, which was lost before, has arrived late" in str(fenced)
 
 
 def test_what_was_lost_before_the_epoch_was_renewed_is_blamed_for_nothing() -> None:

@@ -28,8 +28,8 @@ NOWHERE = "127.0.0.1:1"
     ("settings", "words"),
     [
         ({}, "transactional_id is missing"),
-        ({"transactional_id": ""}, "transactional_id='': a text"),
-        ({"transactional.id": 7}, "transactional_id=7: a text"),
+        ({"transactional_id": ""}, "transactional_id='': must be a non-empty text"),
+        ({"transactional.id": 7}, "transactional_id=7: must be a non-empty text"),
         ({"transactional.id": "a", "transactional_id": "b"}, "transactional_id is set twice"),
         ({"transactional_id": "a", "transaction_timeout_ms": 0}, "transaction_timeout_ms=0: a whole number of milliseconds from 1"),
         ({"transactional_id": "a", "transaction.timeout.ms": 1.5}, "transaction_timeout_ms=1.5"),
@@ -237,7 +237,7 @@ def test_work_of_which_nothing_has_run_is_not_committed() -> None:
 
     with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
         for work in (coroutine, generator):
-            with pytest.raises(Misuse, match=r"function, and nothing of it has run"):
+            with pytest.raises(Misuse, match=r"function, so its body has not run"):
                 producer.run(work, timeout=30)
         assert list(producer.run(lambda tx: (each for each in [tx.send("t", b"lazy").result(30).offset]), timeout=30)) == [0]
 

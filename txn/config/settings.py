@@ -1,6 +1,6 @@
-"""The settings that a transactional producer has beside a producer's, in both spellings, checked.
+"""The settings that a transactional producer has besides a producer's, in both spellings, checked.
 
-Everything else goes to `producer.settings_reader`; what would contradict a transaction is refused here.
+All other settings go to `producer.settings_reader`. A setting that contradicts transactions is refused here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ID_BYTES_MAX: Final = 32_767
 
 
 class TransactionSettings(Struct, frozen=True, kw_only=True):
-    """`transactional_id`: whose transactions these are; a second producer with the same one fences the first. `transaction_timeout_ms`:
-    how long a transaction may be open before the coordinator aborts it, at most the brokers' transaction.max.timeout.ms.
-    `on_open_transaction`: what becomes of one that is open when the producer registers; `prepared`: tokens of those to be spared.
-    `transaction_two_phase_commit_enable`: ask for KIP-939, where brokers have it. `existing_topics`: those that are not to be created when
-    they are sent to and not there, whatever `allow_auto_create_topics` says of others."""
+    """`transactional_id`: identifies the producer's transactions; a second producer with the same id fences the first.
+    `transaction_timeout_ms`: the coordinator aborts a transaction that is open for longer; at most the brokers' transaction.max.timeout.ms.
+    `on_open_transaction`: what registering does to a transaction that is open under the id. `prepared`: tokens of transactions that
+    registering must leave open. `transaction_two_phase_commit_enable`: ask for KIP-939, if brokers have it. `existing_topics`: topics that
+    brokers must not create when the producer sends to a missing one, whatever `allow_auto_create_topics` says."""
 
     transactional_id: str
     transaction_timeout_ms: int
@@ -45,12 +45,12 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
         else:
             rest[key] = value
     if "transactional_id" not in ours:
-        raise ConfigError("transactional_id is missing: a name of this producer's own, the same after a restart")
+        raise ConfigError("transactional_id is missing: give the producer a name of its own, the same after a restart")
     name, timeout_ms = ours["transactional_id"], ours.get("transaction_timeout_ms", DEFAULT_TIMEOUT_MS)
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"transactional_id={name!r}: a text that is not empty")
+        raise ConfigError(f"transactional_id={name!r}: must be a non-empty text")
     if len(name.encode(errors="replace")) > ID_BYTES_MAX:
-        raise ConfigError(f"transactional_id={name!r:.60}: Kafka's protocol takes {ID_BYTES_MAX} bytes at most")
+        raise ConfigError(f"transactional_id={name!r:.60}: Kafka's protocol takes at most {ID_BYTES_MAX} bytes")
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
         raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
     return (
@@ -86,7 +86,7 @@ def _read_topics(given: object) -> tuple[str, ...]:
 
 
 def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:
-    """One token, or several, as themselves or as their texts."""
+    """One token or several, each a PreparedTransaction or its text."""
     several = (given,) if isinstance(given, str | bytes | PreparedTransaction) else given
     try:
         return tuple(map(read_token, several))
@@ -95,6 +95,6 @@ def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:
 
 
 def _name(key: str, value: object) -> str:
-    """Ours in one spelling; what is a producer's as it is."""
+    """Our settings in one spelling; the producer's unchanged."""
     name = key.replace(".", "_")
     return name if name in TransactionSettings.__struct_fields__ else key

@@ -1,6 +1,6 @@
-"""The way to the coordinator of a transactional id or a group: who it is, one request at a time, and how soon to ask again.
+"""The connection to the coordinator of a transactional id or a group: which broker it is, one request at a time, and the backoff.
 
-It knows nothing of what is asked, and keeps nothing that was answered but where the coordinator is.
+It does not know what the requests ask. It remembers of the answers only which broker is the coordinator.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from fencepost.txn.protocol.error_table import Row, Step, judge
 from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
 
 SOON_MS: Final = 20.0
-"""A transaction is completed within a few milliseconds as a rule, and nothing goes on before."""
+"""The pause before a request is repeated while the coordinator completes the previous transaction, which usually takes a few
+milliseconds."""
 
 
 class CoordinatorConnection:
-    """See the module. `request`: the one on its way. `not_before_ms`: when the next one may be."""
+    """See the module. `request`: the one in flight. `not_before_ms`: the earliest time for the next one."""
 
     def __init__(
         self, key: str, settings: Settings, *, key_type: int = TRANSACTION, nodes: Nodes, view: ClusterView, draw: Callable[[], float]
@@ -43,11 +44,11 @@ class CoordinatorConnection:
 
     @property
     def node_id(self) -> int | None:
-        """The coordinator, as far as it is known."""
+        """The coordinator, if it is known."""
         return self._node_id
 
     def ready(self, now_ms: float) -> tuple[Node | None, list[Command]]:
-        """The coordinator if it can be asked now, and what has to be done for it to be."""
+        """The coordinator if a request can be sent now, and the commands that are needed before one can be."""
         if self.request is not None or now_ms < self.not_before_ms:
             return None, []
         node = self._nodes.get(self._node_id) if self._node_id is not None else None
@@ -59,25 +60,25 @@ class CoordinatorConnection:
         return None, self._nodes.connect(node, now_ms)
 
     def send(self, node: Node, message: Message, version: int, now_ms: float) -> list[Command]:
-        """Put a request on its way."""
+        """Send a request."""
         self.request = self._nodes.begin(node, message.api, now_ms, Request)
         return [Send(node.node_id, self.request.request_id, message.api, version, message)]
 
     def answered(self) -> None:
-        """The request on its way has its answer."""
+        """The request in flight was answered."""
         self.request = None
 
     def went_well(self) -> None:
-        """Whatever comes next is a first attempt."""
+        """The next request is a first attempt, without backoff."""
         self._attempts = 0
 
     def lost(self, now_ms: float) -> None:
-        """It died with its link."""
+        """The request in flight was lost with its connection."""
         self.request = None
         self.again(Step.RETRY, now_ms)
 
     def again(self, step: Step, now_ms: float) -> None:
-        """The same must be asked again, after a while."""
+        """Repeat the same request after a backoff."""
         if step is Step.LOOKUP:
             self._node_id = None
         base_ms = SOON_MS if step is Step.SOON else self._settings.retry_backoff_ms
@@ -86,7 +87,7 @@ class CoordinatorConnection:
         self._attempts += 1
 
     def found(self, answer: FindCoordinatorResponse, now_ms: float) -> tuple[Row, int, list[Command]]:
-        """Read who the coordinator is: what is to be done about the answer's code, the code, and what follows for the links."""
+        """Read which broker is the coordinator. Returns the row of the answer's code, the code, and the commands that follow."""
         said = answer.coordinators[0] if answer.coordinators else answer
         row = judge(Api.FIND_COORDINATOR, said.error_code)
         if row.step is not Step.DONE:

@@ -1,7 +1,8 @@
-"""What happens to a transactional producer that nobody closed: the transaction that is open is aborted, as `close` would.
+"""The end of a transactional producer that its program did not close: its open transaction is aborted, as `close` would do.
 
-At exit within `exit_flush_ms`; when it is collected, without anybody waiting. Otherwise readers of committed records would be held up until
-the coordinator's patience ends (`transaction_timeout_ms`). On an event loop that has ended nothing of this can be done.
+At exit this takes up to `exit_flush_ms`. When the producer is collected, the sender thread aborts and no thread waits. Otherwise the open
+transaction would block readers of committed records until `transaction_timeout_ms` has passed. Once its event loop has ended, an async
+producer cannot abort.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ log = logging.getLogger("fencepost.txn")
 
 
 class TransactionExitGuard(ExitGuard):
-    """See the module. `wanted`: the call that `close` would make about the open transaction, if it would make one."""
+    """See the module. `wanted`: the call that `close` would make for the open transaction, or None."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class TransactionExitGuard(ExitGuard):
         call.outcome.when_told(lambda: sender.stop(reason))
 
     def begin_to_leave(self) -> Callable[[], None]:
-        """The process exits: end the transaction as `close` would, and wait for that in what this returns."""
+        """At exit, end the transaction as `close` would. The returned function waits for that."""
         call = None if self._over() else self._end()
         deadline = time.monotonic() + self._patience_s
         leave = super().begin_to_leave()
@@ -82,7 +83,7 @@ class TransactionExitGuard(ExitGuard):
         return self._ended or self._shared.forked is not None or not self.sender.running
 
     def _end(self) -> Call | None:
-        """Ask for the end of what is open."""
+        """Ask the sender to end the open transaction."""
         event = self._wanted()
         if event is None:
             return None

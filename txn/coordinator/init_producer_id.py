@@ -1,6 +1,6 @@
-"""How a transactional id is registered: whether what is open under it may be aborted by that, and what InitProducerId says.
+"""The registration of a transactional id: whether it may abort the open transaction, and what InitProducerId's answer says.
 
-The manager asks and is answered; this makes the questions and judges what was said. What an error code comes to is `verdict`'s.
+This module makes the requests and reads the answers; the manager sends them. The error table says what an error code means.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPENING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
 
 
 class Registration:
-    """See the module. `guard`: asked before the first one. `two_phase`: what else is wanted beside an identity."""
+    """See the module. `guard`: checked before the first registration. `two_phase`: the wishes of KIP-939."""
 
     def __init__(self, transactional_id: str, *, timeout_ms: int, guard: Guard | None, two_phase: TwoPhase | None) -> None:
         self.two_phase: Final = two_phase or TwoPhase()
@@ -35,13 +35,13 @@ class Registration:
         self._lost: dict[Api, None] = {}
 
     def question(self, renewed: Identity | None) -> Question:
-        """What the coordinator is to be asked. `renewed`: the identity that is to be raised, None for the first one."""
+        """The request for the coordinator. `renewed`: the identity whose epoch is to be bumped, or None for the first registration."""
         if renewed is None and not self._passed and self._guard.looks:
             return state_question(self._id)
         return partial(self._ask_identity, renewed)
 
     def heard_of_a_predecessor(self, said: TransactionState, row: Row, cluster_id: str | None) -> TransactionOpen | None:
-        """Why what is open under the id may not be aborted by registering, if it may not."""
+        """The error if the registration would abort an open transaction that it must not abort."""
         code = said.error_code
         held: TransactionOpen | None = None
         if row.step is Step.DONE:
@@ -52,7 +52,7 @@ class Registration:
         return held
 
     def heard(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
-        """Why the identity is of no use, if a transaction was kept open under it."""
+        """The error if the coordinator kept a transaction open under the identity."""
         self._passed = False
         for api in OPENING:
             self._lost.pop(api, None)
@@ -61,17 +61,17 @@ class Registration:
         return kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id)
 
     def lost(self, api: Api) -> None:
-        """A request has no answer. An InitProducerId is a newer producer's to Kafka, whenever it comes; what adds to a transaction opens
-        one where it comes after the end and before the next identity, for which that transaction is then aborted."""
+        """A request was lost. Kafka takes a late InitProducerId for that of a newer producer. A late request that adds to a transaction can
+        open one after the end and before the next epoch, and that transaction must be aborted."""
         if api in OPENING or api is Api.INIT_PRODUCER_ID:
             self._lost[api] = None
 
     def hint(self, api: Api, code: int) -> str:
-        """What else a refusal may be about."""
+        """What else a refusal may mean."""
         own = [each for each in self._lost if api is Api.INIT_PRODUCER_ID or each not in OPENING] if code in FENCES else []
         if not own:
             return self.two_phase.hint(code)
-        return f"; or nobody did, and this producer's own {' or '.join(map(api_name, own))}, which was lost before, has come late"
+        return f"; or this producer's own {' or '.join(map(api_name, own))}, which was lost before, has arrived late"
 
     def _ask_identity(self, renewed: Identity | None, node: Node) -> tuple[Message, range]:
         two_phase, keep = self.two_phase.flags(node)

@@ -1,4 +1,4 @@
-"""The same as `inner` on the caller's event loop."""
+"""`inner_producer` for the caller's event loop."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class InnerAsyncProducer(AsyncProducer):
 
     @property
     def settings(self) -> Settings:
-        """The producer's."""
+        """`AsyncProducer`'s."""
         return self._settings
 
     def time_to_leave(self, error: BaseException | None) -> float | None:
-        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
+        """The seconds that a block may take to end when this error leaves it; None without a limit."""
         return self._time_to_leave(error)
 
     def _transactions(self) -> Transactions | None:

@@ -1,5 +1,5 @@
-"""The producer inside a transactional one: its sender asks the manager, and it takes records only while a transaction is open. A hot
-module: every record goes through it."""
+"""The producer inside a transactional one: its sender asks the transaction manager, and it accepts records only while a transaction is
+open. A hot module: every record passes through it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class InnerProducer(Producer):
         self._take_lease(manager)
 
     def _take_lease(self, manager: TransactionManager) -> None:
-        """Instead of the producer's. Not in `__init__`, where mypyc takes an attribute that a base class has set for a new one, and never
-        lets go of what it held: the whole producer."""
+        """Replaces the producer's. It is not in `__init__`, because mypyc takes an attribute that a base class has set for a new one and
+        never releases the old value: the whole producer."""
         self._exit_guard.end()
         self._exit_guard = TransactionExitGuard(
             self._sender,
@@ -49,21 +49,21 @@ class InnerProducer(Producer):
         return self._admission
 
     def time_to_leave(self, error: BaseException | None) -> float | None:
-        """Seconds for whoever leaves a block with this error, None where there is no hurry."""
+        """The seconds that a block may take to end when this error leaves it; None without a limit."""
         return self._time_to_leave(error)
 
     @property
     def settings(self) -> Settings:
-        """The producer's."""
+        """`Producer`'s."""
         return self._settings
 
     @property
     def running(self) -> bool:
-        """Whether calls are still answered."""
+        """Whether the sender thread still answers calls."""
         return self._sender.running
 
     def on_sender(self) -> bool:
-        """Whether the caller is the thread that answers calls, where waiting for one would never end."""
+        """Whether the caller is the sender thread, which would wait for itself forever."""
         return self._shared.on_sender()
 
     def _transactions(self) -> Transactions | None:

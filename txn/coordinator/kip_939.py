@@ -1,8 +1,8 @@
-"""KIP-939, as far as brokers have it: a transaction that its coordinator never times out, and one that registering does not abort.
+"""KIP-939, as far as brokers have it: the coordinator never times the transaction out, and a registration does not abort it.
 
-Asked for only where the user does (`transaction_two_phase_commit_enable`), and given up where a broker cannot: releases do not offer
-version 6 of InitProducerId unless `unstable.api.versions.enable` is set, and up to Kafka 4.3 they answer keepPreparedTxn with
-UNSUPPORTED_VERSION. Then everything goes on as without it: a prepared transaction has the deadline that its token says.
+The producer asks for it only with `transaction_two_phase_commit_enable`, and does without it if a broker lacks it. Releases offer version 6
+of InitProducerId only with `unstable.api.versions.enable`, and up to Kafka 4.3 they answer keepPreparedTxn with UNSUPPORTED_VERSION.
+Without it a prepared transaction has the deadline that its token says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DENIED: Final = (
 
 
 class TwoPhase:
-    """What InitProducerId asks for beside an identity. `keep`: not to abort what is open."""
+    """What InitProducerId asks for besides an identity. `keep`: do not abort the open transaction."""
 
     def __init__(self, *, wanted: bool = False, keep: bool = False) -> None:
         self._wanted = wanted
@@ -42,12 +42,12 @@ class TwoPhase:
         return True, self._keep
 
     def steps_back(self, code: int) -> bool:
-        """Whether to ask again for less, as the broker does not do what was asked for."""
+        """Whether to ask again for less, because the broker lacks what was asked for."""
         if code != ErrorCode.UNSUPPORTED_VERSION or not self._wanted:
             return False
         self._keep, self._wanted = False, self._keep
         return True
 
     def hint(self, code: int) -> str:
-        """What else a refusal may be about."""
+        """What else a refusal may mean."""
         return f"; {DENIED}" if self._wanted and code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED else ""

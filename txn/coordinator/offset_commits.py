@@ -1,7 +1,7 @@
 """The offsets of a transaction on their way to the coordinators of their groups.
 
-What is wanted for one group is put together: an offset that is given again takes the older one's place, and a call is answered when all
-that was wanted by then has been taken. It decides nothing about an answer: `verdict` and `manager` do.
+Offsets for one group are combined: a newer offset replaces an older one of the same partition. A call is answered when the coordinator has
+taken all offsets that were wanted by then. The error table and the manager decide what an answer means.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fencepost.txn.shared.participation import name
 
 
 class Order:
-    """What is wanted for one member of a group. `line`: to the group's coordinator. `sent`: what is in the request on its way."""
+    """The offsets that are wanted for one member of a group. `line`: the connection to the group's coordinator. `sent`: the offsets in the
+    request in flight."""
 
     def __init__(self, group: GroupMetadata, line: CoordinatorConnection) -> None:
         self.group = group
@@ -31,7 +32,8 @@ class Order:
 
 
 class OffsetCommits:
-    """See the module. `added`: the groups that are part of the transaction (transaction version 1). `taken`: those that took offsets."""
+    """See the module. `added`: the groups that are part of the transaction (transaction version 1). `taken`: the groups whose coordinator
+    took offsets."""
 
     def __init__(self, line_to: Callable[[str], CoordinatorConnection]) -> None:
         self.added: set[str] = set()
@@ -44,12 +46,12 @@ class OffsetCommits:
 
     @property
     def orders(self) -> list[Order]:
-        """What has not been taken yet, in the order in which it was wanted."""
+        """The groups with offsets that are not taken yet, in the order of the calls."""
         return list(self._orders.values())
 
     @property
     def busy(self) -> bool:
-        """Whether anything is wanted, or may be written by a request that has no answer."""
+        """Whether offsets are wanted, or a request without an answer may still write some."""
         return bool(self._orders) or any(line.request is not None and line.request.api is Api.TXN_OFFSET_COMMIT for line in self.lines)
 
     @property
@@ -57,7 +59,7 @@ class OffsetCommits:
         return iter(self._lines.values())
 
     def want(self, call: Call, group: GroupMetadata, offsets: Offsets) -> None:
-        """Have these offsets committed for the call."""
+        """Commit these offsets for the call."""
         line = self._lines.get(group.group_id)
         if line is None:
             line = self._lines[group.group_id] = self._line_to(group.group_id)
@@ -66,15 +68,15 @@ class OffsetCommits:
         order.calls.append(call)
 
     def lost(self, line: CoordinatorConnection) -> None:
-        """What was sent may still come, whenever it likes."""
+        """The request was lost; the coordinator may still receive it at any time."""
         order = self._sent.pop(line, None)
         if order is not None:
             for tp, at in order.sent.items():
                 self._strays.setdefault((order.group.group_id, tp), set()).add(at)
 
     def overtaken(self) -> str | None:
-        """A partition of which a request that was lost had another offset than is wanted now: coming late, it would put the older one in
-        the place of the newer."""
+        """A partition for which a lost request had an older offset than is wanted now. If the lost request arrives late, it replaces the
+        newer offset."""
         for order in self.orders:
             for tp, at in order.offsets.items():
                 if not self._strays.get((order.group.group_id, tp), {at}) <= {at}:
@@ -82,40 +84,41 @@ class OffsetCommits:
         return None
 
     def drop(self) -> None:
-        """None of it is wanted any more; what is on its way stays there."""
+        """Drop the wanted offsets; a request in flight stays."""
         self._orders.clear()
 
     def clear(self) -> None:
-        """Another transaction begins."""
+        """A new transaction begins."""
         self._orders.clear()
         self.added.clear()
         self.taken.clear()
         self._strays.clear()
 
     def to_be_added(self) -> str | None:
-        """A group that the transaction's coordinator has not heard of (transaction version 1)."""
+        """A group that is not added to the transaction yet (transaction version 1)."""
         return next((order.group.group_id for order in self.orders if order.group.group_id not in self.added), None)
 
     def wants(self, line: CoordinatorConnection) -> bool:
-        """Whether anything is to go over that line."""
+        """Whether there is something to send over that connection."""
         return any(order.line is line for order in self.orders)
 
     def line_of(self, request: Request) -> CoordinatorConnection | None:
-        """The line that a request is on, if it is one of these."""
+        """The connection that a request uses, if it is one of these."""
         return next((line for line in self.lines if line.request is request), None)
 
     def sending(self, order: Order) -> None:
-        """What is wanted now is about to be sent."""
+        """The wanted offsets are about to be sent."""
         order.sent = dict(order.offsets)
         self._sent[order.line] = order
 
     def heard(self, line: CoordinatorConnection, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
-        """Take what a coordinator said of each partition: the code that decides, its row, and the calls that have what they wanted."""
+        """Take the coordinator's result for each partition. Returns the deciding code, its row, and the calls whose offsets are all
+        taken."""
         order = self._sent.pop(line, None)
         codes = {(topic.name, partition.partition_index): partition.error_code for topic in answer.topics for partition in topic.partitions}
         code, row = worst(Api.TXN_OFFSET_COMMIT, codes.values())
         if order is None or self._orders.get(order.group) is not order:
-            return code, row, []  # It was given up meanwhile.
+            return code, row, []  # The offsets were dropped meanwhile.
         taken = [tp for tp in order.sent if codes.get(tp) == ErrorCode.NONE]
         if taken:
             self.taken.add(order.group.group_id)

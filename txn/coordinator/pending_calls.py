@@ -1,6 +1,6 @@
-"""A call of the user's on its way to the manager and back: made and waited for by the caller, finished on the sender's thread.
+"""A call from a caller's thread to the transaction manager: the caller makes it and waits, and the sender thread finishes it.
 
-It waits for nothing itself: `upshot` does, in a thread and on an event loop alike. `Waiting` holds those without an outcome.
+The waiting itself is in `call_outcome`, for threads and event loops alike. `Waiting` holds the calls without an outcome.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fencepost.txn.shared.shared_partitions import ShareRequest
 
 
 class Call:
-    """See the module. `number`: the transaction that it is about, 0 for whichever there is; after a begin, the one that began. `offsets`:
-    of a send_offsets. `share_request`: of a share, or of what is returned. `then` runs on the sender's thread right before the caller hears
-    of the outcome, also of one who has left."""
+    """See the module. `number`: the transaction that the call is about, 0 for the open one; after a begin, the one that began. `offsets`:
+    those of a send_offsets. `share_request`: that of a share or a `returned`. `then` runs on the sender thread right before the caller gets
+    the outcome, and also if the caller has stopped waiting."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Call:
 
     @property
     def left(self) -> bool:
-        """Whether the caller waits no longer."""
+        """Whether the caller no longer waits."""
         return self.outcome.done()
 
     def finish(self, error: Exception | None) -> None:
-        """This came of it."""
+        """The call has this outcome."""
         waits = self.outcome.claim()
         if self._then is not None:
             self._then(self, error)
@@ -58,7 +58,7 @@ class Call:
 
 
 class Waiting:
-    """The calls that have no outcome yet, in the order in which they came."""
+    """The calls without an outcome, in the order in which they came."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -67,31 +67,31 @@ class Waiting:
         self._calls.append(call)
 
     def take(self) -> list[Call]:
-        """All of them, which wait here no longer."""
+        """All of them; they are no longer waiting here."""
         calls, self._calls = self._calls, []
         return calls
 
     def answer(self, error: FencepostError | None, *events: Event) -> list[Command]:
-        """Tell the calls of these kinds, each with an instance of its own."""
+        """End the calls of these kinds with the error, each with an instance of its own."""
         told = [call for call in self._calls if call.event in events]
         self._calls = [call for call in self._calls if call.event not in events]
         return [Return(call, again(error) if error is not None else None) for call in told]
 
     def of(self, event: Event) -> list[Call]:
-        """Those of this kind."""
+        """The calls of this kind."""
         return [call for call in self._calls if call.event is event]
 
     def finish(self, calls: list[Call]) -> list[Command]:
-        """Tell these that they have what they wanted."""
+        """End these calls successfully."""
         self._calls = [call for call in self._calls if call not in calls]
         return [Return(call) for call in calls]
 
     def expire(self, now_ms: float, lateness: Callable[[Call], FencepostError]) -> list[Command]:
-        """Tell those whose time has passed."""
+        """End the calls whose deadline has passed."""
         late = [call for call in self._calls if call.deadline_ms <= now_ms]
         self._calls = [call for call in self._calls if call.deadline_ms > now_ms]
         return [Return(call, lateness(call)) for call in late]
 
     def deadlines_ms(self) -> list[float]:
-        """When each of them ends at the latest."""
+        """The next deadline of a call."""
         return [call.deadline_ms for call in self._calls]

@@ -1,5 +1,4 @@
-"""What `run` has to know of the work that it was given: whether any was done, and whether a transaction that had to be aborted is worth
-another attempt. It makes none itself."""
+"""Whether `run` may repeat its work in a new transaction. It makes no attempt itself."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ WORTH_ANOTHER: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""Refusals of a record that say nothing about the record."""
+"""Refusals of a record that have no cause in the record."""
 
 
 def worth_another(error: MustAbort | DeliveryError) -> bool:
-    """Whether the same records and offsets may fare better in another transaction."""
+    """Whether the same records and offsets may succeed in another transaction."""
     if isinstance(error, MustAbort) and error.cause is None:
         return error.code not in HOPELESS
     cause = error.cause if isinstance(error, MustAbort) else error
@@ -33,9 +32,11 @@ def worth_another(error: MustAbort | DeliveryError) -> bool:
 
 
 def refuse_undone(work: object, result: object) -> None:
-    """Raise Misuse where calling the function has only made what would do its work: a transaction without it would be committed."""
+    """Raise Misuse if the function only returned a coroutine or generator: a transaction without its work would be committed."""
     if inspect.iscoroutine(result):
         result.close()
-        raise Misuse(f"run: {work!r} is a coroutine function, and nothing of it has run: AsyncTransactionalProducer.run awaits it")
+        raise Misuse(f"run: {work!r} is a coroutine function, so its body has not run: use AsyncTransactionalProducer.run")
     if inspect.isgenerator(result) and inspect.isgeneratorfunction(work):
-        raise Misuse(f"run: {work!r} is a generator function, and nothing of it has run: the transaction would be committed without it")
+        raise Misuse(
+            f"run: {work!r} is a generator function, so its body has not run, and the transaction would be committed without its work"
+        )

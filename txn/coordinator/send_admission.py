@@ -1,6 +1,6 @@
-"""Whether a producer inside a transactional one takes records: only while a transaction is open.
+"""Whether a producer inside a transactional one accepts records: only while a transaction is open.
 
-That is a matter of one lock: what was accepted before a transaction's end was asked for belongs to it, and nothing is accepted after.
+One lock decides this. Records that were accepted before the end was requested belong to the transaction, and none is accepted after it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ ENDS = (machine.Event.COMMIT, machine.Event.ABORT, machine.Event.PREPARE)
 
 
 class NoTransaction(Misuse):
-    """There is no transaction that the record could be part of: it was not accepted."""
+    """No transaction is open, so the record was not accepted."""
 
 
 class Admission:
-    """See the module. `post`: how a call gets to the sender. `is_open`: whether a transaction is, as the sender sees it. Raises ConfigError
-    for settings that cannot be a transaction's."""
+    """See the module. `post`: sends a call to the sender thread. `is_open`: whether a transaction is open for the sender thread. Raises
+    ConfigError for settings that a transaction cannot have."""
 
     def __init__(
         self, settings: Settings, accumulator: Accumulator, shared: Shared, post: Callable[[Event], None], is_open: Callable[[], bool]
     ) -> None:
         if not settings.enable_idempotence:
-            raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
+            raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings out")
         self._max_block_ms = settings.max_block_ms
         self._accumulator = accumulator
         self._shared = shared
@@ -44,10 +44,10 @@ class Admission:
         self._is_open = is_open
         self._ending: list[Call] = []
         accumulator.refusal = NO_TRANSACTION
-        accumulator.takes_aside = False  # A record comes into the transaction that is open when it is sent, or into none.
+        accumulator.takes_aside = False  # A record becomes part of the transaction that is open when it is sent, or of none.
 
     def patience_s(self, timeout: float | None) -> float:
-        """A call's time: what was given, or max_block_ms."""
+        """The time limit of a call: the given one, or max_block_ms."""
         return seconds(timeout, self._max_block_ms / 1000.0)
 
     def call(
@@ -58,7 +58,7 @@ class Admission:
         offsets: tuple[GroupMetadata, Offsets] | None = None,
         share_request: ShareRequest | None = None,
     ) -> Call:
-        """A call; it ends by itself within the time."""
+        """Make a call that ends within the limit."""
         self.refuse_after_fork()
         then = self._open if event is machine.Event.BEGIN else self._reopen if event in ENDS else None
         return Call(
@@ -66,17 +66,17 @@ class Admission:
         )
 
     def make(self, call: Call) -> None:
-        """Make it. An end takes no more records from here on, unless it is refused at once."""
+        """Send the call. After a commit, abort or prepare no record is accepted, unless the sender refuses the call at once."""
         if call.event in ENDS:
             self.stop(call)
         self._post(Called(call))
 
     def leave(self, call: Call) -> Call | None:
-        """Whoever made it does not wait any longer, or was struck on the way to that. A transaction that began, and nobody was told, is
-        aborted, by the call that is returned: with nothing in it it ends at once."""
+        """The caller has stopped waiting, or Ctrl-C interrupted it. If a transaction has begun and the caller has no result, the returned
+        call aborts it. That is instant, because the transaction is empty."""
         if call.outcome.cancel():
             if call.event in ENDS:
-                self._post(Called(call))  # So that the sender hears of it in any case: what is open goes on.
+                self._post(Called(call))  # In any case the sender thread must know, because an open transaction continues.
             return None
         if call.event is not machine.Event.BEGIN or not call.outcome.wait(SOON_S) or call.outcome.exception() is not None:
             return None
@@ -85,12 +85,12 @@ class Admission:
         return abort
 
     def refuse_after_fork(self) -> None:
-        """In a child of the process that made the producer nothing of it works."""
+        """Raise in a child of the process that made the producer: nothing works there."""
         if self._shared.forked is not None:
             raise again(self._shared.forked)
 
     def stop(self, call: Call | None = None) -> None:
-        """Take no more, for this call's sake."""
+        """Accept no more records because of this call."""
         with self._shared.region:
             if call is not None:
                 self._ending += [call]
@@ -98,23 +98,23 @@ class Admission:
                 self._accumulator.refusal = NO_TRANSACTION
 
     def make_way(self) -> None:
-        """Something else is about to be the reason why nothing is taken."""
+        """Another error is about to be the reason why no record is accepted."""
         self.stop()
         if self._accumulator.refusal is NO_TRANSACTION:
             self._accumulator.refusal = None
 
     def _open(self, call: Call, error: Exception | None) -> None:
-        """On the sender's thread, so that nothing that ends the producer comes in between."""
+        """Runs on the sender thread, so that the producer cannot end in between."""
         if error is None and not call.left and self._accumulator.refusal is NO_TRANSACTION:
             self._accumulator.refusal = None
 
     def _reopen(self, call: Call, error: Exception | None) -> None:
-        """The same for an end that has ended nothing, as it was about an earlier transaction or came too early: the one that is open goes
-        on, unless somebody else is about to end it."""
+        """The same after an end that has ended nothing, because it was about an earlier transaction or came too early. The open transaction
+        accepts records again, unless another call is about to end it."""
         with self._shared.region:
             self._ending = [each for each in self._ending if each is not call and not each.left]
             if self._is_open() and not self._ending and self._accumulator.refusal is NO_TRANSACTION:
                 self._accumulator.refusal = None
 
 
-NO_TRANSACTION: FencepostError = NoTransaction("no transaction is open: records are sent between begin and commit or abort")
+NO_TRANSACTION: FencepostError = NoTransaction("no transaction is open: send records between begin and commit or abort")

@@ -1,7 +1,8 @@
-"""Which transaction is open, and who is in the middle of a send, so that nobody comes out of it in the next one. A hot module.
+"""The open transaction, and the threads or tasks that are sending into it, so that no send continues into the next transaction. A hot
+module.
 
-Records are refused from the moment a transaction's end is asked for, and accepted again with the next one's beginning; a `send_many` that
-was at it all the time would go on then. It keeps nobody from sending: each thread or task holds a lock of its own, for which nobody waits.
+From the moment a transaction's end is requested until the next begins, no record is accepted. A `send_many` that takes all that time would
+continue in the next transaction, so the beginning waits for it. Sends do not block each other: each thread or task holds a lock of its own.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ PAUSE_S: Final = 0.001
 
 
 class SendGate:
-    """See the module. `who`: the thread or task that runs. `held`: their locks. `current`: the number of the transaction that is open, 0
-    where none is."""
+    """See the module. `running`: returns the running thread or task. `held`: their locks. `current`: the number of the open transaction, 0
+    without one."""
 
-    def __init__(self, who: Callable[[], object] = get_ident, held: MutableMapping[object, Lock] | None = None) -> None:
+    def __init__(self, running: Callable[[], object] = get_ident, held: MutableMapping[object, Lock] | None = None) -> None:
         self.current = 0
-        self._who = who
+        self._running = running
         self._held: MutableMapping[object, Lock] = {} if held is None else held
 
     @classmethod
     def of_tasks(cls) -> SendGate:
-        """For an event loop. Its tasks are forgotten when they are over."""
+        """For an event loop. A task is forgotten when it is done."""
         return cls(this_task, WeakKeyDictionary())
 
     def note(self) -> Lock:
-        """What to hold for the time of a send; another one inside of it notes nothing more. A lock, as Ctrl-C cannot strike between a
-        `with` and a lock, and so leaves nobody in who is out: what is written in Python can be struck before it does anything."""
-        who = self._who()
-        held = self._held.get(who)
+        """The context for one send; an inner send of the same thread changes nothing. It is a lock, because Ctrl-C cannot interrupt between
+        a `with` and a lock's acquire. Python code could be interrupted there, and would leave a finished send registered."""
+        sender = self._running()
+        held = self._held.get(sender)
         if held is None:
-            held = self._held[who] = Lock()
+            held = self._held[sender] = Lock()
         return Lock() if held.locked() else held
 
     def wait_for_others(self, timeout_s: float) -> bool:
-        """Wait until everybody else who is in now is out; False when the time passed first. Nearly always nobody is."""
+        """Wait until all other sends have ended; False if the time passes first. Usually there are none."""
         deadline = time.monotonic() + timeout_s
         others = self._others()
         while others:
@@ -64,10 +65,10 @@ class SendGate:
         return True
 
     def _others(self) -> set[object]:
-        me = self._who()
-        return {who for who, held in dict(self._held).items() if who != me and held.locked()}
+        me = self._running()
+        return {sender for sender, held in dict(self._held).items() if sender != me and held.locked()}
 
 
 def this_task() -> object:
-    """Where no task runs, the loop."""
+    """The loop, if no task runs."""
     return asyncio.current_task() or asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""The state machine of a transactional producer: one table, keyed by the state and by what happened, to the next state and what to do.
+"""The state machine of a transactional producer: one table from (state, event) to (next state, action).
 
-It does nothing itself: `manager` carries the actions out. A call of the user's that the table does not have is refused with the calls that
-it has; anything else that it does not have is a bug of ours. `mermaid()` draws it.
+`transaction_manager` carries the actions out. If the table lacks a user's call for a state, the call is refused with the calls that the
+state has. Any other missing event is a bug of ours. `mermaid()` draws the table.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ log = logging.getLogger("fencepost.txn")
 
 
 class State(enum.Enum):
-    """Where the producer stands. The values are what error messages say."""
+    """The producer's state. Error messages show the values."""
 
     NEW = "not registered yet"
     REGISTERING = "asking the coordinator for an identity"
     READY = "between transactions"
     OPEN = "in a transaction"
     SPOILED = "in a transaction that must be aborted"
-    PREPARING = "preparing: its records are on their way, or the coordinator is being asked about them"
+    PREPARING = "preparing: its records are in flight, or the coordinator is being asked about them"
     PREPARED = "in a prepared transaction"
-    FLUSHING = "committing: its records are still on their way"
+    FLUSHING = "committing: its records are still in flight"
     COMMITTING = "committing: the coordinator has been asked to"
     ABORTING = "aborting"
     RENEWING = "asking the coordinator for a new epoch"
-    DEAD = "at its end"
+    DEAD = "ended"
 
 
 class Event(enum.Enum):
-    """What happened. The first eight are calls of the user's."""
+    """What happened. The first eight are the user's calls."""
 
     INIT = "init"
     BEGIN = "begin"
@@ -45,34 +45,34 @@ class Event(enum.Enum):
     PREPARE = "prepare"
     SHARE = "share"
     RETURNED = "returned"
-    HELD = "a transaction is open that is not to be aborted by registering"
+    HELD = "a transaction is open that registering must not abort"
     REGISTERED = "the coordinator gave an identity"
-    SPOILED = "something of the transaction failed"
-    FLUSHED = "every record is acknowledged, and something was written"
-    EMPTY = "nothing was written, and nothing is on its way"
+    SPOILED = "a part of the transaction failed"
+    FLUSHED = "every record is acknowledged, and there was a write"
+    EMPTY = "there was no write, and no request is in flight"
     CONFIRMED = "every record is acknowledged, and the coordinator has the transaction open"
     ENDED = "the coordinator ended the transaction"
-    ENDED_WORN = "the coordinator ended it, and the epoch cannot be gone on with"
-    DIED = "the producer cannot go on"
+    ENDED_WORN = "the coordinator ended the transaction, and its epoch cannot be used again"
+    DIED = "the producer cannot continue"
 
 
 class Action(enum.Enum):
-    """What to do about it."""
+    """What the manager does about an event."""
 
     NOTHING = "nothing"
     WAIT = "the call waits for the outcome"
     ASK_IDENTITY = "InitProducerId"
     ANSWER = "the call is answered at once"
     OPEN = "a transaction begins"
-    REFUSE = "the call is told what failed"
-    DROP = "what was not sent fails"
+    REFUSE = "the call fails with the cause"
+    DROP = "unsent records fail"
     ADD = "AddOffsetsToTxn in transaction version 1, then TxnOffsetCommit; the call waits for the outcome"
     SHARE = "AddPartitionsToTxn in transaction version 1; the call waits for the outcome"
-    TAKE_BACK = "what a participant wrote is noted, and the call is answered at once"
+    TAKE_BACK = "the accounts of a participant are taken, and the call is answered at once"
     END = "EndTxn"
-    FINISH = "calls that wait are told that it ended"
-    FINISH_AND_ASK = "the same, and InitProducerId with the identity so far (KIP-360)"
-    FAIL = "calls that wait are told what failed"
+    FINISH = "waiting calls are told that the transaction ended"
+    FINISH_AND_ASK = "the same, and InitProducerId with the present identity (KIP-360)"
+    FAIL = "waiting calls fail with the cause"
 
 
 CALLS: Final = (
@@ -139,7 +139,7 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.DEAD, Event.DIED): (State.DEAD, Action.NOTHING),
     **{(State.DEAD, call): (State.DEAD, Action.REFUSE) for call in CALLS},
 }
-"""There is no way from COMMITTING to an abort: what the coordinator was asked to commit may be committed."""
+"""There is no way from COMMITTING to an abort, because the coordinator may have committed what it was asked to commit."""
 
 
 AT_CLOSE: Final = {
@@ -151,12 +151,12 @@ AT_CLOSE: Final = {
     State.FLUSHING: Event.COMMIT,
     State.COMMITTING: Event.COMMIT,
 }
-"""What a producer that is closed does about its transaction: one that is open is given up, a commit under way is waited for.
-A prepared one only where nobody was given its token."""
+"""What `close` does about the transaction: it aborts an open one and waits for a commit under way. It aborts a prepared one only if the
+caller never got its token."""
 
 
 class IllegalCall(Misuse):
-    """The call does not fit the producer's state; the message names those that do."""
+    """The call does not fit the producer's state; the message names the calls that do."""
 
 
 class Machine:
@@ -166,7 +166,7 @@ class Machine:
         self.state = State.NEW
 
     def step(self, event: Event, why: object = "") -> Action:
-        """Take an event and say what to do. Raises IllegalCall for a call that the state does not have."""
+        """Apply an event and return the action. Raises IllegalCall for a call that the state does not have."""
         self.refuse(event)
         old, (self.state, action) = self.state, TABLE[self.state, event]
         if old is not self.state:
@@ -182,7 +182,7 @@ class Machine:
 
 
 def legal_calls(state: State) -> str:
-    """The calls that a state has, for a message."""
+    """The calls that a state has, for an error message."""
     return ", ".join(call.value for call in CALLS if (state, call) in TABLE)
 
 

@@ -1,7 +1,7 @@
-"""The calls that a transactional producer and its transactions make to the sender thread, each with a deadline.
+"""The calls of a transactional producer and its transactions to the sender thread, each with a deadline.
 
-A transaction calls under its own number; the producer calls under the number of the open one. A call that Ctrl-C strikes leaves nothing
-open that its caller does not know of.
+A transaction calls with its own number, and the producer with the number of the open one. When Ctrl-C interrupts a call, no transaction
+stays open that its caller does not know of.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 log = logging.getLogger("fencepost.txn")
 
 ANSWER_MARGIN_S: Final = 30.0
-"""The manager ends every call at its deadline; a sender that does not answer is given up after this."""
+"""The manager ends each call at its deadline. If the sender does not answer, the caller gives up this long afterwards."""
 
 
 class TransactionCalls:
-    """See the module. `writing`: which transaction is open, and the threads that are sending into it. `closed`: by the producer."""
+    """See the module. `writing`: the open transaction, and the threads that are sending into it. `closed`: the producer was closed."""
 
     def __init__(self, manager: TransactionManager, inner: InnerProducer) -> None:
         self.manager = manager
@@ -50,27 +50,27 @@ class TransactionCalls:
         deadline = time.monotonic() + limit_s
         self.manager.refuse(Event.BEGIN)
         if not self.writing.wait_for_others(limit_s):
-            raise TransactionTimeout("begin: a send into the transaction before has not returned")
-        # Nothing is called after the call, here and on the way to the transaction: Ctrl-C could strike there.
+            raise TransactionTimeout("begin: a send into the previous transaction has not returned")
+        # Between here and the caller's variable no other function is called, because Ctrl-C could interrupt there.
         self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return number
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
-        """Have the offsets committed with the transaction."""
+        """Commit the offsets with the transaction."""
         given, member = read_offsets(offsets), read_group(group)
         self.manager.refuse_spoilt()
         if given:
             self.call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
     def share(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Participation:
-        """Share the transaction for these partitions."""
+        """Share these partitions of the transaction."""
         share_request = ShareRequest(partitions=check_partitions(partitions))
         self.call(Event.SHARE, timeout, number, share_request=share_request)
         assert share_request.participation is not None
         return share_request.participation
 
     def returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
-        """Take back what participants wrote."""
+        """Take what participants wrote."""
         share_request = ShareRequest(written=read_written(written))
         if share_request.written:
             self.call(Event.RETURNED, timeout, number, share_request=share_request)
@@ -94,7 +94,7 @@ class TransactionCalls:
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             admission.make(call)
-            # Not `result(timeout)`: a TransactionTimeout is a TimeoutError, too.
+            # Not `result(timeout)`, because a TransactionTimeout is a TimeoutError too.
             while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
                 if not self.inner.running and not call.outcome.done():
                     admission.refuse_after_fork()
@@ -102,14 +102,14 @@ class TransactionCalls:
                 if time.monotonic() >= deadline:
                     raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
             return call.outcome.result()
-        except BaseException:  # Ctrl-C may strike anywhere.
+        except BaseException:  # Ctrl-C may interrupt at any point.
             abort = admission.leave(call)
             if abort is not None:
                 abort.outcome.wait(SOON_S)
             raise
 
     def prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
-        """Prepare the transaction, and hand out its token."""
+        """Prepare the transaction, and return its token."""
         self.call(Event.PREPARE, timeout, number)
         return self.manager.hand_out()
 
@@ -145,12 +145,12 @@ class TransactionCalls:
             settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
 
     def _give_up(self) -> None:
-        """What the coordinator has ended already is over here, too."""
+        """If the coordinator has ended the transaction, end it here too."""
         try:
             self.call(Event.ABORT, LEAST_S)
         except FencepostError as error:
             log.debug("transactional id %s: %s", self.transactional_id, error)
 
     def is_handed_out(self, number: int) -> bool:
-        """Whether the token of that transaction was handed out."""
+        """Whether `prepare` has returned the token of that transaction."""
         return number == self.writing.current and self.manager.preparation.handed_out

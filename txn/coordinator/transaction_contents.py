@@ -1,7 +1,7 @@
-"""What a transaction holds: the partitions and groups that are part of it or on their way to be, and what is known of how far that went.
+"""The contents of a transaction: its partitions and groups, those that are being added, and what is known about their writes.
 
-It makes the requests and reads the answers; what an answer's code comes to is `verdict`'s and `manager`'s. With transaction version 1 a
-partition, and a group's, is added before it is written; with version 2 (KIP-890) whoever is written to adds it.
+It makes the requests and reads the answers. The error table and the manager decide what an error code means. With transaction version 1 a
+partition or group is added before it is written. With version 2 (KIP-890) the broker that is written to adds it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from fencepost.txn.protocol.requests import (
 
 
 class TransactionContents:
-    """See the module. `wrote`: something was written to a socket that may have begun the transaction; `begun`: something of it was
-    acknowledged; `broken`: a request may still be under way somewhere, or the sequences have a gap."""
+    """See the module. `wrote`: a request that may have begun the transaction was written to a socket. `begun`: a broker acknowledged a part
+    of it. `broken`: a request may still arrive at a broker, or the sequences have a gap."""
 
     def __init__(self, transactional_id: str, line_to: Callable[[str], CoordinatorConnection]) -> None:
         self.wrote = False
@@ -45,13 +45,13 @@ class TransactionContents:
         self._adding = ""
 
     def begin(self) -> None:
-        """Another transaction begins."""
+        """A new transaction begins."""
         self.wrote = self.begun = self.broken = False
         self.partitions.clear()
         self.commits.clear()
 
     def question(self, identity: Identity, *, version2: bool) -> Question | None:
-        """What the transaction's coordinator is to be asked."""
+        """The request for the transaction's coordinator."""
         if self.partitions.wanted:
             return partial(self._add_partitions, identity)
         if not version2 and self.commits.to_be_added() is not None:
@@ -59,14 +59,14 @@ class TransactionContents:
         return None
 
     def questions(self, identity: Identity, *, version2: bool) -> Iterator[tuple[CoordinatorConnection, Question]]:
-        """What the groups' coordinators are to be asked."""
+        """The requests for the groups' coordinators."""
         for order in self.commits.orders:
             if version2 or order.group.group_id in self.commits.added:
                 yield order.line, partial(self._commit_offsets, order, identity, version2)
 
     def lost(self, request: Request) -> None:
-        """A request of the transaction has no answer. It may be carried out after the end, if its epoch stays, and would open a transaction
-        then, or be part of the next one."""
+        """A request of the transaction was lost. It may be carried out after the end. If the epoch is the same then, it opens a
+        transaction, or becomes part of the next one."""
         line = self.commits.line_of(request)
         if line is not None and request.api is Api.TXN_OFFSET_COMMIT:
             self.commits.lost(line)
@@ -75,7 +75,7 @@ class TransactionContents:
     def heard(
         self, line: CoordinatorConnection, answer: AddPartitionsToTxnResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse
     ) -> tuple[int, Row, list[Call]]:
-        """Take an answer: the code that decides what is to be done, its row, and the calls that have what they wanted."""
+        """Take an answer. Returns the deciding code, its row, and the calls that are done."""
         match answer:
             case AddPartitionsToTxnResponse():
                 code, row = self.partitions.heard(answer)

@@ -1,10 +1,10 @@
-"""The transaction manager: the machine's actions as requests to the coordinators, and the hooks that the sender asks.
+"""The transaction manager: it turns the state machine's actions into requests to the coordinators, and answers the sender's hooks.
 
-Events and the time in, commands out; all of it on the sender's thread. With transaction version 1 a partition is added before its first
-batch leaves; with version 2 (KIP-890) the partition's leader adds it, and every end brings the next epoch. Which of them it is, is decided
-with the identity and after each end, so that a transaction ends as it began.
+Events and the time come in, commands go out, all on the sender thread. With transaction version 1 a partition is added before its first
+batch is sent. With version 2 (KIP-890) the partition's leader adds it, and each end returns the next epoch. The version is chosen with the
+identity and after each end, so a transaction ends with the version that it began with.
 
-It sends no InitProducerId inside a transaction, no EndTxn where nothing was written, and none that commits after anything failed.
+It sends no InitProducerId inside a transaction, no EndTxn if nothing was written, and no committing EndTxn after a failure.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ UNBEGUN: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
-"""What an abort may be answered where the coordinator never heard of the transaction, because all that would have begun it was put off
-while the one before was being completed, or because the id had expired before it. InitProducerId then tells a producer that was fenced from
-one that may go on. Once anything of the transaction was acknowledged, only the first of them can mean that."""
+"""The answers to an abort if the coordinator does not know the transaction: either each request that would have begun it was postponed
+while the previous transaction was completed, or the id had expired. InitProducerId then tells a fenced producer from one that may continue.
+Once a part of the transaction was acknowledged, only the first of these codes can mean that."""
 NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-"""What a commit may be answered of which nobody wrote anything, with transaction version 2, as the coordinator never heard of it."""
-NOT_ASKED: Final = "nobody could be asked for one yet"
+"""The answers to the commit of a transaction without writes, with transaction version 2: the coordinator does not know it."""
+NOT_ASKED: Final = "no coordinator could be asked for one yet"
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
 REMEMBERED: Final = 100
-"""Transactions whose end is known to whoever asks later, as one that was in doubt is asked about when the next ones are over."""
+"""The manager remembers the outcome of so many transactions, because a caller may ask about one in doubt after the next ones have ended."""
 ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
 ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.SHARE)
-"""The calls that can come to nothing else once the transaction has to be aborted."""
+"""The calls that must fail once the transaction has to be aborted."""
 
 
 class TransactionManager:
-    """See the module. `spoilt`: what a transaction that must be aborted is told; any thread may look. `version2`: of the transaction.
-    `preparation`: on the way to its token, or at it. `guard`: asked before the first registration."""
+    """See the module. `spoilt`: why the transaction must be aborted; any thread may read it. `version2`: the transaction's version.
+    `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration."""
 
     def __init__(
         self,
@@ -131,17 +131,17 @@ class TransactionManager:
         self._view = view
 
     def end_at_close(self) -> Event | None:
-        """What a producer that is closed has to call first. A token that was handed out is not taken back. Any thread may look."""
+        """The call that `close` makes first. `close` does not abort a transaction whose token the caller has. Any thread may call this."""
         state = self.machine.state
         return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
 
     def refuse_spoilt(self) -> None:
-        """Raise what spoilt the transaction: a record, or an offset, would only be lost with the others. Any thread may look."""
+        """Raise why the transaction must be aborted: a further record or offset would be lost with the others. Any thread may call this."""
         if self.spoilt is not None:
             raise self.spoilt.again()
 
     def hand_out(self) -> PreparedTransaction:
-        """The token; from now on only who has it decides. Any thread may ask, after `prepare` was answered."""
+        """The token; from now on the processes that have it decide the outcome. Any thread may call this after `prepare` was answered."""
         token = self.preparation.token
         if token is None:
             raise IllegalCall("prepare: another call ended the transaction meanwhile")
@@ -164,8 +164,8 @@ class TransactionManager:
         self._shared_partitions.wrote((topic, partition))
 
     def unanswered(self) -> None:
-        # Its sequence keeps it from being written once more. But a leader that asks the coordinator about it first, as the transaction is
-        # over, wants that sequence next from then on, and refuses the next transaction's first batch (OUT_OF_ORDER_SEQUENCE_NUMBER).
+        # Its sequence prevents a second write. But if the transaction is over, a leader that first asks the coordinator about it expects
+        # that sequence next. It then refuses the next transaction's first batch (OUT_OF_ORDER_SEQUENCE_NUMBER).
         self._contents.broken = True
 
     def takes_over(self, topic: str, partition: int) -> int | None:
@@ -201,7 +201,7 @@ class TransactionManager:
         return self.identity
 
     def forget(self) -> None:
-        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which knows nothing of this transactional id")))
+        self._out.append(Die(Fatal("bootstrap_servers lead to another cluster now, which does not know this transactional id")))
 
     def advance(self, now_ms: float) -> list[Command]:
         commands, self._out = self._out, []
@@ -231,7 +231,7 @@ class TransactionManager:
             case FindCoordinatorResponse():
                 row, code, commands = line.found(answer, now_ms)
                 if line is not self._line and not self._contents.commits.wants(line):
-                    return commands  # Its transaction was given up meanwhile, and the next one may have no use for that group.
+                    return commands  # The group's transaction was given up, and the next one may not need the group.
                 return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
             case InitProducerIdResponse():
                 if self._registration.two_phase.steps_back(answer.error_code):
@@ -266,7 +266,7 @@ class TransactionManager:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def called(self, call: Call, now_ms: float) -> list[Command]:
-        # Whoever waits for a beginning that can be had has it; nothing begins of which nobody is told.
+        # Answer each waiting begin that can succeed; begin no transaction whose caller has left.
         begins = call.event is Event.BEGIN and self.machine.state is State.READY
         if call.left or (begins and not call.outcome.claim()):
             return [Return(call)]
@@ -302,7 +302,7 @@ class TransactionManager:
                 self._look_for_overtaken()
                 return []
             case Action.SHARE:
-                self._contents.wrote = True  # from here on somebody else may write
+                self._contents.wrote = True  # from here on participants may write
                 self._waiting.add(call)
                 return self._share()
             case Action.TAKE_BACK:
@@ -312,7 +312,7 @@ class TransactionManager:
 
     def despair(self, failure: NoUsableBroker) -> list[Command]:
         self.trouble = str(failure)
-        # A transaction that is open stays so until somebody can be asked, or the caller's time has passed.
+        # An open transaction stays open until a broker can be asked, or the caller's time has passed.
         return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
 
     def abandon(self, error: FencepostError) -> list[Command]:
@@ -337,7 +337,7 @@ class TransactionManager:
         self.preparation.begin()
 
     def _share(self) -> list[Command]:
-        """Hand out what the coordinator has, or what needs not be asked for, to the calls that wait for it."""
+        """Answer the waiting `share` calls whose partitions the coordinator has added, or that need no coordinator."""
         if self.machine.state is not State.OPEN:
             return []
         assert self.identity is not None
@@ -350,7 +350,7 @@ class TransactionManager:
                 continue
             refusal = self._shared_partitions.refusal(call.share_request.partitions)
             if refusal is None:
-                # Every one is asked after, so that one request names them all.
+                # Each partition is checked, so that one request names them all.
                 missing = [tp for tp in call.share_request.partitions if not self.version2 and not partitions.has(*tp)]
                 if missing:
                     continue
@@ -360,8 +360,8 @@ class TransactionManager:
         return commands
 
     def _forget_wishes(self, late: Sequence[Command]) -> list[Command]:
-        """A share whose time has passed asks for nothing any more: a partition that does not exist would be in the way of all others, and
-        of the commit. What a batch or another share waits for is wanted again."""
+        """A `share` whose time has passed asks for nothing more: a missing partition would block all others, and the commit. Partitions
+        that a batch or another `share` waits for are requested again."""
         given_up = [told.call.share_request for told in late if isinstance(told, Return) and told.call.event is Event.SHARE]
         for share_request in given_up:
             self._contents.partitions.give_up(share_request.partitions)
@@ -377,22 +377,22 @@ class TransactionManager:
         return Return(call, refusal)
 
     def knows(self, number: int) -> bool:
-        """Whether that transaction is one of those that ended lately. Any thread may look."""
+        """Whether that transaction is one of those that ended recently. Any thread may call this."""
         return number in self._ended
 
     def about_the_past(self, event: Event, number: int) -> IllegalCall | None:
-        """What is said of a transaction that ended while nobody waited. Any thread may ask."""
+        """The outcome of a transaction that ended while no caller waited. Any thread may call this."""
         committed = self._ended[number]
         if event is not Event.PREPARE and committed is (event is Event.COMMIT):
             return None
         return IllegalCall(f"{event.value}: the transaction has been {'committed' if committed else 'aborted'}")
 
     def is_open(self) -> bool:
-        """Whether a transaction takes records. Any thread may look."""
+        """Whether a transaction accepts records. Any thread may call this."""
         return self.machine.state is State.OPEN
 
     def refuse(self, event: Event) -> None:
-        """Raise IllegalCall where the call would be refused as things are. Any thread may look."""
+        """Raise IllegalCall if the present state refuses the call. Any thread may call this."""
         self.machine.refuse(event)
 
     def _refusal(self) -> FencepostError:
@@ -408,14 +408,14 @@ class TransactionManager:
         return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
 
     def _found(self) -> str:
-        """What the brokers' links came to, where nothing else is known."""
+        """The last failure of the brokers' connections, if no other cause is known."""
         failures = dict.fromkeys(f"; {node.address}: {node.last_failure}" for node in self._nodes if node.last_failure)
         return "".join(failures) if self.trouble is NOT_ASKED else ""
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
     def _errands(self) -> Iterator[tuple[CoordinatorConnection, Question]]:
-        """What the coordinators are to be asked now, and over which line."""
+        """The requests to coordinators that are due now, each with its connection."""
         question = self._errand()
         if question is not None:
             yield self._line, question
@@ -424,7 +424,7 @@ class TransactionManager:
             yield from self._contents.questions(self.identity, version2=self.version2)
 
     def _errand(self) -> Question | None:
-        """The same of the transaction's own coordinator."""
+        """The request to the transaction's own coordinator that is due now."""
         state = self.machine.state
         if state in (State.REGISTERING, State.RENEWING):
             return self._registration.question(self.identity if state is State.RENEWING else None)
@@ -440,15 +440,15 @@ class TransactionManager:
         return self._end if self._ends() else None
 
     def _confirms(self) -> bool:
-        """Whether nothing stands between the transaction and its token."""
+        """Whether the transaction can get its token now."""
         return self.machine.state is State.PREPARING and self._settled()
 
     def _ends(self) -> bool:
-        """Whether nothing stands between the transaction and its end."""
+        """Whether the transaction can end now."""
         return self.machine.state in (State.FLUSHING, State.ABORTING) and self._settled()
 
     def _settled(self) -> bool:
-        """Whether nothing of it is on its way any more."""
+        """Whether no request of the transaction is in flight."""
         return self._quiet and self._line.request is None and not self._contents.commits.busy
 
     def _end(self, node: Node) -> tuple[Message, range]:
@@ -481,7 +481,9 @@ class TransactionManager:
 
     def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
         if len(answer.transaction_states) != 1:
-            self._line.again(Step.LOOKUP, now_ms)  # whoever was asked about one id and tells of none, or of others, is no coordinator
+            self._line.again(
+                Step.LOOKUP, now_ms
+            )  # a broker that was asked about one id and answers about none, or others, is no coordinator
             return []
         said = answer.transaction_states[0]
         row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
@@ -493,7 +495,7 @@ class TransactionManager:
             self._line.went_well()
             return []
         commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
-        if row.step is Step.DONE:  # so it is preparing
+        if row.step is Step.DONE:  # the coordinator is completing it
             assert self.identity is not None
             wrong = self.preparation.confirm(
                 said,
@@ -510,12 +512,12 @@ class TransactionManager:
         return commands
 
     def _held(self, held: TransactionOpen) -> list[Command]:
-        """There is a transaction open that is to stay so."""
+        """A transaction is open under the id that must stay open."""
         self.machine.step(Event.HELD, held)
         return self._waiting.answer(held, Event.INIT, Event.BEGIN)
 
     def _prepared(self, event: Event) -> None:
-        """There is a token."""
+        """The transaction has its token."""
         self.machine.step(event)
         self._out += self._waiting.answer(None, Event.PREPARE)
 
@@ -523,27 +525,27 @@ class TransactionManager:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
         if committed and answer.error_code in NOTHING_CAME and self._shared_partitions.nothing_came and not self._contents.begun:
-            # Version 2: nobody wrote anything, so there is nothing to commit. The epoch is given up with it all the same.
+            # Version 2: no write reached a broker, so there is nothing to commit. The epoch is given up anyway.
             self._over(committed=True, event=Event.ENDED_WORN)
             return []
-        # Of a prepared transaction the coordinator had said that it is open, whoever wrote it.
+        # The coordinator had reported the prepared transaction as open, whichever process wrote it.
         elsewhere = self.preparation.token is not None
         if not committed and answer.error_code in (UNBEGUN[:1] if self._contents.begun or elsewhere else UNBEGUN):
-            # So somebody else has committed it, if it was prepared.
-            late = TransactionCommitted("the prepared transaction has been committed by somebody with its token") if elsewhere else None
+            # So another process has committed it, if it was prepared.
+            late = TransactionCommitted("another process with the token has committed the prepared transaction") if elsewhere else None
             self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
             return []
         if row.step is Step.SPOIL and not committed:
             return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
-        # What the coordinator could not write in time, or in its place, may be in its log, and be carried out by the next one.
+        # A coordinator that could not write the end in time, or lost its role, may have it in its log. Its successor then carries it out.
         self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)
         if row.step is Step.DONE:
             if answer.producer_id >= 0:
                 self._take((answer.producer_id, answer.producer_epoch))
-            # An epoch that goes on must not be spoken for by a request that is still under way somewhere (transaction version 1).
-            # So, too, where a token goes around: no later transaction may have the identity that it names (FLINK-8132).
-            # And so that whoever still has a participation of this transaction has none of the next.
+            # A request that may still arrive must not belong to an epoch that continues (transaction version 1). If a token exists, no
+            # later transaction may have the identity that it names (FLINK-8132). And a participant that still has a participation in this
+            # transaction must have none in the next.
             spent = self._contents.broken or self._doubtful or self.preparation.token is not None or self._shared_partitions.used
             before, worn = self.version2, spent and not self.version2
             self._choose_version()
@@ -551,7 +553,7 @@ class TransactionManager:
         return commands
 
     def _heed(self, api: Api, code: int, row: Row | None, now_ms: float, line: CoordinatorConnection | None = None) -> list[Command]:
-        """Do what the table says about an answer's code. `line`: which it came over, where not the transaction's."""
+        """Do what the error table says about an answer's code. `line`: the connection of the answer, if not the transaction's."""
         row, line = row or judge(api, code), line or self._line
         match row.step:
             case Step.DONE:
@@ -568,7 +570,7 @@ class TransactionManager:
         return []
 
     def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
-        """The transaction has its outcome. `aborts`: what calls that wanted to abort it are told."""
+        """The transaction has its outcome. `aborts`: the error for calls that wanted to abort it."""
         self.machine.step(event)
         if self.preparation.token is not None:
             OUTSTANDING.discard(self.preparation.token)
@@ -583,13 +585,13 @@ class TransactionManager:
         if overtaken is not None and self.machine.state in SERVED:
             self._spoil(
                 MustAbort(
-                    f"older offsets of {overtaken} were sent and not answered: if they come late, while the transaction is open, they take "
-                    "the place of the newer ones"
+                    f"older offsets of {overtaken} were sent and not answered: if they arrive late, while the transaction is open, they "
+                    "replace the newer ones"
                 )
             )
 
     def _spoil(self, error: MustAbort) -> None:
-        """The transaction can only be aborted any more."""
+        """From now on the transaction can only be aborted."""
         if self.machine.step(Event.SPOILED, error) is not Action.FAIL:
             return
         log.warning("transactional id %s: the transaction must be aborted: %s", self._id, error)
@@ -605,6 +607,6 @@ class TransactionManager:
         self.identity = identity
 
     def _choose_version(self) -> None:
-        """By what the cluster has finalized (KIP-584)."""
+        """By the features that the cluster has finalized (KIP-584)."""
         self.version2 = self._nodes.features.levels.get(FEATURE, 0) >= 2
         self.produce_versions = LEAVES[self.version2]

@@ -1,1 +1,1 @@
-"""What other rooms of transactions stand on: the outcome of a call across threads, and versioned JSON."""
+"""What the other rooms of `txn` build on: the outcome of a call across threads, and versioned JSON."""

@@ -1,8 +1,8 @@
-"""What comes of a call: the sender tells it, and the caller waits for it or leaves, whichever of them is first.
+"""The outcome of a call: the sender thread sets it, and the caller waits for it or stops waiting, whichever comes first.
 
-It does what concurrent.futures.Future does, for callers whom Ctrl-C may strike at any point: a Future takes its lock in functions written
-in Python, where a signal's handler can raise with the lock taken. Nobody would ever get it again, the sender included. Nothing is called
-under the lock of this one.
+It does the work of concurrent.futures.Future for callers that Ctrl-C may interrupt at any point. A Future takes its lock in Python
+functions, where a signal handler can raise while the lock is held. Then no thread, not even the sender, could take it again. This class
+calls nothing while it holds its lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 SOON_S: Final = 1.0
-"""For what the sender does at once, unless a callback of the user's keeps it."""
+"""The limit for what the sender does at once, unless a user's callback blocks it."""
 
 
 class CallOutcome(Generic[T]):
@@ -33,18 +33,18 @@ class CallOutcome(Generic[T]):
     # -- the sender's part -------------------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Decide: whether the caller is still there, who cannot leave from here on without being told."""
+        """Decide the call: whether the caller still waits. From here on it must get an outcome."""
         with self._lock:
             self._claimed = not self._left
             return self._claimed
 
     def set_result(self, result: T) -> None:
-        """It went well. After a claim, where the caller may have left; so the next one."""
+        """The call succeeded. Call this or `set_error` after a claim, at which the caller may have left."""
         self._result = result
         self._tell()
 
     def set_error(self, error: BaseException) -> None:
-        """It did not."""
+        """The call failed."""
         self._error = error
         self._tell()
 
@@ -58,17 +58,17 @@ class CallOutcome(Generic[T]):
     # -- the caller's part -------------------------------------------------------------------------------------------
 
     def cancel(self) -> bool:
-        """Leave. False where the sender has decided: it has told, or is about to."""
+        """Stop waiting. False if the sender has decided: it has set the outcome, or is about to."""
         with self._lock:
             self._left = not self._claimed
             return self._left
 
     def done(self) -> bool:
-        """Whether nobody waits any more: the caller was told, or has left."""
+        """Whether the caller no longer waits: it has the outcome, or has left."""
         return self._told or self._left
 
     def when_told(self, hear: Callable[[], object]) -> None:
-        """Call this once it is told, on the sender's thread; at once where it has been."""
+        """Run this on the sender thread once the outcome is set; at once if it is set already."""
         with self._lock:
             told = self._told
             if not told:
@@ -77,14 +77,14 @@ class CallOutcome(Generic[T]):
             hear()
 
     def wait(self, limit_s: float) -> bool:
-        """Wait until it is told; False when so many seconds passed first."""
+        """Wait for the outcome; False if so many seconds pass first."""
         held = threading.Lock()
         held.acquire()
         self.when_told(held.release)
         return held.acquire(timeout=max(0.0, limit_s))
 
     async def heard(self) -> T:
-        """Wait in a task."""
+        """Wait for the outcome in a task."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
 
@@ -97,14 +97,14 @@ class CallOutcome(Generic[T]):
         return self.result()
 
     def result(self, limit_s: float = 0.0) -> T:
-        """What it came to. Raises what it was told went wrong, and TimeoutError where it is not told in so many seconds."""
+        """The result. Raises the error that the sender set, and TimeoutError if there is no outcome within so many seconds."""
         error = self.exception(limit_s)
         if error is not None:
             raise error
         return self._result  # type: ignore[return-value]  # None where that is T
 
     def exception(self, limit_s: float = 0.0) -> BaseException | None:
-        """What went wrong, if anything did."""
+        """The error, or None after a success."""
         if not self._told and not self.wait(limit_s):
             raise TimeoutError("the call has no outcome yet")
         return self._error

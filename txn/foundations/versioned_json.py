@@ -1,7 +1,6 @@
-"""Structs as one JSON object that says its format: tokens, participations and entries of the ledger, written by one process and read by
-another.
+"""Structs as one JSON object with a format number: tokens, participations and ledger entries, which other processes read.
 
-A text of another format is refused, as are fields that are missing, too many, or out of their bounds. It knows none of the structs.
+A text of another format is refused, and so is one with missing, additional or out-of-range fields. This module knows none of the structs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ T = TypeVar("T")
 
 
 class Format:
-    """See the module. `number`: whatever changes what a field means, or adds one, changes it. `what`: for messages; `error`: raised.
-    `older`: numbers of before that are read as well, where fields have only been added since, with defaults."""
+    """See the module. `number`: changes whenever a field's meaning changes or a field is added. `what`: the name in error messages.
+    `error`: the class to raise. `older`: earlier numbers that are also read, because since then fields were only added, with defaults."""
 
     def __init__(self, number: int, what: str, error: type[FencepostError], *, older: tuple[int, ...] = ()) -> None:
         self.number: Final = number

@@ -1,1 +1,1 @@
-"""What transactions ask of coordinators, and what the answers mean."""
+"""The requests of transactions to coordinators, the meaning of their answers, and a client for single questions to a cluster."""

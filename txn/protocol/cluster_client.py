@@ -1,8 +1,8 @@
-"""A few questions to a cluster, outside of any producer: who leads, who coordinates, and one request to one broker.
+"""Single questions to a cluster, without a producer: the leaders, the coordinators, and one request to one broker.
 
-Every answer comes within `request_timeout_ms` or not at all; whoever asks says when to stop asking (`Deadline`). What may go better another
-time is an `Unanswered`, which is an OSError; what will not is an error of its own at once. It keeps connections, and nothing that was
-answered but where brokers are.
+Each answer comes within `request_timeout_ms` or not at all; the caller passes a `Deadline`. A failure that may pass is an `Unanswered`,
+which is an OSError. A lasting failure raises its own error at once. The client keeps connections, and of the answers only where brokers
+are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SOON: Final = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""Codes after which the same question may be answered a moment later."""
+"""Codes after which the same question may succeed a moment later."""
 
 DENIED: Final = frozenset(
     {
@@ -64,17 +64,17 @@ DENIED: Final = frozenset(
 
 
 class Unanswered(OSError):
-    """No usable answer this time."""
+    """There is no usable answer this time."""
 
 
 class Deadline:
-    """When to stop. `trouble`: why there is no answer yet, for whoever is told that the time passed."""
+    """The time to stop. `trouble`: why there is no answer yet, for the error that the time passed."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._at = self._loop.time() + seconds
         self.seconds = seconds
-        self.trouble = "nobody was asked"
+        self.trouble = "no broker was asked"
 
     @property
     def left_s(self) -> float:
@@ -86,7 +86,7 @@ class Deadline:
 
 
 class ClusterClient:
-    """See the module. `brokers`: by node id, as last heard."""
+    """See the module. `brokers`: by node id, from the newest answer."""
 
     def __init__(self, settings: Settings) -> None:
         self.brokers: dict[int, Address] = {}
@@ -102,12 +102,12 @@ class ClusterClient:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for link, _ in self._open.values():
             link.silence()
-        await asyncio.sleep(0)  # transports are closed in the loop's next turn
+        await asyncio.sleep(0)  # asyncio closes transports in the loop's next iteration
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
     async def again(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """The first answer, asking until the deadline. Raises Unanswered with the last reason when it passes."""
+        """The first answer before the deadline. Raises Unanswered with the last reason when it passes."""
         attempt = 0
         while True:
             try:
@@ -121,7 +121,7 @@ class ClusterClient:
             attempt += 1
 
     async def pause(self, attempt: int, deadline: Deadline) -> None:
-        """Wait before the next attempt, or raise Unanswered where there is no time for one."""
+        """Wait before the next attempt, or raise Unanswered if there is no time for one."""
         settings = self._settings
         wait_s = backoff_ms(attempt, settings.retry_backoff_ms, settings.retry_backoff_max_ms, random.random()) / 1000.0
         if deadline.left_s <= wait_s:
@@ -136,7 +136,7 @@ class ClusterClient:
         return await self._ask_at(address, message, versions)
 
     async def ask_any(self, message: Message, versions: range | None = None) -> Any:
-        """The answer of whichever broker gives one."""
+        """The answer of the first broker that gives one."""
         known = list(self.brokers.values())
         random.shuffle(known)
         trouble: list[str] = []
@@ -148,14 +148,14 @@ class ClusterClient:
         raise Unanswered("; ".join(trouble))
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
-        """The brokers, and these topics; None for all of them. It creates none."""
+        """The brokers and these topics; None for all topics. It creates no topic."""
         wanted = [MetadataRequestTopic(name=name) for name in topics] if topics is not None else None
         answer: MetadataResponse = await self.ask_any(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), range(4, 14))
         self.brokers.update({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})
         return answer
 
     async def coordinator(self, transactional_id: str) -> int:
-        """Who coordinates it: asked once, and again after `forget`."""
+        """The coordinator of an id: looked up once, and again after `forget`."""
         if transactional_id in self._coordinators:
             return self._coordinators[transactional_id]
         answer: FindCoordinatorResponse
@@ -171,7 +171,7 @@ class ClusterClient:
         return said.node_id
 
     async def ask_coordinator(self, transactional_id: str, message: Message, versions: range | None = None) -> Any:
-        """The coordinator's answer; another one is looked for where it gives none."""
+        """The coordinator's answer. If it gives none, its successor is looked up."""
         node_id = await self.coordinator(transactional_id)
         try:
             return await self.ask(node_id, message, versions)
@@ -180,7 +180,7 @@ class ClusterClient:
             raise
 
     def forget(self, transactional_id: str) -> None:
-        """Its coordinator is another one now, or may be."""
+        """The coordinator has changed, or may have."""
         self._coordinators.pop(transactional_id, None)
 
     # -- links -------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class ClusterClient:
         if version < max(low, ours[0]):
             theirs = f"versions {low} to {high}" if high >= low else "none"
             raise NotPermitted(
-                f"the broker at {address} offers {theirs} of {message.api.name}; needed here is one of {ours[0]} to {ours[-1]}"
+                f"the broker at {address} offers {theirs} of {message.api.name}; this client needs one of {ours[0]} to {ours[-1]}"
             )
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000.0):
@@ -223,14 +223,14 @@ class ClusterClient:
 
 
 def the_one(answers: Sequence[T], subject: str) -> T:
-    """The answer about the one thing that was asked about. Raises Unanswered where a broker tells of none, or of others as well."""
+    """The answer about the one thing that was asked about. Raises Unanswered if the broker answers about none, or also about others."""
     if len(answers) != 1:
-        raise Unanswered(f"{subject}: a broker was asked about one thing, and tells of {len(answers)}")
+        raise Unanswered(f"{subject}: a broker was asked about one thing, and answers about {len(answers)}")
     return answers[0]
 
 
 def refuse(api: Api, code: int, subject: str) -> None:
-    """Raise what an error code means for whoever asked: Unanswered where it will pass, NotPermitted where it will not."""
+    """Raise the error of a code: Unanswered if it may pass, NotPermitted if not."""
     if code == ErrorCode.NONE:
         return
     words = f"{subject}: {api.name} was refused with {error_name(code)}"

@@ -1,7 +1,7 @@
-"""Kafka's error codes by what a client should do about them (KIP-1050), every one that Kafka 4.3 has, and what each comes to here.
+"""Kafka's error codes by what a client should do about them (KIP-1050), each one of Kafka 4.3, with its class.
 
-It decides about a code that `verdict` has no row for: one that is retriable is retried whatever answered it. What Kafka's own client does
-in a particular place is `verdict`'s.
+It decides about codes without a row in `error_table`: a retriable code is retried for any API. `error_table` holds what Kafka's own client
+does for one API.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ E = ErrorCode
 
 
 class Kind(enum.Enum):
-    """KIP-1050's classes. The values are what a user of ours is told, where no row says otherwise."""
+    """KIP-1050's classes. A value is what the user reads if no row says otherwise."""
 
-    RETRIABLE = "nothing: it is asked again until the deadline, then TransactionTimeout"
-    REFRESH_RETRIABLE = "the same, after a look at who leads the partition"
-    COORDINATOR_RETRIABLE = "the same, after a look at who coordinates"
+    RETRIABLE = "nothing: the request is repeated until the deadline, then TransactionTimeout"
+    REFRESH_RETRIABLE = "the same, after the partition's leader is looked up"
+    COORDINATOR_RETRIABLE = "the same, after the coordinator is looked up"
     ABORTABLE = "MustAbort"
-    APPLICATION_RECOVERABLE = "Fenced or IdentityLost, and a new producer goes on; MustAbort where the same one does after it"
-    INVALID_CONFIGURATION = "NotPermitted, or MustAbort where it is about one topic or group"
+    APPLICATION_RECOVERABLE = "Fenced or IdentityLost: make a new producer; MustAbort if the same one continues after the abort"
+    INVALID_CONFIGURATION = "NotPermitted, or MustAbort if it is about one topic or group"
     PLAIN = "Fatal"
 
 
@@ -95,4 +95,4 @@ KINDS: Final[dict[int, Kind]] = {
     **{int(code): Kind.PLAIN for code in ErrorCode if code is not ErrorCode.NONE},
     **{int(code): kind for kind, codes in _CODES.items() for code in codes},
 }
-"""Of each code. One that is not here is newer than Kafka 4.3, and as good as PLAIN."""
+"""The class of each code. A code that is missing here is newer than Kafka 4.3, and counts as PLAIN."""

@@ -1,8 +1,8 @@
 """What the coordinators' answers mean, as one table: (api, code) -> Row. docs/errors.md is generated from it.
 
-A step says what the manager does; where that ends the producer, `kind` is what the user is told. What is retriable by its class
-(`kip_1050`) is retried where no row says otherwise. Produce has its own table in `producer.core.error_table`: each batch that fails there
-spoils the transaction.
+A step says what the manager does; if that ends the producer, `kind` is the error for the user. Without a row a code that is retriable by
+its class (`error_classes`) is retried. Produce has its own table in `producer.core.error_table`: each batch that fails there spoils the
+transaction.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Step(enum.Enum):
     SOON = "ask again after 20 ms, doubled each time"
     LOOKUP = "find the coordinator, then ask again"
     SPOIL = "the transaction must be aborted"
-    FATAL = "the producer cannot go on"
+    FATAL = "the producer cannot continue"
 
 
 class Row(Struct, frozen=True):
-    """One line of the table. `kind`: of the error, where the step is FATAL."""
+    """One row of the table. `kind`: the error's class, if the step is FATAL."""
 
     step: Step
     why: str
@@ -41,7 +41,7 @@ class Row(Struct, frozen=True):
 
 
 _EXPIRED: Final = "the transactional id expired, or belongs to another producer id"
-_STALE: Final = "abort, poll, and take the group's metadata anew"
+_STALE: Final = "abort, poll, and take the group's metadata again"
 _NONE: Final = "GroupMetadata(group_id) is for a consumer that assigns its partitions itself"
 
 _SHARED: Final[dict[ErrorCode, Row]] = {
@@ -51,7 +51,7 @@ _SHARED: Final[dict[ErrorCode, Row]] = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Row(Step.LOOKUP, "there is no coordinator at the moment"),
     ErrorCode.NOT_COORDINATOR: Row(Step.LOOKUP, "the coordinator moved"),
     ErrorCode.NETWORK_EXCEPTION: Row(Step.RETRY, "the connection died before the answer"),
-    ErrorCode.CONCURRENT_TRANSACTIONS: Row(Step.SOON, "the transaction before is still being completed"),
+    ErrorCode.CONCURRENT_TRANSACTIONS: Row(Step.SOON, "the previous transaction is still being completed"),
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Row(Step.RETRY, "a quota is exhausted"),
     ErrorCode.PRODUCER_FENCED: Row(Step.FATAL, "a newer producer took the transactional id over, or the transaction timed out", Fenced),
     ErrorCode.INVALID_PRODUCER_EPOCH: Row(
@@ -67,7 +67,7 @@ _SPOILING: Final[dict[ErrorCode, Row]] = {
     ErrorCode.TRANSACTION_ABORTABLE: Row(Step.SPOIL, "the coordinator says that the transaction must be aborted"),
 }
 
-# Registering anew after the abort, with the identity so far, tells which it is, and puts nobody out who has registered since.
+# A new registration after the abort, with the present identity, tells which case it is, and fences no producer that has registered since.
 _FORGOTTEN: Final[dict[ErrorCode, Row]] = {ErrorCode.INVALID_PRODUCER_ID_MAPPING: Row(Step.SPOIL, _EXPIRED)}
 
 _UNFIT: Final[dict[ErrorCode, Row]] = {
@@ -110,17 +110,17 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Row(Step.RETRY, "the partition does not exist, or not yet"),
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the consumer group"),
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Row(Step.SPOIL, "grant this client READ on the topic whose offsets are committed"),
-        ErrorCode.ILLEGAL_GENERATION: Row(Step.SPOIL, f"the group is in another generation by now: {_STALE}; {_NONE}"),
-        ErrorCode.UNKNOWN_MEMBER_ID: Row(Step.SPOIL, f"the group has put this member out: {_STALE}; {_NONE}"),
+        ErrorCode.ILLEGAL_GENERATION: Row(Step.SPOIL, f"the group is in another generation now: {_STALE}; {_NONE}"),
+        ErrorCode.UNKNOWN_MEMBER_ID: Row(Step.SPOIL, f"the group has removed this member: {_STALE}; {_NONE}"),
         ErrorCode.FENCED_INSTANCE_ID: Row(Step.SPOIL, "another consumer took the group.instance.id over: close this one"),
-        ErrorCode.STALE_MEMBER_EPOCH: Row(Step.SPOIL, f"the member's epoch is another by now: {_STALE}"),
+        ErrorCode.STALE_MEMBER_EPOCH: Row(Step.SPOIL, f"the member's epoch is another one now: {_STALE}"),
         ErrorCode.OFFSET_METADATA_TOO_LARGE: Row(Step.SPOIL, "an offset's metadata exceeds the brokers' offset.metadata.max.bytes"),
         ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Row(Step.SPOIL, "the offsets of one call exceed what the brokers write at once"),
-        # Kafka's own client is fenced here. It may be the coordinator's timeout, which the abort heals (KIP-588), as it does for a Produce.
+        # Kafka's own client is fenced here. The cause may be the coordinator's timeout, which the abort heals (KIP-588), as for a Produce.
         ErrorCode.INVALID_PRODUCER_EPOCH: Row(Step.SPOIL, "a newer producer took the transactional id over, or the transaction timed out"),
         ErrorCode.INVALID_TXN_STATE: Row(Step.SPOIL, "the coordinator has aborted the transaction (transaction_timeout_ms)"),
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Row(
-            Step.FATAL, "the brokers keep offsets in a format that knows no transactions", NotPermitted
+            Step.FATAL, "the brokers keep offsets in a format without transactions", NotPermitted
         ),
     },
     Api.DESCRIBE_TRANSACTIONS: {
@@ -133,7 +133,7 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
         ErrorCode.INVALID_TXN_STATE: Row(Step.SPOIL, "the coordinator has no such transaction, or has aborted it (transaction_timeout_ms)"),
     },
 }
-"""An EndTxn that aborts is fatal where one that commits spoils: there is nothing else that could be done about it."""
+"""A code that spoils a committing EndTxn is fatal for an aborting one, because no other step is left."""
 
 HOPELESS: Final = frozenset(
     {
@@ -147,7 +147,7 @@ HOPELESS: Final = frozenset(
         ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     }
 )
-"""What would spoil the same transaction again."""
+"""Codes that would spoil the same transaction again."""
 
 OTHERWISE: Final[dict[Api, Row]] = {
     Api.FIND_COORDINATOR: Row(Step.FATAL, "a code this version does not expect"),
@@ -160,15 +160,15 @@ OTHERWISE: Final[dict[Api, Row]] = {
 }
 
 RETRIABLE: Final[dict[Kind, Row]] = {
-    Kind.RETRIABLE: Row(Step.RETRY, "it passes, as Kafka says of this code"),
-    Kind.REFRESH_RETRIABLE: Row(Step.RETRY, "it passes, as Kafka says of this code"),
-    Kind.COORDINATOR_RETRIABLE: Row(Step.LOOKUP, "the coordinator is to be found again, as Kafka says of this code"),
+    Kind.RETRIABLE: Row(Step.RETRY, "Kafka calls this code retriable"),
+    Kind.REFRESH_RETRIABLE: Row(Step.RETRY, "Kafka calls this code retriable"),
+    Kind.COORDINATOR_RETRIABLE: Row(Step.LOOKUP, "Kafka calls this code retriable, after the coordinator is looked up again"),
 }
 
 PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
 
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
-"""Which answer about one of several partitions decides."""
+"""Of the answers about several partitions, the first of these steps decides."""
 
 _BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row in rows.items()} for api, rows in TABLE.items()}
 
@@ -182,11 +182,11 @@ def judge(api: Api, code: int) -> Row:
 
 
 def worst(api: Api, codes: Iterable[int]) -> tuple[int, Row]:
-    """Of the answers about several partitions, the one that decides what is to be done."""
+    """The answer that decides, of those about several partitions."""
     judged = [(code, judge(api, code)) for code in codes]
     return max(judged, key=lambda pair: SEVERITY.index(pair[1].step), default=(0, judge(api, 0)))
 
 
 def refusal(api: Api, code: int, row: Row) -> str:
-    """What happened, for a message."""
+    """A description of the failure, for an error message."""
     return f"{api_name(api)} was refused with {error_name(code)}: {row.why}"

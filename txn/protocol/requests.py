@@ -16,9 +16,9 @@ Identity = tuple[int, int]
 """Producer id and epoch."""
 
 Question = Callable[[Node], tuple[Message, range]]
-"""What this coordinator is to be asked, and in which versions: made when it can be."""
+"""A request to a coordinator, and its versions; it is made when it can be sent."""
 
-NOBODY: Final = (-1, -1)
+NO_IDENTITY: Final = (-1, -1)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -26,28 +26,29 @@ TRANSACTION: Final = 1
 
 FIND_VERSION_MAX: Final = 4
 TWO_PHASE_VERSION: Final = 6
-"""Of InitProducerId, for KIP-939."""
+"""Versions of InitProducerId, for KIP-939."""
 STATE_VERSIONS: Final = range(1)
-"""Of DescribeTransactions."""
+"""Versions of DescribeTransactions."""
 
 ADD_VERSIONS: Final = range(4)
 ADD_OFFSETS_VERSIONS: Final = range(5)
 END_VERSIONS: Final = {False: range(5), True: range(5, 6)}
-"""By whether it is transaction version 2."""
+"""The versions of each API, by whether the transaction has version 2."""
 LEAVES: Final = {False: range(PRODUCE_VERSIONS[0], 12), True: range(12, PRODUCE_VERSIONS[-1] + 1)}
-"""The same for Produce: from version 12 on the leader adds the partition by itself."""
+"""The same for Produce: from version 12 on the leader adds the partition."""
 
 
 def init_versions(*, renewing: bool, two_phase: bool = False) -> range:
-    """An identity to be renewed can be named from version 3 on (KIP-360); two-phase commit can be asked for in version 6 (KIP-939)."""
+    """From version 3 on InitProducerId can name an identity to renew (KIP-360); from version 6 on it can ask for two-phase commit
+    (KIP-939)."""
     return range(TWO_PHASE_VERSION, TWO_PHASE_VERSION + 1) if two_phase else range(3 if renewing else 0, 6)
 
 
 def init_request(
     transactional_id: str, timeout_ms: int, identity: tuple[int, int] | None, *, two_phase: bool = False, keep: bool = False
 ) -> InitProducerIdRequest:
-    """For the next epoch of an identity, or for whichever there is."""
-    pid, epoch = identity or NOBODY
+    """Ask for the next epoch of an identity, or for a first identity."""
+    pid, epoch = identity or NO_IDENTITY
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -59,7 +60,7 @@ def init_request(
 
 
 def add_request(transactional_id: str, identity: tuple[int, int], partitions: Iterable[tuple[str, int]]) -> AddPartitionsToTxnRequest:
-    """Transaction version 1: partitions that are about to be written."""
+    """Transaction version 1: add partitions before they are written."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -72,25 +73,26 @@ def add_request(transactional_id: str, identity: tuple[int, int], partitions: It
 
 
 def offsets_versions(*, version2: bool, named: bool) -> range:
-    """Of TxnOffsetCommit: from version 3 on it can name a group's member (KIP-447), with 5 the group's coordinator adds its partition."""
+    """Of TxnOffsetCommit: from version 3 on it can name a group's member (KIP-447), from version 5 on the group's coordinator adds its
+    partition."""
     return range(5, 6) if version2 else range(3 if named else 0, 5)
 
 
 def add_offsets_request(transactional_id: str, identity: tuple[int, int], group_id: str) -> AddOffsetsToTxnRequest:
-    """Transaction version 1: a group whose offsets are about to be written."""
+    """Transaction version 1: add a group before its offsets are written."""
     return AddOffsetsToTxnRequest(transactional_id=transactional_id, producer_id=identity[0], producer_epoch=identity[1], group_id=group_id)
 
 
 def end_request(transactional_id: str, identity: tuple[int, int], *, committed: bool) -> EndTxnRequest:
-    """The end."""
+    """End the transaction."""
     return EndTxnRequest(transactional_id=transactional_id, producer_id=identity[0], producer_epoch=identity[1], committed=committed)
 
 
 def state_request(transactional_id: str) -> DescribeTransactionsRequest:
-    """Asks the coordinator what it has of a transactional id."""
+    """Ask the coordinator for the state of a transactional id."""
     return DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
 
 def state_question(transactional_id: str) -> Question:
-    """The same for the coordinator of the moment."""
+    """The same for the present coordinator."""
     return lambda _: (state_request(transactional_id), STATE_VERSIONS)

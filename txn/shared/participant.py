@@ -65,7 +65,7 @@ class Participant(Producer):
         super().__init__(None, **given)
         if not self._settings.enable_idempotence:
             super().close()
-            raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings alone")
+            raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings out")
         self._accumulator.refusal = NO_PARTICIPATION
         self._accumulator.takes_aside = False  # As in a transaction's owner (`admission`).
         self._exit_guard.end()

@@ -138,8 +138,8 @@ class SharedIdentity:
 
     def not_shared(self, tp: TP) -> NotShared:
         """The error for a partition that is not part of the participation."""
-        whose = f"transactional id {self.transactional_id!r} ({len(self.tallies)} partitions)"
-        return NotShared(f"{name(tp)} is not part of the participation in {whose}: the participant may not write to it")
+        named = f"transactional id {self.transactional_id!r} ({len(self.tallies)} partitions)"
+        return NotShared(f"{name(tp)} is not part of the participation in {named}: the participant may not write to it")
 
     # -- the source of the producer id -------------------------------------------------------------------------------
 
