@@ -143,7 +143,7 @@ def test_another_sinks_open_transaction(site: Site) -> None:
         site.take_over(mine)
         assert read_values(site.bootstrap, site.topic, [site.ledger.partition_of(mine)]) == [entry_of(other, 1).dumps()]
         assert site.read(mine) == entry_of(mine, 4)
-        with pytest.raises(LedgerBusy, match="is of a transaction that is open"):
+        with pytest.raises(LedgerBusy, match="belongs to an open transaction"):
             site.another().read(other, WAIT_S)
         with pytest.raises(LedgerBusy):
             site.another().reset(other, WAIT_S)

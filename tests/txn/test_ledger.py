@@ -230,7 +230,7 @@ def test_more_partitions(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> 
     assert ledger.partition_of("a") > 0
     found = ledger.read("a", WAIT_S)
     assert found == entry_of("a", 4)
-    moved = f"the ledger has sink 'a' in partition 0, and its place is {ledger.partition_of('a')} now"
+    moved = f"the ledger has sink 'a' in partition 0, but its partition is {ledger.partition_of('a')} now"
     assert [moved in said for said in caplog.messages].count(True) == 1
     caplog.clear()
     assert decide(found, "a", query="q", batch=4, fingerprint="f4") is Decision.SKIP
@@ -337,7 +337,7 @@ def test_a_record_of_no_transaction(stub: BrokerStub, value: bytes | None, caplo
     with caplog.at_level(logging.WARNING, "fencepost.ledger"):
         assert ledger.read("a", WAIT_S) == entry_of("a", 4)
     (said,) = (each for each in caplog.messages if "has a partition on" not in each)
-    assert f"sink 'a' at offset {offset} of {TOPIC}-{ledger.partition_of('a')} that is of no transaction" in said
+    assert f"sink 'a' at offset {offset} of {TOPIC}-{ledger.partition_of('a')} that belongs to no transaction" in said
     write(stub, ledger, entry_of("a", 5))
     assert ledger.read("a", WAIT_S) == entry_of("a", 5)
     lone = plain(stub, ledger, "c", value)

@@ -1,5 +1,5 @@
-"""Creating a topic of our own, on three brokers where there are three, whatever the cluster's default is: what is lost with one disk cannot
-carry a promise. A topic that is there already is left as it is."""
+"""Creates a topic of fencepost's own, on three brokers if there are three, whatever the cluster's default is: one lost disk must not break
+a promise. It does not change an existing topic."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CREATE_TIMEOUT_MS: Final = 15_000
 
 
 async def create_topic(client: ClusterClient, topic: str, partitions: int, configs: Mapping[str, str]) -> bool:
-    """Ask once for the topic. Returns whether it was created now; not every broker may know of it yet. Raises Unanswered where it may be
-    created another time, NotPermitted, with what the broker says, where it may not."""
+    """Ask once for the topic. Returns whether it was created now; some brokers may not know it yet. Raises Unanswered if a later attempt
+    may succeed, and NotPermitted with the broker's reason if not."""
     metadata = await client.metadata()
     replicas = min(REPLICAS, len(metadata.brokers))
     configs = {**configs, MIN_IN_SYNC: str(IN_SYNC_MIN)} if replicas == REPLICAS else configs
@@ -44,7 +44,7 @@ async def create_topic(client: ClusterClient, topic: str, partitions: int, confi
             f"topic {topic!r}: there were {replicas} brokers a moment ago, and there are fewer now ({said(told.error_message)})"
         )
     if told.error_code == ErrorCode.NOT_CONTROLLER:
-        raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is not the controller any more")
+        raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is no longer the controller")
     try:
         refuse(Api.CREATE_TOPICS, told.error_code, f"topic {topic!r}")
     except NotPermitted as error:

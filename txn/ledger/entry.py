@@ -1,7 +1,7 @@
-"""An entry of the ledger: which batch of a sink was written last, committed in the transaction of its rows. Key and value of its record.
+"""An entry of the ledger: the newest written batch of a sink, committed in the transaction of its rows. Key and value of its record.
 
-The key is the sink's name, for `write_once` with the job's behind a `#`; the value is one JSON object. Values of a format that is not
-known, with fields that are missing or too many, or with values that no writer ever gave, are refused with BadLedgerEntry.
+The key is the sink's name, for `write_once` followed by `#` and the job's name. The value is one JSON object. A value of an unknown format,
+with missing or additional fields, or with values that no writer produces, is refused with BadLedgerEntry.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from fencepost.txn.foundations.versioned_json import Format
 __all__ = ["FORMAT", "BadLedgerEntry", "LedgerEntry", "LedgerPartition", "ledger_key"]
 
 FORMAT: Final = 2
-"""Of the value. Whatever changes what a field means, or adds one, changes this number."""
+"""The value's format. A change of a field's meaning, or a new field, changes this number."""
 OLDER: Final = (1,)
-"""Format 1 did not say whose transaction it was."""
+"""Format 1 did not contain the transactional id."""
 
 
 class BadLedgerEntry(Misuse, ValueError):
-    """This is no entry of a ledger, or no name of a sink."""
+    """The value is no ledger entry, or the name cannot be a sink's."""
 
 
 _VALUE: Final = Format(FORMAT, "entry of a ledger", BadLedgerEntry, older=OLDER)
 
 VALUE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of an entry. Readers bound what they open, and must never pass over one."""
+"""The limit of an entry's value. Readers limit the memory for a batch, and must not skip an entry."""
 
 JOB_MARK: Final = "#"
 NAME_CHARS_MAX: Final = 1000
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Moment = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
-"""As far as calendars go here: to the end of the year 9999."""
+"""The end of the year 9999, the last that Python's calendar has."""
 Text = Annotated[str, Meta(min_length=1)]
 
 
 class LedgerPartition(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a batch wrote to one partition: [topic, partition, records, first_offset], the last null where nobody was told."""
+    """What a batch wrote to one partition: [topic, partition, records, first_offset], the last null if the broker did not tell it."""
 
     topic: Text
     partition: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -51,10 +51,10 @@ class LedgerPartition(Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A batch that was written. `query`: the id of the streaming query (`<checkpoint>/metadata`), None for `write_once`, where `job`
-    names the job and `batch` is its version. `fingerprint`: a digest of the batch's source offsets, None where it could not be read.
-    `at_ms`: when it was written, milliseconds since 1970 by the writer's clock. `library`: the version of fencepost that wrote it.
-    `transactional_id`: of the transaction that it is written in, None where a version of before did not say."""
+    """A batch that was written. `query`: the id of the streaming query (`<checkpoint>/metadata`), None for `write_once`, where `job` names
+    the job and `batch` is its version. `fingerprint`: a digest of the batch's source offsets, None if they could not be read. `at_ms`: the
+    time of the write, in milliseconds since 1970 by the writer's clock. `library`: the version of fencepost that wrote it.
+    `transactional_id`: that of its transaction, None if an earlier version wrote it without."""
 
     sink: Text
     query: str | None
@@ -69,11 +69,11 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def key(self) -> str:
-        """Under which it stands in the ledger."""
+        """The key of the entry's record."""
         return ledger_key(self.sink, self.job)
 
     def dumps(self) -> bytes:
-        """The value of its record. Raises BadLedgerEntry for what `loads` would not read."""
+        """The value of the entry's record. Raises BadLedgerEntry for values that `loads` would refuse."""
         try:
             value = _VALUE.dumps(self)
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def ledger_key(sink: str, job: str | None = None) -> str:
-    """The key of a sink's entry, or of a job's in it. Raises BadLedgerEntry for names that would be mistaken for others."""
+    """The key of the entry of a sink, or of a job in it. Raises BadLedgerEntry for names that could be taken for others."""
     if not _is_text(sink) or JOB_MARK in sink:
         raise BadLedgerEntry(f"sink={sink!r}: a text that is not empty and has no {JOB_MARK!r}")
     if job is not None and not _is_text(job):

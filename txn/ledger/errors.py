@@ -1,7 +1,7 @@
-"""What a user of the ledger of micro-batches can be told: that it cannot be read, or that a batch does not follow what it says.
+"""The errors of the ledger of micro-batches: it cannot be read, or a batch does not follow its newest entry.
 
-`LedgerRefusal` and what is below it are decided by `txn.ledger.rules`; each says what the ledger has, what was to be written, and the ways
-out. Nothing was written where one of these is raised.
+`txn.ledger.rules` decides on LedgerRefusal and its subclasses. Each error says what the ledger has, what was to be written, and the ways
+out. Nothing was written when one of these is raised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class LedgerError(FencepostError):
-    """The ledger, or what it says, keeps a batch from being written."""
+    """The ledger, or its newest entry, prevents the write of a batch."""
 
 
 class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
@@ -39,21 +39,21 @@ class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
 
 
 class LedgerBusy(LedgerError, Retriable):
-    """A transaction that is open has written an entry of the sink: its writer is at work, or died and was not followed by another yet, or
-    the transaction hangs."""
+    """An open transaction has written an entry of the sink. Its writer is at work, or died and has no successor yet, or the transaction
+    hangs."""
 
 
 class LedgerUnusable(LedgerError):
-    """The ledger's topic cannot be a ledger as it is: it deletes, is not there and cannot be created, or may not be read."""
+    """The topic cannot be a ledger: it deletes entries, is missing and cannot be created, or cannot be read with these permissions."""
 
 
 class LedgerDamaged(LedgerError):
-    """What the ledger has cannot be read here, or is not fencepost's: damaged bytes, the format of another version, a batch larger than any
-    entry, or nothing but a record that is of no transaction."""
+    """The ledger's record cannot be read here, or is not fencepost's: damaged bytes, the format of another version, a batch larger than any
+    entry, or only a record outside of any transaction."""
 
 
 class LedgerRefusal(LedgerError):
-    """The batch may not be written, and may not be skipped either. `entry`: what the ledger has, None where it has nothing."""
+    """The batch may neither be written nor skipped. `entry`: the ledger's entry of the sink, or None."""
 
     def __init__(self, reason: str, *, sink: str, query: str | None, batch: int, entry: LedgerEntry | None) -> None:
         self.reason: Final = reason
@@ -72,8 +72,8 @@ class LedgerRefusal(LedgerError):
 
 
 class CheckpointReplaced(LedgerRefusal):
-    """The sink's newest batch is of another query, or of another content under the same number: the checkpoint is not the one with which
-    that batch was written."""
+    """The sink's newest batch is of another query, or has the same number and other content: the checkpoint is not the one with which that
+    batch was written."""
 
 
 class CheckpointRolledBack(LedgerRefusal):
@@ -81,16 +81,16 @@ class CheckpointRolledBack(LedgerRefusal):
 
 
 class LedgerMissing(LedgerRefusal):
-    """The query has written batches before, and the ledger knows of none."""
+    """The query has written batches before, and the ledger has none of them."""
 
 
 class LedgerBehind(LedgerRefusal):
-    """Batches between the sink's newest one and this read something, as the checkpoint shows, and the ledger knows nothing of them: it lost
-    its end, or is a mirror that lags."""
+    """The checkpoint shows that batches between the sink's newest one and this one have read something, and the ledger has none of them: it
+    lost its end, or is a mirror that lags."""
 
 
 class FingerprintMissing(LedgerRefusal):
-    """The sink's batches are told apart by fingerprints, and this one has none."""
+    """The ledger compares the sink's batches by fingerprints, and this batch has none."""
 
 
 class OlderVersion(LedgerRefusal):

@@ -1,9 +1,9 @@
-"""The ledger: which batch each sink has, in a compacted topic, written in the transactions that the batches are written in.
+"""The ledger: the newest batch of each sink, in a compacted topic, written in the same transaction as the batch's rows.
 
-An entry is committed with its rows or not at all, so that whoever reads it after taking over the transactional id knows whether the
-batch was written. Only what a transaction has committed counts; that the transaction was of the id which the entry names, no log says, so
-that whoever may commit transactions into the topic is believed. It writes nothing but the tombstones of `reset`, and decides nothing:
-`ledger_rules` does. Every call opens its own connections and closes them, has a deadline, and works in any thread.
+An entry is committed with its rows or not at all. So a driver that reads it after taking over the transactional id knows whether the batch
+was written. Only committed entries count. No log says which transactional id committed an entry, so the ledger trusts each producer that
+may write transactions into the topic. This module writes only the tombstones of `reset`; `rules` decides. Each call opens and closes its
+own connections, has a deadline, and works in any thread.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ log = logging.getLogger("fencepost.ledger")
 
 TOPIC: Final = "__fencepost_ledger"
 ID_PREFIX: Final = "fencepost."
-"""Of the transactional id of a sink, unless its writer has another (`transactional_id_prefix`)."""
+"""The beginning of a sink's transactional id, unless its writer has another (`transactional_id_prefix`)."""
 
 T = TypeVar("T")
 
 
 class Found(Struct, frozen=True):
-    """What the logs have of a key: the newest value that counts, or where none does, the newest outside of any transaction; and whether a
-    transaction that is open has written another one."""
+    """The logs' values of a key: the newest committed one or, without one, the newest outside of any transaction; and whether an open
+    transaction has written another."""
 
     stored: Stored | None
     is_open: bool
 
 
 class Opened(Struct, frozen=True):
-    """An entry of a transaction that is open, or ended so lately that its marker is not there yet."""
+    """An entry of a transaction that is open, or that ended so recently that its marker is not written yet."""
 
     entry: LedgerEntry | None
     partition: int
@@ -57,23 +57,22 @@ class Opened(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """What the ledger has of a sink at the moment: the newest entry that counts, and those after it of which nobody knows yet, the newest
-    last."""
+    """The ledger's present entries of a sink: the newest committed one, and the undecided ones after it, the newest last."""
 
     committed: LedgerEntry | None
     opened: tuple[Opened, ...] = ()
 
     @property
     def open(self) -> LedgerEntry | None:
-        """The newest of which nobody knows yet."""
+        """The newest undecided entry."""
         return self.opened[-1].entry if self.opened else None
 
 
 class Ledger:
-    """The ledger of one cluster. A sink goes by its key here: the sink's id, and `sink#job` for a job of `write_once` (`ledger_key`).
+    """The ledger of one cluster. Its calls take a sink's key: the sink's id, or `sink#job` for a job of `write_once` (`ledger_key`).
 
-    Seconds everywhere; where a `timeout` is left out it is `max_block_ms`. Raises LedgerUnavailable where the time passed, LedgerUnusable
-    where the topic cannot be a ledger, ConfigError for a name that it cannot have.
+    Times are seconds; without a `timeout` it is `max_block_ms`. Raises LedgerUnavailable if the time passes, LedgerUnusable if the topic
+    cannot be a ledger, and ConfigError for an invalid name.
     """
 
     def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
@@ -84,60 +83,58 @@ class Ledger:
         self._topic_id: UUID | None = None
 
     def ensure(self, timeout: float | None = None) -> int:
-        """Have the topic there, created where it is not, and fit to be a ledger. Returns the number of its partitions. Once it was
-        there, it is not created again: LedgerUnusable says that it was deleted, or that another has taken its place."""
+        """Create the topic if it is missing, and check that it can be a ledger. Returns the number of its partitions. Once the topic was
+        there it is not created again: LedgerUnusable says that it was deleted or replaced."""
         return len(self._run(timeout, self._ensure))
 
     def partition_of(self, sink: str) -> int:
-        """The partition that the sink's entries go to: Kafka's own (murmur2), over the partitions that the topic had when it was last
-        looked at."""
+        """The partition of the sink's entries: Kafka's own partitioner (murmur2), over the number of partitions that was read last."""
         return partition_for_key(sink.encode(), self._partitions or self.ensure())
 
     def read(self, sink: str, timeout: float | None = None) -> LedgerEntry | None:
-        """The sink's newest entry whose transaction was committed, None where there is none. The topic is created where it is not there.
+        """The sink's newest committed entry, or None. The topic is created if it is missing.
 
-        What is committed is what the markers in the log say, up to the end that it has now. Take over the sink's transactional id before:
-        then none of its transactions is open, and the answer stays true. Raises LedgerBusy where one is all the same, as nobody knows
-        whether its batch is there, and LedgerDamaged for an entry that cannot be read.
+        The markers in the log, up to its present end, say what is committed. Take over the sink's transactional id first: then none of its
+        transactions is open, and the answer stays true. Raises LedgerBusy if one is open nevertheless, because its outcome is not known,
+        and LedgerDamaged for an entry that cannot be read.
         """
         found, doubtful = self._run(timeout, lambda client, deadline: self._read(client, deadline, sink))
         if doubtful:
             newest = doubtful[-1]
             raise LedgerBusy(
-                f"sink {sink!r}: its newest entry, at offset {newest.offset} of {self.topic}-{newest.partition}, is of a transaction that"
-                f" is open{self._named(sink, newest)}. Its transactional id has to be taken over before the ledger is read; where it was,"
-                f" the transaction hangs there: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and what to"
-                " do"
+                f"sink {sink!r}: its newest entry, at offset {newest.offset} of {self.topic}-{newest.partition}, belongs to an open "
+                f"transaction{self._named(sink, newest)}. Take over its transactional id before the ledger is read. If that was done, the "
+                f"transaction hangs in that partition: `fencepost txn find-hanging --topic {self.topic}` says how it ended elsewhere, and "
+                "what to do"
             )
         return self.entry_of(sink, found)
 
     def standing(self, sink: str, timeout: float | None = None) -> Standing:
-        """What `read` would go by, for whoever has not taken over the sink and may not want to. The topic is created where it is not
-        there. It may be another one a moment later."""
+        """The entries that `read` would use, for a caller that has not taken over the sink. They may change a moment later. The topic is
+        created if it is missing."""
         found, doubtful = self._run(timeout, lambda client, deadline: self._read(client, deadline, sink))
         opened = tuple(Opened(self.entry_of(sink, each), each.partition, each.offset) for each in doubtful)
         return Standing(self.entry_of(sink, found), opened)
 
     def record(self, entry: LedgerEntry) -> tuple[bytes, bytes]:
-        """Key and value of the record that says so; to be sent to `partition_of(entry.key)` within the batch's transaction."""
+        """Key and value of the entry's record; send it to `partition_of(entry.key)` within the batch's transaction."""
         return entry.key.encode(), entry.dumps()
 
     def list(self, timeout: float | None = None) -> list[LedgerEntry]:
-        """The newest committed entry of every sink and job, by their keys."""
+        """The newest committed entry of each sink and job, by key."""
         return [entry for key, found in self.look(timeout).items() if (entry := self.entry_of(key, found.stored)) is not None]
 
     def look(self, timeout: float | None = None) -> dict[str, Found]:
-        """What the logs have of every key, unread, in their order; nothing where there is no topic. It creates none."""
+        """The logs' undecoded values of each key, in order; nothing if the topic is missing. It creates no topic."""
         return self._run(timeout, self._look)
 
     def entry_of(self, sink: str, stored: Stored | None) -> LedgerEntry | None:
-        """What is stored under a sink's key, read; None where that is a tombstone or nothing. Raises LedgerDamaged."""
+        """The decoded entry of a sink's key; None for a tombstone or no value. Raises LedgerDamaged."""
         if stored is not None and stored.plain:
             raise LedgerDamaged(
-                f"all that the ledger has of sink {sink!r}, at offset {stored.offset} of {self.topic}-{stored.partition}, was written"
-                " outside of any transaction: it is not fencepost's and does not count, and whether compaction has removed an entry for"
-                f" it, nobody can tell. Find out who else writes into the topic; `fencepost ledger reset {sink} --yes` has the ledger"
-                " forget the sink"
+                f"all that the ledger has of sink {sink!r}, at offset {stored.offset} of {self.topic}-{stored.partition}, was written "
+                "outside of any transaction: it is not fencepost's and does not count, and compaction may have removed an entry for it. "
+                f"Find out which other client writes into the topic; `fencepost ledger reset {sink} --yes` deletes the sink's entry"
             )
         if stored is None or stored.value is None:
             return None
@@ -152,10 +149,10 @@ class Ledger:
         return entry
 
     def reset(self, sink: str, timeout: float | None = None, *, transactional_id: str | None = None) -> Stored | None:
-        """Have the ledger forget the sink, and return what it had; None where that was nothing. Stop the query before: its transactional
-        id is taken over. `transactional_id`: that, where the entry does not name it, and it is not the usual one.
+        """Delete the sink's entry, and return it, or None. Stop the query first, because this call takes over its transactional id.
+        `transactional_id`: needed if the entry does not name it and it is not the usual one.
 
-        Raises LedgerBusy where a transaction that is open has an entry of the sink. What cannot be read can be reset.
+        Raises LedgerBusy if an open transaction has an entry of the sink. An unreadable entry can be reset.
         """
         return self._run(timeout, lambda client, deadline: self._reset(client, deadline, sink, transactional_id))
 
@@ -167,8 +164,8 @@ class Ledger:
         return leaders
 
     async def _read(self, client: ClusterClient, deadline: Deadline, sink: str) -> tuple[Stored | None, tuple[Stored, ...]]:
-        """What counts, and what may count yet, the newest last: of its own partition; where that has nothing, what the others have from
-        times when there were fewer of them."""
+        """The committed value and the undecided ones, the newest last, of the key's own partition. If that has none, of the other
+        partitions, which may have values from before partitions were added."""
         key = sink.encode()
         leaders = await self._ensure(client, deadline)
         home = partition_for_key(key, len(leaders))
@@ -182,16 +179,16 @@ class Ledger:
         doubtful = tuple(each for each in unsure if found is None or found.partition != each.partition or found.offset < each.offset)
         if found is not None and found.partition != home:
             log.warning(
-                "the ledger has sink %r in partition %d, and its place is %d now, as the topic has been given more partitions: it is"
-                " taken from there",
+                "the ledger has sink %r in partition %d, but its partition is %d now, because the topic was given more partitions: the "
+                "entry is read from there",
                 sink,
                 found.partition,
                 home,
             )
         if found is not None and not found.plain and (plain := scans[found.partition].plain.get(key)) and plain.offset > found.offset:
             log.warning(
-                "the ledger has a record of sink %r at offset %d of %s-%d that is of no transaction: it does not count. Find out who else"
-                " writes into the topic, as compaction removes entries for such records",
+                "the ledger has a record of sink %r at offset %d of %s-%d that belongs to no transaction: it does not count. Find out "
+                "which other client writes into the topic, because compaction removes entries for such records",
                 sink,
                 plain.offset,
                 self.topic,
@@ -205,8 +202,8 @@ class Ledger:
         scans = {partition: await scan_partition(client, self.topic, partition, deadline, wanted={key}) for partition in sorted(leaders)}
         if any(key in scan.open for scan in scans.values()):
             raise LedgerBusy(
-                f"sink {sink!r}: a transaction with an entry of it is open. Stop its query; where that has died, the transaction is over"
-                " when its timeout has passed, or when the query is started again"
+                f"sink {sink!r}: a transaction with an entry of it is open. Stop its query; if the query has died, the transaction ends "
+                "after its timeout, or when the query is started again"
             )
         places = [
             partition
@@ -225,12 +222,12 @@ class Ledger:
         return had
 
     def _named(self, sink: str, stored: Stored) -> str:
-        """The transactional id that a value names, for a message."""
+        """The transactional id that a value names, for an error message."""
         named = self._id_in(sink, stored)
         return "" if named is None else f" (it names transactional id {named!r})"
 
     def _id_in(self, sink: str, stored: Stored | None) -> str | None:
-        """The transactional id that a value names, where it does."""
+        """The transactional id that a value names, or None."""
         try:
             entry = self.entry_of(sink, stored)
         except LedgerDamaged:
@@ -268,8 +265,8 @@ class Ledger:
 
 
 def _newest(scans: dict[int, Scan], key: bytes, home: int) -> Stored | None:
-    """Whatever its own partition has came after what the others have: the number of partitions only grows. What does not count is taken
-    where there is nothing else."""
+    """Each value of the key's own partition is newer than those of the others, because the number of partitions only grows. A value that
+    does not count is used only if there is no other."""
     committed = {partition: scan.committed[key] for partition, scan in scans.items() if key in scan.committed}
     several = committed or {partition: scan.plain[key] for partition, scan in scans.items() if key in scan.plain}
     return several.get(home) or max(several.values(), key=lambda stored: stored.timestamp, default=None)

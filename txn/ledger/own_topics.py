@@ -1,6 +1,6 @@
-"""Topics of fencepost's own beside those of the user: names that they cannot have, and what their configs say.
+"""Topics of fencepost's own besides the user's: names that they cannot have, and their configs.
 
-It makes and changes none.
+It creates and changes no topic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, Des
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 
 KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Kafka's internal topics, to which nobody else may write."""
+"""Kafka's internal topics, to which clients may not write."""
 
 TOPIC: Final = 2
 POLICY: Final = "cleanup.policy"
@@ -30,11 +30,11 @@ def check_own_topic(setting: str, name: object) -> None:
     except ValueError as error:
         raise ConfigError(f"{setting}={name[:300]!r}: {str(error).split(': ', 1)[-1]}") from None
     if name in KAFKAS:
-        raise ConfigError(f"{setting}={name!r}: one of Kafka's internal topics, to which nobody else may write: another name")
+        raise ConfigError(f"{setting}={name!r}: is one of Kafka's internal topics, to which clients may not write; use another name")
 
 
 async def configs_of(client: ClusterClient, topic: str, *names: str) -> dict[str, str]:
-    """The topic's values of these configs, as they are said. Raises NotPermitted where nobody may tell."""
+    """The topic's values of these configs. Raises NotPermitted if the client may not read them."""
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=list(names))
     answer: DescribeConfigsResponse = await client.ask_any(DescribeConfigsRequest(resources=[resource]))
     said = the_one(answer.results, f"topic {topic!r}")
@@ -45,10 +45,10 @@ async def configs_of(client: ClusterClient, topic: str, *names: str) -> dict[str
 
 
 async def policy_of(client: ClusterClient, topic: str) -> tuple[str, frozenset[str]]:
-    """The topic's cleanup.policy, as it is said and in its parts. Raises NotPermitted where nobody may tell."""
+    """The topic's cleanup.policy, as text and as its parts. Raises NotPermitted if the client may not read it."""
     return parts_of((await configs_of(client, topic, POLICY)).get(POLICY, ""))
 
 
 def parts_of(policy: str) -> tuple[str, frozenset[str]]:
-    """A cleanup.policy, and its parts."""
+    """A cleanup.policy, as text and as its parts."""
     return policy, frozenset(each.strip() for each in policy.split(","))

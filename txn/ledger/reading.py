@@ -1,9 +1,9 @@
-"""Reading partitions of the ledger from their leaders, up to the high watermark that they have when the reading begins (read_uncommitted).
+"""Reads partitions of the ledger from their leaders, up to the high watermark at the beginning (read_uncommitted).
 
-The last stable offset is not waited for: another sink's open transaction in the same partition would hold it back for as long as it likes.
-What counts of the log, `ledger_scan` says. Whatever disturbs a reading begins it anew. A process remembers what it has read for which keys,
-as a query reads its sink's partition with each of its batches, and goes on from there while the same leader leads the same log, and the
-last batch that was read stands there as it stood.
+It does not wait for the last stable offset, which another sink's open transaction in the same partition could hold back for any time.
+`scan` decides which records count. After a disturbance the reading begins again. A process remembers its readings by keys, because a query
+reads its sink's partition with each batch. It continues a reading if the same leader leads the same log, and the last batch that was read
+is still there unchanged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MEMORIES_MAX: Final = 64
 
 
 class Mark(Struct, frozen=True):
-    """Which log was read: another topic of the same name has another id, each election is another leader epoch (so that nothing was cut off
-    and written anew), and what is deleted moves the start. `brokers`: clusters are told apart by their addresses."""
+    """Identifies the log that was read. A new topic of the same name has another id. Each election has another leader epoch, so no part of
+    the log was replaced. Deletion moves the start. `brokers`: the addresses, which tell clusters apart."""
 
     topic: str
     topic_id: UUID
@@ -43,14 +43,14 @@ class Mark(Struct, frozen=True):
 
 
 class Memory:
-    """What was read, by topic, partition and keys. Any thread may use it."""
+    """The readings, by topic, partition and keys. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock: Final = Lock()
         self._kept: OrderedDict[tuple[str, int, frozenset[bytes]], tuple[Mark, Scan]] = OrderedDict()
 
     def recall(self, mark: Mark, partition: int, wanted: Set[bytes], end: int) -> Scan | None:
-        """A reading to be gone on with, if there is one of this log."""
+        """A reading of this log that can be continued, or None."""
         with self._lock:
             known, scan = self._kept.get((mark.topic, partition, frozenset(wanted)), (None, None))
             if scan is None or known != mark or scan.position > end or scan.last is None:
@@ -60,7 +60,7 @@ class Memory:
         return recalled
 
     def keep(self, mark: Mark, partition: int, wanted: Set[bytes], scan: Scan) -> None:
-        """It is done. Where brokers tell no ids of topics nothing is kept."""
+        """Keep a finished reading. If brokers tell no topic ids, none is kept."""
         if mark.topic_id.int == 0:
             return
         key = (mark.topic, partition, frozenset(wanted))
@@ -77,7 +77,7 @@ MEMORY: Final = Memory()
 async def scan_partition(
     client: ClusterClient, topic: str, partition: int, deadline: Deadline, *, wanted: Set[bytes] | None = None
 ) -> Scan:
-    """The partition, read from the beginning of its log to the end that it has now."""
+    """The partition, read from the beginning of its log to its present end."""
     return await client.again(lambda: _Reading(client, topic, partition, wanted).run(), deadline)
 
 
@@ -97,7 +97,7 @@ class _Reading:
         self._leader = (leaders_of(metadata, self._topic) or {}).get(self._partition, -1)
         if self._leader < 0:
             raise Unanswered(f"{self._name} has no leader at the moment")
-        # The end first: what is deleted between the two questions is then before the start, not behind the end.
+        # Ask for the end first: records that are deleted between the two requests are then before the start, not after the end.
         end = await self._offset_of(LATEST)
         start = await self._offset_of(EARLIEST)
         topic = the_one(metadata.topics, self._name)
@@ -107,14 +107,14 @@ class _Reading:
         while not scan.done:
             data = await self._fetch(scan.position)
             if not scan.feed(data.records or b""):
-                # A new leader may not show all of it yet. To take this for the end could be to overlook the newest entry.
+                # A new leader may not show the whole log yet. If its end counted, the newest entry could be missed.
                 raise Unanswered(f"{self._name} gives nothing from offset {scan.position} on, and is to end at {end}")
         if self._wanted is not None:
             MEMORY.keep(mark, self._partition, self._wanted, scan)
         return scan
 
     async def _recalled(self, mark: Mark, end: int) -> Scan | None:
-        """A reading to be gone on with, where the log has the last batch of it as it was."""
+        """The reading to continue, if the log still has its last batch unchanged."""
         scan = MEMORY.recall(mark, self._partition, self._wanted, end) if self._wanted is not None else None
         if scan is None or scan.last is None:
             return None

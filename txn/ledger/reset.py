@@ -1,7 +1,7 @@
-"""The tombstone that makes the ledger forget a sink: in a transaction, as nothing else counts, and under the sink's own transactional id.
+"""The tombstone with which the ledger forgets a sink: written in a transaction, because nothing else counts, under the sink's own id.
 
-Registering under that id ends whatever the sink's writer is doing, so that it cannot write an entry behind the tombstone. It speaks
-transaction version 1, which every broker understands.
+The registration under that id ends the open transaction of the sink's writer, so the writer cannot add an entry after the tombstone. It
+uses transaction version 1, which every broker understands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unans
 from fencepost.txn.protocol.requests import ADD_VERSIONS, END_VERSIONS, add_request, end_request, init_request, init_versions
 
 PRODUCE_VERSIONS: Final = range(3, 12)
-"""Those with batches of format v2 in which topics go by their names, and with which a leader adds no partition by itself."""
+"""Versions of Produce with batches of format v2 and topic names, with which the leader does not add the partition."""
 ALL: Final = -1
 PRODUCE_TIMEOUT_MS: Final = 15_000
 TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -29,7 +29,7 @@ Identity = tuple[int, int]
 
 
 class Tombstones:
-    """Of a key, in these partitions, under this transactional id."""
+    """The tombstones of a key, in these partitions, under this transactional id."""
 
     def __init__(self, client: ClusterClient, topic: str, key: bytes, places: Sequence[int], transactional_id: str) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class Tombstones:
         self._id = transactional_id
 
     async def write(self, deadline: Deadline) -> None:
-        """Have them committed, markers included. Raises Unanswered at the deadline, NotPermitted."""
+        """Commit them, and wait for the markers. Raises Unanswered at the deadline, NotPermitted."""
         again = self._client.again
         identity = await again(self._register, deadline)
         await again(lambda: self._add(identity), deadline)
@@ -50,7 +50,7 @@ class Tombstones:
             )
             await again(lambda to=partition, batch=batch: self._produce(to, batch), deadline)  # type: ignore[misc]  # it takes what it is bound to
         await again(lambda: self._commit(identity), deadline)
-        # Nobody can register before the markers are written.
+        # No producer can register before the markers are written.
         await again(self._register, deadline)
 
     async def _register(self) -> Identity:

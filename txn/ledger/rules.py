@@ -1,7 +1,7 @@
-"""Whether a batch is to be written, given what the ledger says: pure, and a table.
+"""Whether a batch is written, given the ledger's entry: a table and pure functions.
 
-Only the very batch that the ledger has is skipped. Whatever else does not come after it is refused: skipping by numbers alone would lose
-the rows of a checkpoint that was replaced or restored, and writing would double them. It reads no ledger.
+The batch that the ledger has is skipped. Any other batch that does not follow it is refused. If batches were skipped by number alone, rows
+of a replaced or restored checkpoint would be lost. If they were written, rows would be doubled. This module reads no ledger.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["POLICIES", "Decision", "Seen", "decide", "decide_once", "see", "see_
 log = logging.getLogger("fencepost.ledger")
 
 POLICIES: Final = {"on_new_checkpoint": ("error", "reset"), "on_missing_ledger": ("error", "start"), "on_gap": ("error", "write")}
-"""The settings with which a user accepts what is refused otherwise, and their values, the default first."""
+"""The settings with which a user accepts what is otherwise refused, and their values, the default first."""
 
 
 class Decision(Enum):
-    """What is to be done with a batch."""
+    """What happens to a batch."""
 
     GO = "go"
     SKIP = "skip"
 
 
 class Seen(Enum):
-    """How a batch stands to what the ledger has."""
+    """The relation of a batch to the ledger's entry."""
 
     FIRST = "the first batch of a sink without an entry"
     MISSING = "a later batch of a sink without an entry"
@@ -62,8 +62,8 @@ class Seen(Enum):
 
 
 class Row(Struct, frozen=True):
-    """What becomes of it: a decision, or a refusal of this `kind` unless the user has this setting with this value (`accepted`).
-    `words`: the reason and the ways out of a refusal, and what a decision is warned of."""
+    """The consequence of a relation: a decision, or a refusal of this `kind` unless the user has set `accepted`. `words`: the reason and
+    the ways out, or a decision's warning."""
 
     decision: Decision | None = None
     kind: type[LedgerRefusal] = LedgerRefusal
@@ -72,43 +72,43 @@ class Row(Struct, frozen=True):
 
 
 NEW_SINK: Final = "give the new query a sink id of its own"
-RESET_CHECKPOINT: Final = 'on_new_checkpoint="reset" writes the batch all the same, and may double rows that the sink has'
+RESET_CHECKPOINT: Final = 'on_new_checkpoint="reset" writes the batch nevertheless, and may double rows that the sink has'
 
 TABLE: Final = {
     Seen.FIRST: Row(Decision.GO),
     Seen.MISSING: Row(
         None,
         LedgerMissing,
-        "the query has written batches before, so the ledger's topic was deleted, the sink was reset there or has another name now, or"
-        " these batches were written without a ledger. Ways out: the sink id and the ledger topic of before; or, once it is known that the"
-        ' sink does not have this batch, on_missing_ledger="start"',
+        "the query has written batches before, so the ledger's topic was deleted, the sink was reset there or has another name now, or "
+        "these batches were written without a ledger. Ways out: the previous sink id and ledger topic; or, if it is certain that the sink "
+        'does not have this batch, on_missing_ledger="start"',
         ("on_missing_ledger", "start"),
     ),
     Seen.UNCHECKED: Row(
         None,
         FingerprintMissing,
-        "without a fingerprint nobody can tell a batch that is repeated from one of another checkpoint. Way out: name the query's"
-        " checkpoint where it can be read (checkpoint=), as it was for the batch before",
+        "without a fingerprint a repeated batch looks like one of another checkpoint. Way out: name the query's checkpoint where it can be"
+        " read (checkpoint=), as for the previous batch",
     ),
     Seen.OTHER_QUERY: Row(
         None,
         CheckpointReplaced,
-        "the query began anew with another checkpoint, or two queries have the same sink id; the ledger cannot tell which of its rows the"
-        f" sink has. Ways out: the old checkpoint; {NEW_SINK}; or {RESET_CHECKPOINT}",
+        "the query began again with another checkpoint, or two queries have the same sink id; the ledger cannot tell which of its rows "
+        f"the sink has. Ways out: the old checkpoint; {NEW_SINK}; or {RESET_CHECKPOINT}",
         ("on_new_checkpoint", "reset"),
     ),
     Seen.OLDER: Row(
         None,
         CheckpointRolledBack,
-        "the checkpoint is an older copy of itself. Ways out: the newer checkpoint; or begin anew from this one, which doubles the rows"
-        ' that the sink has since: `fencepost ledger reset SINK --yes`, and on_missing_ledger="start" for one start',
+        "the checkpoint is an older copy of itself. Ways out: the newer checkpoint; or begin again from this one, which doubles the rows "
+        'that the sink has since: `fencepost ledger reset SINK --yes`, and on_missing_ledger="start" for one start',
     ),
     Seen.SAME: Row(Decision.SKIP),
     Seen.OTHER_CONTENT: Row(
         None,
         CheckpointReplaced,
-        "the batch was planned anew over other source offsets (its file in the checkpoint's offsets was deleted, or restored from a"
-        f" backup). Ways out: the checkpoint as it was; or {RESET_CHECKPOINT}",
+        "the batch was planned again over other source offsets (its file in the checkpoint's offsets was deleted, or restored from a "
+        f"backup). Ways out: the previous checkpoint; or {RESET_CHECKPOINT}",
         ("on_new_checkpoint", "reset"),
     ),
     Seen.NEXT: Row(Decision.GO),
@@ -119,10 +119,10 @@ TABLE: Final = {
     Seen.GAP_WITH_ROWS: Row(
         None,
         LedgerBehind,
-        "batches between have read something, as the checkpoint's offsets show, and are not in this ledger, so that it lost its end (an"
-        " unclean election, a restored backup) or is a mirror that lags, and nobody can tell whether the sink has this batch; or the query"
-        " leaves batches out itself. Ways out: the ledger of before; or, once it is known that the sink does not have this batch, or where"
-        ' the query does leave some out, on_gap="write"',
+        "the checkpoint's offsets show that batches between have read something, but they are not in this ledger: it lost its end (an "
+        "unclean election, a restored backup), or is a mirror that lags, or the query itself leaves batches out. The sink may have this "
+        "batch. Ways out: the previous ledger; or, if it is certain that the sink does not have this batch, or the query leaves batches "
+        'out, on_gap="write"',
         ("on_gap", "write"),
     ),
     Seen.ONCE_FIRST: Row(Decision.GO),
@@ -138,7 +138,7 @@ assert TABLE.keys() == set(Seen)
 
 
 def nothing_known(batch: int) -> bool:
-    """Where no checkpoint can be read."""
+    """For a batch whose checkpoint cannot be read."""
     return False
 
 
@@ -154,8 +154,8 @@ def decide(
     on_gap: str = "error",
     read_since: Callable[[int], bool] = nothing_known,
 ) -> Decision:
-    """Whether this batch of a streaming query is written or skipped, or a LedgerRefusal. `entry`: what the ledger has of the sink.
-    `read_since`: whether the checkpoint proves that a batch after that number, and before this one, has read something."""
+    """Whether this batch of a streaming query is written or skipped. Raises LedgerRefusal. `entry`: the ledger's entry of the sink.
+    `read_since`: whether the checkpoint proves that a batch after that entry, and before this one, has read something."""
     key = ledger_key(sink)
     policies = _checked(on_new_checkpoint=on_new_checkpoint, on_missing_ledger=on_missing_ledger, on_gap=on_gap)
     _same_key(entry, key)
@@ -166,14 +166,14 @@ def decide(
 
 
 def decide_once(entry: LedgerEntry | None, sink: str, *, job: str, version: int) -> Decision:
-    """Whether this version of a job (`write_once`) is written, or has been, or a LedgerRefusal. `entry`: what the ledger has of the job."""
+    """Whether this version of a job (`write_once`) is written or skipped. Raises LedgerRefusal. `entry`: the ledger's entry of the job."""
     key = ledger_key(sink, job)
     _same_key(entry, key)
     return _apply(see_once(entry, version), entry, key, None, version, None, {})
 
 
 def see(entry: LedgerEntry | None, query: str, batch: int, fingerprint: str | None) -> Seen:
-    """How a query's batch stands to the entry."""
+    """The relation of a query's batch to the entry."""
     if entry is None:
         return Seen.MISSING if batch > 0 else Seen.FIRST
     if entry.fingerprint is not None and fingerprint is None:
@@ -185,7 +185,7 @@ def see(entry: LedgerEntry | None, query: str, batch: int, fingerprint: str | No
 
 
 def see_once(entry: LedgerEntry | None, version: int) -> Seen:
-    """How a job's version stands to the entry."""
+    """The relation of a job's version to the entry."""
     if entry is None:
         return Seen.ONCE_FIRST
     return {-1: Seen.ONCE_OLDER, 0: Seen.ONCE_SAME, 1: Seen.ONCE_NEWER}[max(-1, min(1, version - entry.batch))]
@@ -215,7 +215,7 @@ def _apply(
 
 
 def describe(entry: LedgerEntry | None) -> str:
-    """An entry in words."""
+    """A description of an entry."""
     if entry is None:
         return "no entry"
     when = datetime.fromtimestamp(entry.at_ms / 1000.0, UTC).isoformat(timespec="seconds")

@@ -1,9 +1,8 @@
-"""What a partition of the ledger says, from its raw log (read_uncommitted): the newest committed value of each key.
+"""The newest committed value of each key in a partition of the ledger, from its raw log (read_uncommitted).
 
-A record counts once the marker of its transaction has committed it, at the place where the record stands, so that it is the same record
-that compaction keeps; one outside of any transaction never counts, whoever wrote it. It keeps one value a key and transaction, however long
-the log is, and looks into no value. Offsets that compaction left out, and markers whose records are gone, are nothing unusual. No batch
-takes more memory than its limits say. It does no I/O.
+A record counts once its transaction's marker has committed it, at the record's own offset, so that it is the record that compaction keeps.
+A record outside of any transaction never counts. The scan keeps one value for each key and transaction, however long the log is, and
+decodes none. It accepts offsets that compaction removed, and markers without records. It limits the memory for each batch. It does no I/O.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ log = logging.getLogger("fencepost.ledger")
 
 OPENED_BYTES_MAX: Final = 16 * 1024 * 1024
 RECORDS_MAX: Final = 1000
-"""Of one batch. An entry is smaller (`ledger_entry.VALUE_BYTES_MAX`), and a transaction writes one or two: what fencepost wrote fits."""
+"""The limit of one batch. An entry is smaller (`entry.VALUE_BYTES_MAX`), and a transaction writes one or two, so each batch of fencepost
+fits."""
 
 
 class Stored(Struct, frozen=True):
-    """A value as it stands in the log; None deletes what was there before (a tombstone). `plain`: it is of no transaction, and does not
+    """A value in the log; None is a tombstone, which deletes the earlier value. `plain`: it belongs to no transaction, and does not
     count."""
 
     partition: int
@@ -41,9 +41,9 @@ class Stored(Struct, frozen=True):
 
 
 class Scan:
-    """One partition from `start` on, before `end`. `wanted`: the keys to look for, None for all. `committed`: what counts, by key; `plain`:
-    the newest that was written outside of any transaction; `position`: the offset to read next; `last`: base offset and checksum of the
-    batch before that."""
+    """One partition from `start` on, before `end`. `wanted`: the keys to look for, None for all. `committed`: the values that count, by
+    key. `plain`: the newest values outside of any transaction. `position`: the next offset to read. `last`: base offset and checksum of the
+    previous batch."""
 
     def __init__(self, topic: str, partition: int, *, start: int, end: int, wanted: Container[bytes] | None = None) -> None:
         self.position = start
@@ -57,7 +57,7 @@ class Scan:
         self._open: Final[dict[int, dict[bytes, Stored]]] = {}
 
     def copy(self) -> Scan:
-        """Another one that has read as much, and goes on by itself."""
+        """A copy that continues from the same position."""
         other = Scan(self._topic, self._partition, start=self.position, end=self.end, wanted=self._wanted)
         other.last = self.last
         other.committed.update(self.committed)
@@ -71,14 +71,14 @@ class Scan:
 
     @property
     def open(self) -> dict[bytes, list[Stored]]:
-        """What transactions wrote that are open, the newest of each last: nobody knows yet whether it will count."""
+        """The values of open transactions, the newest of each key last; their outcome is not known."""
         found: dict[bytes, list[Stored]] = {}
         for key, stored in sorted((each for kept in self._open.values() for each in kept.items()), key=lambda each: each[1].offset):
             found.setdefault(key, []).append(stored)
         return found
 
     def feed(self, data: Readable) -> bool:
-        """Take what a Fetch from `position` on brought; False where that was no whole batch. Raises LedgerDamaged."""
+        """Take the bytes of a Fetch from `position` on; False if they contain no whole batch. Raises LedgerDamaged."""
         before = self.position
         try:
             for header, batch in iter_batches(data):
@@ -106,13 +106,13 @@ class Scan:
         except TooMuch as error:
             if header.is_transactional:
                 raise
-            # Whatever it holds does not count.
-            log.warning("%s-%d: a batch at offset %d is passed over: %s", self._topic, self._partition, header.base_offset, error)
+            # The batch's values do not count.
+            log.warning("%s-%d: a batch at offset %d is skipped: %s", self._topic, self._partition, header.base_offset, error)
             return
         found = {
             record.key: Stored(self._partition, record.offset, record.timestamp, record.value, not header.is_transactional)
             for record in records
-            # A batch whose first records were deleted (DeleteRecords) still comes whole.
+            # A batch whose first records were deleted (DeleteRecords) is still sent whole.
             if record.key is not None and record.offset >= self.position and (self._wanted is None or record.key in self._wanted)
         }
         if not header.is_transactional:
@@ -121,7 +121,7 @@ class Scan:
             self._open.setdefault(header.producer_id, {}).update(found)
 
     def _end(self, producer_id: int, kind: int) -> None:
-        """A marker: what the transaction wrote counts from where it stands, or never."""
+        """A marker: the transaction's values count from their own offsets on, or never."""
         if kind not in (ControlType.ABORT, ControlType.COMMIT):
             return
         kept = self._open.pop(producer_id, {})

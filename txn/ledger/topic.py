@@ -1,7 +1,7 @@
-"""The ledger's topic: found, created where it is not there, and looked at whether it keeps what is written to it.
+"""The ledger's topic: found, or created if it is missing, and checked for configs that would lose entries.
 
-Nothing of a topic that is there is changed. One that deletes by time or size is refused; one that is lost with a broker, or may not be
-looked at, is taken as it is, with a warning in the log.
+It does not change an existing topic. A topic that deletes by time or size is refused. If one lost broker loses the topic, or its configs
+may not be read, a warning is logged.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ CONFIGS: Final = {
     "segment.ms": "14400000",
     "segment.bytes": "52428800",
 }
-"""Of a ledger that is created here. What is in the newest segment is never compacted, and is read at each start; these bound it."""
+"""The configs of a ledger that is created here. Kafka never compacts the newest segment, and each start reads it; these configs limit its
+size."""
 
 GONE_S = 5.0
-"""For so long a topic is looked for that was there a while ago."""
+"""How long to look for a topic that existed a while ago."""
 AT_STAKE: Final = (
-    "what it had of every sink that used it is lost, and without that a batch that is handed over again is not known. Way out: see to it"
-    " that there is none, or one with cleanup.policy=compact (where there is none, the next start makes it so), and start each query that"
-    ' used it with on_missing_ledger="start" once, where it is known that its sink does not have the batch that it begins with'
+    "what it had of every sink that used it is lost, and without that a repeated batch is not recognised. Way out: make sure that the "
+    "topic is missing, or has cleanup.policy=compact (the next start creates a missing topic). Then start each query that used it once "
+    'with on_missing_ledger="start", if it is certain that its sink does not have the query\'s next batch'
 )
 
 WARNED: Final[set[tuple[UUID, str]]] = set()
-"""Which topics this process was warned of, and of what: they are looked at with every batch."""
+"""The warnings that this process has logged, by topic, because each batch checks the topic."""
 
 Leaders = dict[int, int]
-"""The partitions of the topic and their leaders, -1 where there is none at the moment."""
+"""The topic's partitions and their leaders, -1 for a partition without one."""
 
 
 async def ensure_topic(client: ClusterClient, topic: str, deadline: Deadline, known: UUID | None = None) -> tuple[UUID, Leaders]:
-    """The topic's id, its partitions and their leaders; it is created where it is not there, and has them all then. `known`: the id that it
-    had, after which it is not created again, and no other takes its place. Raises LedgerUnusable."""
+    """The topic's id, its partitions and their leaders. A missing topic is created, and then all leaders are known. `known`: the id that it
+    had; then it is not created again, and no other topic may replace it. Raises LedgerUnusable."""
     if known is not None:
         leaders: Leaders | None = await _find_known(client, topic, deadline)
     else:
@@ -60,7 +61,7 @@ async def ensure_topic(client: ClusterClient, topic: str, deadline: Deadline, kn
 
 
 async def find_topic(client: ClusterClient, topic: str) -> Leaders | None:
-    """The topic's partitions and their leaders, None where there is no such topic. Raises LedgerUnusable where it may not be seen."""
+    """The topic's partitions and their leaders, None if it is missing. Raises LedgerUnusable if the client may not see it."""
     return leaders_of(await client.metadata([topic]), topic)
 
 
@@ -79,11 +80,11 @@ async def _find_known(client: ClusterClient, topic: str, deadline: Deadline) -> 
         leaders = await find_topic(client, topic)
         gone = leaders is None
         if leaders is None:
-            raise Unanswered(f"there is no topic {topic!r} any more")
+            raise Unanswered(f"topic {topic!r} does not exist any more")
         return leaders
 
     try:
-        # A broker may be behind the others.
+        # A broker may know less than the others.
         return await client.again(find, Deadline(min(GONE_S, deadline.left_s)))
     except Unanswered:
         if not gone:
@@ -92,7 +93,7 @@ async def _find_known(client: ClusterClient, topic: str, deadline: Deadline) -> 
 
 
 def leaders_of(metadata: MetadataResponse, topic: str) -> Leaders | None:
-    """What `find_topic` finds in an answer."""
+    """The part of `find_topic` that reads one answer."""
     for each in metadata.topics:
         if each.name != topic:
             continue
@@ -112,8 +113,8 @@ async def _create(client: ClusterClient, topic: str) -> None:
     except NotPermitted as error:
         settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
         raise LedgerUnusable(
-            f"the ledger's topic is not there, and cannot be created: {error}. Have somebody create it, with cleanup.policy=compact"
-            f" ({PARTITIONS} partitions and {settings} would be asked for), or grant CREATE on it"
+            f"the ledger's topic does not exist, and cannot be created: {error}. Create it with cleanup.policy=compact ({PARTITIONS} "
+            f"partitions and {settings} are recommended), or grant CREATE on it"
         ) from None
 
 
@@ -122,22 +123,23 @@ async def _check(client: ClusterClient, topic: str, known: UUID | None = None) -
     refuse(Api.METADATA, said.error_code, f"topic {topic!r}")
     if known not in (None, NO_TOPIC_ID, said.topic_id) and said.topic_id != NO_TOPIC_ID:
         raise LedgerUnusable(
-            f"topic {topic!r} is another one than the one that was in use, which was deleted; what is there now was made by somebody else"
-            f"{await _policy_words(client, topic)}: {AT_STAKE}"
+            f"topic {topic!r} is not the one that was in use: that one was deleted, and another client has created this "
+            f"one{await _policy_words(client, topic)}: {AT_STAKE}"
         )
     fewest = min((len(each.replica_nodes) for each in said.partitions), default=REPLICAS)
     if fewest < REPLICAS:
         _warn(
             said.topic_id,
-            f"topic {topic!r} has a partition on {fewest} broker{'s' if fewest > 1 else ''}: where that is lost, so is what the ledger has,"
-            f" and batches are refused or written twice. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
+            f"topic {topic!r} has a partition on {fewest} broker{'s' if fewest > 1 else ''}: if that is lost, the ledger is lost, and "
+            f"batches are refused or written twice. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
         )
     try:
         configs = await configs_of(client, topic, POLICY, MIN_IN_SYNC)
     except NotPermitted as error:
         _warn(
             said.topic_id,
-            f"whether the ledger's topic keeps what is written to it, nobody may tell: {error}; it must have {POLICY}=compact",
+            f"this client may not read the configs of the ledger's topic, so it cannot tell whether the topic keeps its records: {error}; "
+            f"it must have {POLICY}=compact",
         )
         return said.topic_id
     policy, kept = parts_of(configs.get(POLICY, ""))
@@ -169,7 +171,7 @@ async def _policy_words(client: ClusterClient, topic: str) -> str:
 
 
 def _warn(topic_id: UUID, words: str) -> None:
-    """Once in a process."""
+    """Log the warning once in a process."""
     if (topic_id, words) not in WARNED:
         WARNED.add((topic_id, words))
         log.warning("%s", printable(words))

@@ -1,7 +1,6 @@
-"""Reading the log as a consumer without a group does: where partitions begin and end, and the records between two offsets as Arrow columns.
+"""Reads the log as a consumer without a group does: the offsets of partitions, and the records between two offsets as Arrow columns.
 
-It keeps no position and commits none, and it decides nothing about data that is gone: whoever reads is told. pyarrow is needed
-(`fencepost[arrow]`).
+It keeps and commits no position. If data is gone it raises, and the caller decides. It needs pyarrow (`fencepost[arrow]`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which batches of one answer to Fetch a consumer sees: never control batches, and with read_committed none of an aborted transaction.
+"""The batches of one Fetch answer that a consumer sees: no control batches, and with read_committed none of an aborted transaction.
 
-As Kafka's consumers do it (`CompletedFetch`), with the list of aborted transactions that came with the answer. What is open does not occur
-with read_committed: the broker sends nothing from the last stable offset on.
+It follows Kafka's consumer (`CompletedFetch`), with the list of aborted transactions in the answer. With read_committed the broker sends
+nothing from the last stable offset on, so no batch of an open transaction occurs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a reader of the log can be told, beside `txn.errors.NotPermitted` for what brokers refuse.
+"""The errors of reading the log, besides `txn.errors.NotPermitted` for what brokers refuse.
 
-Each travels between processes: what it says is in its arguments.
+Each can be pickled: its arguments contain all that it says.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from fencepost.producer.errors import Fatal, FencepostError, Retriable
 
 
 class PartitionGone(FencepostError, LookupError):
-    """The brokers know no such topic or partition (any more)."""
+    """The brokers do not know the topic or partition."""
 
 
 class OffsetsGone(FencepostError, LookupError):
-    """The log does not hold this offset (any more): it begins later, or ends earlier than it once did."""
+    """The offset is not in the log: the log begins later, or ends earlier than before."""
 
     def __init__(self, topic: str, partition: int, offset: int, earliest: int, latest: int) -> None:
         self.topic = topic
@@ -28,8 +28,8 @@ class OffsetsGone(FencepostError, LookupError):
 
 
 class ReadTimeout(Retriable, TimeoutError):
-    """Nothing usable came in time; the same call may be made again."""
+    """There was no usable answer in time; the same call may be made again."""
 
 
 class Unreadable(Fatal):
-    """A batch is damaged, or in a format from before Kafka 0.11: reading it again comes to the same end."""
+    """A batch is damaged, or in a format from before Kafka 0.11. Reading it again cannot help."""

@@ -1,4 +1,4 @@
-"""How much is asked for at once, how long it is waited for, and which records count."""
+"""The limits of reading: sizes, waiting times, and which records count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Isolation(Enum):
-    """Kafka's isolation.level. The value is what a reader's settings say; `code` is what the wire says."""
+    """Kafka's isolation.level. The value is the setting's; `code` is the protocol's."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -20,23 +20,23 @@ class Isolation(Enum):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one read may take. Times are milliseconds, sizes bytes."""
+    """The limits of one read. Times are milliseconds, sizes bytes."""
 
     fetch_bytes: int = 4 << 20
-    """What one answer may hold: `max.partition.fetch.bytes`. A single batch that is larger comes nevertheless. Two answers are held at a
+    """The size of one answer: `max.partition.fetch.bytes`. A larger single batch is sent nevertheless. The reader holds two answers at a
     time."""
     fetch_min_bytes: int = 1
-    """What a broker waits for: `fetch.min.bytes`."""
+    """The size that a broker waits for: `fetch.min.bytes`."""
     fetch_max_wait_ms: int = 500
-    """How long it waits: `fetch.max.wait.ms`."""
+    """How long a broker waits: `fetch.max.wait.ms`."""
     timeout_ms: float = 120_000.0
-    """How long may pass without anything that can be read."""
+    """How long a read may go on without a readable answer."""
     rows: int = 65_536
-    """A piece of columns is handed out when it has so many rows,"""
+    """A piece of columns ends when it has so many rows,"""
     piece_bytes: int = 8 << 20
-    """or when so many bytes of records have been opened for it."""
+    """or when so many bytes of records were decoded for it."""
 
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""What ListOffsets takes in the place of a timestamp."""
+"""The values that ListOffsets takes instead of a timestamp."""

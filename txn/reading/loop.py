@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for callers that have none: what is asked next is under way while they look at what came last.
+"""An event loop in a thread of its own, for callers without one: the next request is in flight while the caller uses the previous answer.
 
-The thread is a daemon. Deadlines are the coroutines' own.
+The thread is a daemon. The coroutines have their own deadlines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLOSED = "the reader was closed"
 
 
 class LoopThread:
-    """Runs from its making to `close`. `last`: what it does at its end."""
+    """It runs from its creation to `close`. `last`: the coroutine that it runs at its end."""
 
     def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -36,18 +36,18 @@ class LoopThread:
 
     @property
     def alive(self) -> bool:
-        """Whether it takes anything to run."""
-        # Not `Thread.is_alive`, for the reason that `producer.network.sender_thread` has.
+        """Whether the loop still accepts coroutines."""
+        # Not `Thread.is_alive`, for the reason that `producer.network.sender_thread` gives.
         return not self._over.notified and self._process == os.getpid()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> CallOutcome[T]:
-        """Its outcome; to be waited for, or given to `drop`."""
+        """Start a coroutine. Wait for the returned task, or pass it to `drop`."""
         came: CallOutcome[T] = CallOutcome()
         self._loop.call_soon_threadsafe(self._begin, coroutine, came)
         return came
 
     def wait(self, came: CallOutcome[T]) -> T:
-        """The outcome of what was started; where the wait is interrupted, it is dropped."""
+        """The result of a started coroutine. If the wait is interrupted, the coroutine is cancelled."""
         try:
             while not came.wait(1.0):
                 if not self.alive:
@@ -58,13 +58,13 @@ class LoopThread:
             raise
 
     def drop(self, came: CallOutcome[Any]) -> None:
-        """Cancel it, if it still runs."""
+        """Cancel the coroutine, if it still runs."""
         came.cancel()
         with suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(self._cancel, came)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Its outcome."""
+        """Run a coroutine, and return its result."""
         return self.wait(self.start(coroutine))
 
     def close(self) -> None:
@@ -108,4 +108,4 @@ class LoopThread:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await self._last()
-        await asyncio.sleep(0)  # transports are closed in the loop's next turn
+        await asyncio.sleep(0)  # asyncio closes transports in the loop's next iteration

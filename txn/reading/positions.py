@@ -1,6 +1,6 @@
-"""Which topics and partitions there are, who leads them, and which offsets belong to times: asked of the brokers until a deadline.
+"""Topics, partitions, their leaders, and the offsets of timestamps: asked of the brokers until a deadline.
 
-A topic that is asked for by name and not known is asked for a few times more, because a broker may hear of it late, and then is gone.
+A broker may hear of a topic late. So a named topic that it does not know is asked for a few more times before it counts as missing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKN
 
 
 class Unheard(Unanswered):
-    """The brokers know no such topic or partition, or not yet."""
+    """The brokers do not know the topic or partition, or not yet."""
 
 
 async def patiently(client: ClusterClient, ask: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-    """The first answer within so many seconds. Raises ReadTimeout with the last reason, PartitionGone for what nobody knows."""
+    """The first answer within so many seconds. Raises ReadTimeout with the last reason, and PartitionGone for a partition that no broker
+    knows."""
     unheard = 0
 
     async def attempt() -> T:
@@ -53,14 +54,14 @@ async def patiently(client: ClusterClient, ask: Callable[[], Awaitable[T]], time
 
 
 async def all_topics(client: ClusterClient) -> list[str]:
-    """Every topic that may be seen, but for Kafka's own, which Java's clients leave out of such lists, too."""
+    """Every topic that the client may see, without Kafka's own, as in the lists of Java's clients."""
     answer = await client.metadata(None)
     seen = (topic for topic in answer.topics if topic.error_code == ErrorCode.NONE and not topic.is_internal)
     return sorted(topic.name for topic in seen if topic.name is not None)
 
 
 async def partition_counts(client: ClusterClient, topics: Collection[str]) -> dict[str, int]:
-    """How many partitions each has. Raises Unheard for one that is not known."""
+    """The number of partitions of each topic. Raises Unheard for an unknown topic."""
     answer = await client.metadata(sorted(topics))
     counts: dict[str, int] = {}
     for topic in answer.topics:
@@ -70,7 +71,7 @@ async def partition_counts(client: ClusterClient, topics: Collection[str]) -> di
 
 
 async def leaders(client: ClusterClient, places: Iterable[Place]) -> dict[Place, int]:
-    """Who leads each. Raises Unheard for one that is not known, Unanswered for one without a leader."""
+    """The leader of each partition. Raises Unheard for an unknown partition, Unanswered for one without a leader."""
     wanted = set(places)
     answer: MetadataResponse = await client.metadata(sorted({topic for topic, _ in wanted}))
     found: dict[Place, int] = {}
@@ -87,8 +88,8 @@ async def leaders(client: ClusterClient, places: Iterable[Place]) -> dict[Place,
 
 
 async def list_offsets(client: ClusterClient, asked: Mapping[Place, int], isolation: Isolation) -> dict[Place, int | None]:
-    """For each partition the offset that belongs to a timestamp in ms, EARLIEST or LATEST: the first record that is not older; None where
-    there is none. With read_committed the latest is the last stable offset."""
+    """For each partition the offset of a timestamp in ms, EARLIEST or LATEST: that of the first record that is not older, or None. With
+    read_committed, LATEST is the last stable offset."""
     if not asked:
         return {}
     led = await leaders(client, asked)

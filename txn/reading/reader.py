@@ -1,6 +1,6 @@
-"""`LogReader`: topics, offsets and ranges of partitions, for a caller that blocks. One thread, with an event loop, does the asking.
+"""`LogReader`: topics, offsets and ranges of partitions, for a blocking caller. One thread with an event loop sends the requests.
 
-Not to be shared by threads. While one piece of a range is looked at, the answer after it is on its way; no more than that is held.
+Threads must not share it. While the caller uses one piece of a range, the next answer is in flight; the reader holds no more than that.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fencepost.txn.reading.scan import Answer, Scan
 T = TypeVar("T")
 SHARE_ROWS: Final = 1 << 20
 SHARES_MAX: Final = 64
-"""A batch is opened once more for each share."""
+"""A batch is decoded once for each share of its offsets."""
 _numbers = itertools.count(1)
 
 
 class LogReader:
-    """See the module. `settings` are a producer's; only what is about connections, security and retries matters here."""
+    """See the module. `settings` are a producer's; only those of connections, security and retries are used."""
 
     def __init__(self, settings: Settings, *, isolation: Isolation = Isolation.READ_COMMITTED, limits: Limits | None = None) -> None:
         self.isolation = isolation
@@ -48,7 +48,7 @@ class LogReader:
         self.close()
 
     def close(self) -> None:
-        """End the connections; may be called again."""
+        """End the connections. It may be called again."""
         self._thread.close()
 
     # -- where ---------------------------------------------------------------------------------------------------------
@@ -59,23 +59,23 @@ class LogReader:
         return [name for name in self._ask(lambda: all_topics(self._client), "topics") if like.fullmatch(name)]
 
     def partitions(self, topics: Collection[str]) -> list[Place]:
-        """Every partition of these topics. Raises PartitionGone for a topic that nobody knows."""
+        """Every partition of these topics. Raises PartitionGone for an unknown topic."""
         if not topics:
             return []
         counts = self._ask(lambda: partition_counts(self._client, topics), f"the partitions of {', '.join(sorted(topics))}")
         return [(topic, partition) for topic in sorted(counts) for partition in range(counts[topic])]
 
     def offsets(self, asked: Mapping[Place, int]) -> dict[Place, int | None]:
-        """For each partition the offset that belongs to a timestamp in ms, `limits.EARLIEST` or `limits.LATEST`: the first record that is
-        not older, None where there is none. The latest is the last stable offset with read_committed, the high watermark without."""
+        """For each partition the offset of a timestamp in ms, `limits.EARLIEST` or `limits.LATEST`: that of the first record that is not
+        older, or None. The latest is the last stable offset with read_committed, and the high watermark without."""
         return self._ask(lambda: list_offsets(self._client, asked, self.isolation), "offsets")
 
     # -- what ----------------------------------------------------------------------------------------------------------
 
     def read(self, topic: str, partition: int, start: int, until: int, *, include_headers: bool = False) -> Iterator[Any]:
-        """Record batches (pyarrow) of the records from offset `start` to before `until`, in their order, with `rows.SCHEMA`.
+        """Record batches (pyarrow) of the records from offset `start` to before `until`, in order, with `rows.SCHEMA`.
 
-        Raises OffsetsGone where the log does not have `start` (any more), PartitionGone, ReadTimeout, Unreadable, NotPermitted.
+        Raises OffsetsGone if the log does not have `start`, PartitionGone, ReadTimeout, Unreadable, NotPermitted.
         """
         if start < 0:
             raise ValueError(f"start={start}: an offset from 0 on")
@@ -117,8 +117,8 @@ class LogReader:
 
 
 def _shares(header: BatchHeader, start: int, until: int) -> Iterator[tuple[int, int]]:
-    """The offsets that are taken at once of a batch: all that are wanted, unless it has very many records. Whoever may write can have ten
-    million of them in a few thousand bytes, and a row takes a hundred until it is handed out."""
+    """The ranges of offsets in which a batch is decoded: one, unless the batch has very many records. A few thousand bytes can hold ten
+    million records, and each row takes a hundred bytes until it is returned."""
     if header.records_count <= SHARE_ROWS:
         yield start, until
         return

@@ -1,6 +1,6 @@
-"""Record batches of the log as Arrow columns, those of Spark's Kafka source: no row becomes a Python object, headers neither.
+"""Record batches of the log as Arrow columns, those of Spark's Kafka source. No row and no header becomes a Python object.
 
-`RowBuilder` opens one record batch after the other into one piece of columns. Which batches count is `committed`'s to say.
+`RowBuilder` decodes one record batch after another into one piece of columns. `committed` decides which batches count.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SCHEMA: Final = pa.schema(
 SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS))
 
 PIECES: Final = 4
-"""Pieces a row: what is before the key, the key, what is between, the value."""
+"""The pieces of a row: the bytes before the key, the key, the bytes between, the value."""
 
 UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
 MS_MAX: Final = ((1 << 63) - 1) // 1000
-"""The latest millisecond that fits Spark's timestamps, which count microseconds."""
+"""The last millisecond that fits Spark's timestamps, which count microseconds."""
 
 
 class RowBuilder:
-    """One piece of columns of one partition. `opened`: how many bytes of records are in it."""
+    """One piece of columns of one partition. `opened`: the bytes of records that were decoded into it."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool) -> None:
         self.opened = 0
@@ -108,7 +108,7 @@ def _picked(pieces: bytes, data: Any, rows: int, which: int, valid: Any) -> Any:
     """A binary column of every fourth piece, from `which` on."""
     if rows == 0:
         return pa.array([], pa.binary())
-    # The first piece begins where the data does; each other where the one before it ends.
+    # The first piece begins with the data; each other piece begins where the previous one ends.
     ends = pa.py_buffer(b"\0\0\0\0" + pieces)
     pool = pa.Array.from_buffers(pa.binary(), PIECES * rows, [None, ends, data])
     places = _places(which, 1 << (rows - 1).bit_length()).slice(0, rows)
@@ -123,7 +123,7 @@ def _places(which: int, rows: int) -> Any:
 
 
 def _valid(nulls: bytes, bit: int) -> Any:
-    """Where that bit is not set, as booleans."""
+    """Booleans: true where the bit is not set."""
     flags = pa.Array.from_buffers(pa.uint8(), len(nulls), [None, pa.py_buffer(nulls)])
     return pc.equal(pc.bit_wise_and(flags, pa.scalar(bit, pa.uint8())), pa.scalar(0, pa.uint8()))
 
@@ -133,7 +133,7 @@ def _numbers(kind: Any, data: bytes, rows: int) -> Any:
 
 
 def _runs(types: list[tuple[int, int]]) -> Any:
-    """0 or 1 for each row, of batches each with one timestamp type for all its rows."""
+    """0 or 1 for each row; a batch has one timestamp type for all its rows."""
     found = {kind for kind, count in types if count}
     rows = sum(count for _, count in types)
     if len(found) <= 1:
@@ -142,7 +142,7 @@ def _runs(types: list[tuple[int, int]]) -> Any:
 
 
 def _headers(columns: RecordColumns, data: Any) -> Any:
-    """Lists of (name, value); null where a record has none, as Spark's source has it."""
+    """Lists of (name, value); null for a record without headers, as in Spark's source."""
     rows, count = int(columns.rows), int(columns.headers)
     pieces = columns.header_pieces.getvalue()
     names = _picked(pieces, data, count, 1, None)
@@ -151,7 +151,7 @@ def _headers(columns: RecordColumns, data: Any) -> Any:
     try:
         texts = names.cast(pa.string())
     except pa.ArrowInvalid:
-        # What is no UTF-8 gets replacement characters, as Kafka's clients give it.
+        # Invalid UTF-8 gets replacement characters, as in Kafka's clients.
         texts = pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
     ends = _numbers(pa.int64(), bytes(8) + columns.header_ends.getvalue(), rows + 1).cast(pa.int32())
     empty = pc.equal(ends.slice(1), ends.slice(0, rows))

@@ -1,7 +1,7 @@
-"""One partition's answers to Fetch, one after the other, from an offset on. It opens no batches.
+"""One partition's answers to Fetch, one after another, from an offset on. It decodes no batches.
 
-Who leads is found out anew where that changed. It waits for nothing that is not there: an empty answer from a log that goes on means that
-the offsets up to its end hold nothing.
+It looks the leader up again when it changes. It waits for no missing record: an empty answer from a log that continues means that there are
+no records up to its end.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from fencepost.txn.reading.limits import EARLIEST, LATEST, Isolation, Limits
 from fencepost.txn.reading.positions import UNKNOWN, Unheard, leaders, list_offsets, patiently
 
 FETCH_VERSIONS: Final = range(4, 13)
-"""Those in which topics go by their names."""
+"""Versions of Fetch with topic names."""
 
 
 class Answer(Struct, frozen=True):
-    """What was fetched, and the offset that comes after it."""
+    """The bytes of an answer, and the offset after them."""
 
     data: PartitionData
     next_offset: int
 
 
 class Scan:
-    """See the module. `until`: the offset that is not wanted any more."""
+    """See the module. `until`: the first offset that is not wanted."""
 
     def __init__(self, client: ClusterClient, topic: str, partition: int, until: int, isolation: Isolation, limits: Limits) -> None:
         self._client = client
@@ -89,7 +89,7 @@ class Scan:
             return following
         end = data.last_stable_offset if self._isolation is Isolation.READ_COMMITTED else data.high_watermark
         if end >= self._until:
-            return end  # Compaction left nothing between here and there.
+            return end  # Compaction removed all records between here and there.
         raise Unanswered(f"{self._name} ends at offset {end}, and is wanted up to {self._until}")
 
     async def _gone(self, offset: int) -> OffsetsGone | Unanswered:

@@ -1,10 +1,9 @@
-"""Ending a prepared transaction from any process, with nothing but its token.
+"""Ends a prepared transaction from any process, with its token alone.
 
-Before EndTxn is sent, the coordinator is asked whether this very transaction is open, and once more before each repetition: with
-transaction version 1 an EndTxn for one that is over would end the next one under the same identity (FLINK-8132). It is sent with the
-token's identity and in the transaction version in which the transaction was written (FLINK-40689). A refusal, and an identity that is
-somebody else's by now, say nothing about the outcome: that is what the coordinator's state and the markers in the logs say, or it is
-unknown, and called so.
+Before it sends EndTxn, and before each repeat, it asks the coordinator whether this very transaction is open. With transaction version 1 an
+EndTxn for a finished transaction would end the next one under the same identity (FLINK-8132). EndTxn has the token's identity, and the
+transaction version in which the transaction was written (FLINK-40689). A refusal, or an identity that belongs to another producer now, says
+nothing about the outcome. Only the coordinator's state and the markers in the logs do; without them the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ OVER: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""What EndTxn is answered about a transaction that is not open any more; how it ended, the code does not say."""
+"""The answers to EndTxn for a transaction that is no longer open; the code does not say how it ended."""
 
 
 async def run(token: PreparedTransaction, settings: Settings, timeout_s: float, *, committed: bool | None = None) -> PreparedStatus:
-    """Commit the transaction, abort it, or (None) say what became of it, within so many seconds."""
+    """Commit the transaction, abort it, or (None) find out its outcome, within so many seconds."""
     async with ClusterClient(settings) as client:
         call = Resumption(token, client, Deadline(timeout_s), committed=committed)
         try:
@@ -74,7 +73,7 @@ class Resumption:
         self._seen: PreparedStatus | None = None
 
     async def run(self) -> PreparedStatus:
-        """The outcome, or the error that says why it is another one than was wanted."""
+        """The outcome, or the error that it differs from the wanted one."""
         if not self._token.wrote:
             return NOTHING
         await self._client.again(self._check_cluster, self._deadline)
@@ -96,25 +95,25 @@ class Resumption:
             attempt += 1
 
     def late(self) -> PreparedStatus:
-        """The time passed: what was seen until then, or the error that says what is not known."""
+        """The time passed: return what is known by then, or raise what is not."""
         if self._wanted is None and self._seen is not None:
             return self._seen
         what = "status" if self._wanted is None else "commit" if self._wanted else "abort"
         if self._seen is not None:
-            raise CommitOutcomeUnknown(f"{what}: nobody can tell yet what became of the prepared transaction: {self._seen.why}")
+            raise CommitOutcomeUnknown(f"{what}: the outcome of the prepared transaction is not known yet: {self._seen.why}")
         if self._asked:
             asked = "commit" if self._wanted else "abort"
             raise CommitOutcomeUnknown(f"the coordinator was asked to {asked} and has not answered yet ({self._deadline.trouble})")
         raise TransactionTimeout(f"{what}: the time passed, and nothing was asked of the coordinator: {self._deadline.trouble}")
 
     def refused(self, error: FencepostError) -> None:
-        """There is no going on. Raises CommitOutcomeUnknown where the coordinator may have done what it was asked."""
+        """The call cannot continue. Raises CommitOutcomeUnknown if the coordinator may have carried out the request."""
         if self._doubtful and not isinstance(error, CommitOutcomeUnknown):
             asked = "commit" if self._wanted else "abort"
             raise CommitOutcomeUnknown(f"the coordinator was asked to {asked}, and may have done so; then: {error}") from error
 
     async def _attempt(self, *, committed: bool) -> PreparedStatus | None:
-        """Ask for the end if the transaction is open. None where it is over, or may be: to be found out."""
+        """Ask for the end if the transaction is open. None if it is over, or may be, and its outcome must be found out."""
         token = self._token
         state = await self._describe()
         said = read_coordinator(token, state) if state is not None else None
@@ -128,7 +127,7 @@ class Resumption:
         )
         code = answer.error_code
         row = judge(Api.END_TXN, code)
-        # As in the producer's own process: what could not be written in time, or in its place, may be in the coordinator's log.
+        # As in the producer's own process: a coordinator that could not write the end in time, or lost its role, may have it in its log.
         self._doubtful = before or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         if code in OVER:
             return None
@@ -145,7 +144,7 @@ class Resumption:
         raise Unanswered(refusal(Api.END_TXN, code, row))
 
     async def _find_out(self) -> PreparedStatus:
-        """Coordinator and logs, again and again while that may bring more."""
+        """Ask the coordinator and read the logs, repeatedly while that may show more."""
         attempt = 0
         while True:
             try:
@@ -164,7 +163,7 @@ class Resumption:
             attempt += 1
 
     async def _describe(self) -> TransactionState | None:
-        """The coordinator's present state of the transactional id, None where there is none."""
+        """The coordinator's present state of the transactional id, or None."""
         token = self._token
         answer: DescribeTransactionsResponse = await self._client.ask_coordinator(
             token.transactional_id, state_request(token.transactional_id), STATE_VERSIONS
@@ -185,12 +184,12 @@ class Resumption:
 
 
 def _said(status: PreparedStatus, *, committed: bool) -> PreparedStatus:
-    """The outcome, found out and not brought about, for whoever wanted this one."""
+    """The outcome that was found, for a caller that wanted this one."""
     match status.outcome:
         case Outcome.COMMITTED if not committed:
             raise TransactionCommitted(f"the prepared transaction has been committed: {status.why}")
         case Outcome.ABORTED if committed:
             raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}")
         case Outcome.UNKNOWN:
-            raise CommitOutcomeUnknown(f"nobody can tell any more what became of the prepared transaction: {status.why}")
+            raise CommitOutcomeUnknown(f"the outcome of the prepared transaction can no longer be found out: {status.why}")
     return replace(status, already=True)

@@ -1,7 +1,7 @@
-"""Looking for the marker that ended a transaction in one partition, from its first record on, in the raw log (read_uncommitted).
+"""Searches one partition for the marker that ended a transaction, from its first record on, in the raw log (read_uncommitted).
 
-Records are not looked at, only the headers of their batches. It says what it found, that there is nothing yet, or why nothing can come to
-light there; what that means, `outcome` says.
+It reads only the headers of batches. It returns the marker, that there is none yet, or why none can be found there; `outcome` concludes
+what that means.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from fencepost.txn.recovery.token import PreparedTransaction, WrittenPartition
 from fencepost.txn.shared.participation import name
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-UNMARKED: Final = "where the transaction begins there is not known, and with transaction version 1 earlier ones ended with the same epoch"
+UNMARKED: Final = (
+    "the transaction's first offset there is not known, and with transaction version 1 earlier transactions ended with the same epoch"
+)
 OFFSETS: Final = "__consumer_offsets"
-"""Nobody shares it, and what is prepared has had all its offsets acknowledged there."""
+"""This topic's partitions are never shared, and a prepared transaction has had all its offsets acknowledged there."""
 GONE: Final = "there is no such partition (any more)"
 
 
 async def look_for_markers(client: ClusterClient, token: PreparedTransaction) -> list[Evidence]:
-    """What each partition of the token tells; that one cannot be asked now does not keep others from telling."""
+    """The evidence of each partition of the token. A partition that cannot be asked now does not delay the others."""
     if not token.partitions:
         return []
     metadata = await client.metadata(sorted({place.topic for place in token.partitions}))
@@ -38,7 +40,7 @@ async def look_for_markers(client: ClusterClient, token: PreparedTransaction) ->
 
 
 class _Search:
-    """One partition's."""
+    """The evidence of one partition."""
 
     def __init__(self, client: ClusterClient, token: PreparedTransaction, place: WrittenPartition) -> None:
         self._client = client
@@ -91,7 +93,7 @@ class _Search:
                             Marker(self._place.topic, self._place.partition, header.base_offset, header.producer_epoch, committed)
                         )
                     case Reading.PAST:
-                        return self._lost("its marker is gone (deleted or compacted), only one of a later transaction is there")
+                        return self._lost("its marker is gone (deleted or compacted), and only one of a later transaction is there")
             if offset >= data.high_watermark or not batches:
                 break
         if blind and last.end is not None:
@@ -127,9 +129,9 @@ class _Search:
 
 
 class _LastOfEpoch:
-    """Where it is not told where the transaction begins, but certain that it wrote: a token's transaction is the last of its epoch, so that
-    the end of the epoch's last records is its own. `end`: that, where it is there, and no older than the transaction, whose records a
-    compaction may have taken away."""
+    """The token does not tell the transaction's first offset, but the transaction wrote. It is the last of its epoch, so the end of the
+    epoch's last records is its own. `end`: that marker, if it is there and not older than the transaction. A compaction may have removed
+    the transaction's records."""
 
     def __init__(self, token: PreparedTransaction) -> None:
         self.end: tuple[BatchHeader, bool] | None = None
@@ -150,7 +152,7 @@ class _LastOfEpoch:
 
 
 def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:
-    """-1 where there is none at the moment, None where there is no such partition."""
+    """The leader: -1 if there is none now, None if the partition does not exist."""
     for topic in metadata.topics:
         if topic.name == place.topic:
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -160,7 +162,7 @@ def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:
 
 
 def _read(data: PartitionData, producer_id: int) -> list[tuple[BatchHeader, int | None]]:
-    """The batches, those of other producers without a look; of control batches the kind."""
+    """The batches; those of other producers are skipped, and of control batches only the kind is read."""
     found: list[tuple[BatchHeader, int | None]] = []
     try:
         for header, batch in iter_batches(data.records or b""):

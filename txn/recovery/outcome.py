@@ -1,8 +1,9 @@
-"""What became of a prepared transaction, concluded from what its coordinator and the logs say. Nothing here asks anybody, or guesses.
+"""The outcome of a prepared transaction, concluded from its coordinator's state and from the logs. This module sends no request.
 
-The coordinator knows only the present of a transactional id. As long as that is still the identity of the token, or the one that its end
-brought, it decides. Later the markers do: the transaction ends in each partition with a control batch of its producer id, of the token's
-epoch e with transaction version 1 (a fence or a timeout aborts with e+1), and of e+1 with version 2, which no other transaction ends with.
+The coordinator knows only the present state of a transactional id. It decides as long as that has the token's identity, or the one that the
+transaction's end returned. Later the markers decide. In each partition the transaction ends with a control batch of its producer id. Its
+epoch is the token's epoch e with transaction version 1 (e+1 if a fence or a timeout aborted it), and e+1 with version 2, which ends no
+other transaction.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 
 
 class Outcome(enum.Enum):
-    """What a prepared transaction has come to."""
+    """The outcome of a prepared transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -46,7 +47,7 @@ ENDED: Final = {
     "PrepareAbort": Outcome.ABORTED,
     "CompleteAbort": Outcome.ABORTED,
 }
-"""What is decided in each state of the coordinator's in which anything is."""
+"""The outcome that each of the coordinator's states implies, if any."""
 
 
 class Marker(Struct, frozen=True):
@@ -60,9 +61,9 @@ class Marker(Struct, frozen=True):
 
 
 class PreparedStatus(Struct, frozen=True):
-    """What became of a prepared transaction, and how that is known. `why`: in words. `markers`: those that were found. `deadline_left_s`:
-    how long it stays open, by this machine's clock and the coordinator's deadline; None where it is not open, or has none. `already`: a
-    commit or an abort found it so, and had nothing to do."""
+    """The outcome of a prepared transaction, with its evidence. `why`: in words. `markers`: those that were found. `deadline_left_s`: how
+    long it stays open, by this machine's clock and the coordinator's deadline; None if it is not open, or has none. `already`: a commit or
+    abort found this outcome, and did nothing."""
 
     outcome: Outcome
     why: str
@@ -80,7 +81,7 @@ class Reading(enum.Enum):
 
 
 class Evidence(Struct, frozen=True):
-    """What one partition's log told. `why`: there is no marker. `lost`: nothing can come to light there any more."""
+    """The evidence of one partition's log. `why`: the reason for a missing marker. `lost`: no marker can be found there any more."""
 
     topic: str
     partition: int
@@ -90,32 +91,32 @@ class Evidence(Struct, frozen=True):
 
 
 def read_coordinator(token: PreparedTransaction, state: TransactionState) -> Outcome | None:
-    """What the coordinator's present state says about the token's transaction; None for nothing, as it is about a later one."""
+    """What the coordinator's present state says about the token's transaction; None if it is about a later one."""
     if state.producer_id != token.producer_id:
         return None
     if state.transaction_state == ONGOING:
         return Outcome.OPEN if is_open(token, state) else None
     if state.producer_epoch == token.producer_epoch:
-        # When it was prepared, the coordinator said that it is open under this identity, so any end under it is this one's.
+        # When it was prepared, the coordinator reported it as open under this identity, so any end under this identity is its own.
         return ENDED.get(state.transaction_state)
     if token.transaction_version >= 2 and state.producer_epoch == token.producer_epoch + 1:
-        # Its own end brought this epoch, and the next one's will bring the next. With version 1 the epoch may be a later producer's.
+        # Its own end returned this epoch, and the next end returns the next. With version 1 the epoch may be a later producer's.
         return ENDED.get(state.transaction_state)
     return None
 
 
 def is_open(token: PreparedTransaction, state: TransactionState) -> bool:
-    """Whether this very transaction is open: its identity, and its beginning, which the coordinator keeps to the millisecond, so that not
-    even a client that goes on under the same identity (transaction version 1) can be taken for it."""
+    """Whether this very transaction is open. The coordinator must have its identity and its start time in milliseconds. So a client that
+    continues under the same identity (transaction version 1) is not taken for it."""
     ours = (state.producer_id, state.producer_epoch) == token.identity and token.started_ms in (None, state.transaction_start_time_ms)
     return ours and state.transaction_state == ONGOING
 
 
 def read_marker_of(token: PreparedTransaction, *, epoch: int, committed: bool, intact: bool) -> Reading:
-    """What a marker after the transaction's first record says. `intact`: that record is still there, so nothing between has been deleted.
+    """What a marker after the transaction's first record says. `intact`: that record is still there, so nothing between was deleted.
 
-    With version 1 the epoch after the token's is also that of the next producer, whose transactions end with it as well; but the first
-    marker after a record ends that record's transaction, and such a one can only have been an abort.
+    With version 1 the next producer has the epoch after the token's, and its transactions end with it too. But the first marker after a
+    record ends that record's transaction, and with that epoch it can only be an abort.
     """
     own = token.producer_epoch + (1 if token.transaction_version >= 2 else 0)
     if epoch == own:
@@ -127,7 +128,7 @@ def read_marker_of(token: PreparedTransaction, *, epoch: int, committed: bool, i
 
 
 def conclude(token: PreparedTransaction, state: TransactionState | None, found: list[Evidence], now_ms: int) -> PreparedStatus:
-    """Everything together. `state`: None where the coordinator does not know the transactional id (any more)."""
+    """The conclusion from all evidence. `state`: None if the coordinator does not know the transactional id."""
     said = read_coordinator(token, state) if state is not None else None
     markers = tuple(each.marker for each in found if each.marker is not None)
     ends = {Outcome.COMMITTED if marker.committed else Outcome.ABORTED for marker in markers}
@@ -135,7 +136,7 @@ def conclude(token: PreparedTransaction, state: TransactionState | None, found: 
         ends.add(said)
     if len(ends) > 1:
         words = "; ".join(_words(marker) for marker in markers)
-        return PreparedStatus(Outcome.UNKNOWN, f"there is contradictory evidence: {_present(token, state)}; {words}", markers)
+        return PreparedStatus(Outcome.UNKNOWN, f"the evidence is contradictory: {_present(token, state)}; {words}", markers)
     if said is Outcome.OPEN:
         left_s = None if token.deadline_ms is None else (token.deadline_ms - now_ms) / 1000.0
         return PreparedStatus(Outcome.OPEN, f"the coordinator has it open{_when(left_s)}", markers, left_s)

@@ -1,8 +1,8 @@
-"""What became of this producer's own transaction, where its end was refused and may have happened already.
+"""The outcome of this producer's own transaction, after its end was refused although it may have happened already.
 
-Whoever has the token of a prepared transaction may have ended it, a commit whose reply was lost may have been carried out, and a newer
-producer of the same id may have come since: `Fenced`, or a coordinator that has no such transaction, then says nothing about the outcome.
-So the coordinator's state and the logs are asked, as with a token anywhere else.
+Another process with the token may have ended the transaction. A commit whose reply was lost may have been carried out. A newer producer may
+have registered since. So `Fenced`, or a coordinator without such a transaction, says nothing about the outcome, and the coordinator's state
+and the logs are asked, as with any token.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from fencepost.txn.recovery.outcome import Outcome, PreparedStatus
 from fencepost.txn.recovery.token import PreparedTransaction
 
 REFUSED: Final = (Fenced, IdentityLost, MustAbort)
-"""How an end is refused that may have happened already."""
+"""The refusals of an end that may have happened already."""
 
 LEAST_S: Final = 0.5
-"""However little of the call's time is left: a refusal comes in time as a rule, and without a look it would stay a riddle."""
+"""The least time for this, even if less of the call's time is left. A refusal usually comes early, and without this question its cause
+would stay unknown."""
 
 
 def to_ask_about(
     token: PreparedTransaction | None, in_question: PreparedTransaction | None, error: FencepostError
 ) -> PreparedTransaction | None:
-    """What to ask about after the end was refused; None where the refusal says it all. `token`: of the transaction, where it was prepared
-    and wrote; `in_question`: where the coordinator had been asked to commit.
+    """What to ask about after a refused end; None if the refusal itself is the answer. `token`: that of the transaction, if it was prepared
+    and wrote. `in_question`: its token if the coordinator had been asked to commit.
 
-    The owner of a token may have ended it, and a newer producer may have registered since: a refusal says neither. Nor does what ended the
-    producer, where the coordinator had been asked to commit.
+    A process with the token may have ended it, and a newer producer may have registered since; a refusal tells neither. Nor does the error
+    that ended the producer, if the coordinator had been asked to commit.
     """
     if token is not None:
         return token if isinstance(error, REFUSED) else None
@@ -38,22 +39,22 @@ def to_ask_about(
 
 
 async def find_out(token: PreparedTransaction, error: FencepostError, settings: Settings, left_s: float) -> PreparedStatus:
-    """How it ended. `error`: how its end was refused. Raises CommitOutcomeUnknown where that cannot be told."""
+    """The outcome. `error`: the refusal of its end. Raises CommitOutcomeUnknown if the outcome is not known."""
     try:
         status = await run(token, settings, max(LEAST_S, left_s))
     except FencepostError as second:  # in time, or with these permissions, or of this cluster
-        raise CommitOutcomeUnknown(f"{error}; and what became of the transaction could not be asked: {second}") from error
+        raise CommitOutcomeUnknown(f"{error}; and the transaction's outcome could not be asked for: {second}") from error
     if status.outcome not in (Outcome.COMMITTED, Outcome.ABORTED):
-        raise CommitOutcomeUnknown(f"{error}; what became of the transaction is not known: {status.why}") from error
+        raise CommitOutcomeUnknown(f"{error}; the transaction's outcome is not known: {status.why}") from error
     return status
 
 
 def settle(status: PreparedStatus, error: FencepostError, *, committed: bool, prepared: bool) -> None:
-    """Return where the transaction has the outcome that was wanted, and raise what is true otherwise. `committed`: what was wanted."""
+    """Return if the transaction has the wanted outcome, and raise the true one otherwise. `committed`: the wanted outcome."""
     if (status.outcome is Outcome.COMMITTED) is committed:
         return
     if not committed:
         raise TransactionCommitted(f"the transaction has been committed: {status.why}") from error
     if not prepared and isinstance(error, REFUSED):
-        raise error  # which says that it is not committed, and why the producer cannot go on
+        raise error  # it says that the transaction is not committed, and why the producer cannot continue
     raise TransactionAborted(f"the transaction has been aborted: {status.why}") from error

@@ -1,6 +1,6 @@
-"""What a transaction has to know of itself to be prepared: where its first records went, and what the coordinator says of it.
+"""What a transaction needs to be prepared: the offsets of its first records, and the coordinator's state of it.
 
-The manager asks; this remembers, judges the answer, and makes the token. It asks nothing itself, and forgets everything with the next
+The manager sends the request. This module keeps the offsets, judges the answer and makes the token. It forgets everything with the next
 transaction.
 """
 
@@ -21,8 +21,8 @@ NO_DEADLINE_MS: Final = (1 << 31) - 1
 
 
 class Preparation:
-    """See the module. `token`: of the transaction, once it is prepared. `handed_out`: somebody was given it, so that only they decide.
-    `in_question`: what would be its token, where it was to be committed and nobody knows whether it was."""
+    """See the module. `token`: that of the prepared transaction. `handed_out`: a caller has the token, so only callers decide.
+    `in_question`: the would-be token of a transaction whose commit has no known outcome."""
 
     def __init__(self) -> None:
         self.token: PreparedTransaction | None = None
@@ -31,30 +31,30 @@ class Preparation:
         self._first: dict[tuple[str, int], int] = {}
 
     def begin(self) -> None:
-        """Another transaction."""
+        """A new transaction begins."""
         self.token = self.in_question = None
         self.handed_out = False
         self._first = {}
 
     def looked(self, commands: Iterable[Command]) -> None:
-        """Of each partition the lowest offset that was acknowledged, -1 while none was told: it was found out that the records are there,
-        and not where."""
+        """For each partition the lowest acknowledged offset, or -1 if none is known: the records were found to be there, but not their
+        offsets."""
         for command in commands:
             if isinstance(command, Settle) and command.failure is None:
                 self._note((command.batch.topic, int(command.batch.partition)), command.base_offset)
 
     def told(self, written: Iterable[Written]) -> None:
-        """The same of what a participant wrote."""
+        """The same for what a participant wrote."""
         for each in written:
             if each.records:
                 self._note((each.topic, each.partition), each.first_offset)
 
     def nothing(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
-        """Nothing was written, so nobody is asked."""
+        """Nothing was written, so no coordinator is asked."""
         self.token = _token(transactional_id, identity, version2=version2, view=view, wrote=False)
 
     def doubt(self, transactional_id: str, identity: tuple[int, int], *, version2: bool, view: ClusterView) -> None:
-        """It had everything acknowledged, and the answer to its commit never came."""
+        """All its records were acknowledged, and the answer to its commit was lost."""
         self.in_question = _token(transactional_id, identity, version2=version2, view=view, wrote=True, partitions=_places(self._first))
 
     def confirm(
@@ -67,7 +67,7 @@ class Preparation:
         coordinator: int | None,
         groups: Iterable[str] = (),
     ) -> str | None:
-        """Take what the coordinator says of the transaction: None, and there is a token, or why there cannot be one."""
+        """Take the coordinator's state of the transaction. Returns None if there is a token now, and otherwise why there cannot be one."""
         if state.transaction_state != ONGOING or (state.producer_id, state.producer_epoch) != identity:
             return (
                 f"the coordinator has no such transaction open any more: {state.transactional_id!r} is {state.transaction_state} under "

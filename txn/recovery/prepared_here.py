@@ -1,9 +1,10 @@
-"""The prepared transactions that wait for their end, as far as this process knows, and what registering may do to one that is open.
+"""The prepared transactions that this process knows, and what a registration may do to an open one.
 
-A coordinator cannot tell a prepared transaction from any other that is open: registering under the id aborts both. So a producer that has
-reason to looks first (DescribeTransactions), and is refused where it would abort what it was told to spare. Tokens are known here from
-`prepare` in this process, or because they were handed to the producer (`prepared=`). What only another process knows is not protected,
-and nothing holds another producer back between the look and the registration.
+A coordinator cannot tell a prepared transaction from any other open one: a registration under the id aborts both. So a producer with a
+token, or with `on_open_transaction="refuse"`, first asks the coordinator (DescribeTransactions). It refuses to register if that would abort
+a transaction that must stay open. This process knows a token from its own `prepare`, or because it was passed to the producer
+(`prepared=`). A transaction that only another process knows is not protected. Another producer can still register between the question and
+the registration.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fencepost.txn.recovery.token import PreparedTransaction
 
 
 class OnOpen(enum.Enum):
-    """What becomes of a transaction that is open when a producer registers under its id."""
+    """What a registration does to a transaction that is open under the id."""
 
     ABORT_UNPREPARED = "abort_unprepared"
     ABORT = "abort"
@@ -36,13 +37,13 @@ class Outstanding:
         self._tokens: dict[str, set[PreparedTransaction]] = {}
 
     def add(self, token: PreparedTransaction) -> None:
-        """It was handed out. One that holds nothing has nothing to be spared."""
+        """A caller has the token now. A transaction without writes needs no protection."""
         if token.wrote:
             with self._lock:
                 self._tokens.setdefault(token.transactional_id, set()).add(token)
 
     def discard(self, token: PreparedTransaction) -> None:
-        """It has its outcome."""
+        """The transaction has its outcome."""
         with self._lock:
             held = self._tokens.get(token.transactional_id, set())
             held.discard(token)
@@ -56,11 +57,12 @@ class Outstanding:
 
 
 OUTSTANDING: Final = Outstanding()
-"""This process's. A token stays until it is known here that it is over: from its producer, from `resume`, or because a producer looked."""
+"""This process's tokens. A token stays until this process knows that the transaction is over: from its producer, from `resume`, or from a
+producer's question."""
 
 
 class Guard:
-    """Asked before a producer registers for the first time."""
+    """Checks before a producer's first registration."""
 
     def __init__(self, transactional_id: str, policy: OnOpen = OnOpen.ABORT_UNPREPARED, given: Iterable[PreparedTransaction] = ()) -> None:
         self._id: Final = transactional_id
@@ -69,15 +71,15 @@ class Guard:
 
     @property
     def looks(self) -> bool:
-        """Whether there is anything to be spared."""
+        """Whether a transaction must stay open."""
         return self._policy is OnOpen.REFUSE or (self._policy is OnOpen.ABORT_UNPREPARED and bool(self._tokens()))
 
     def refusal(self, state: TransactionState, cluster_id: str | None) -> TransactionOpen | None:
-        """Why registering would be wrong now, if it would."""
+        """The error if a registration now would abort a transaction that must stay open."""
         here = [token for token in self._tokens() if cluster_id in (None, token.cluster_id)]
         for token in here:
             if not is_open(token, state):
-                OUTSTANDING.discard(token)  # somebody else has ended it
+                OUTSTANDING.discard(token)  # another process has ended it
         if state.transaction_state != ONGOING:
             return None
         prepared = any(is_open(token, state) for token in here)
@@ -86,7 +88,7 @@ class Guard:
         kind = "a prepared transaction" if prepared else "a transaction"
         return TransactionOpen(
             f"transactional id {self._id!r} has {kind} open (producer id {state.producer_id}, epoch {state.producer_epoch}), which "
-            "would be aborted by registering under the id: end it with its token, resume(token).commit() or .abort(), or give it up with "
+            "registering under the id would abort: end it with its token, resume(token).commit() or .abort(), or give it up with "
             "on_open_transaction='abort'"
         )
 
@@ -95,7 +97,7 @@ class Guard:
 
 
 def kept(identity: tuple[int, int], transactional_id: str) -> TransactionOpen:
-    """The coordinator was asked to keep what is open (KIP-939), and there is something."""
+    """The coordinator was asked to keep an open transaction (KIP-939), and has one."""
     return TransactionOpen(
         f"transactional id {transactional_id!r} has a transaction open (producer id {identity[0]}, epoch {identity[1]}), which its "
         "coordinator has kept: end it with its token, resume(token).commit() or .abort(), or give it up with on_open_transaction='abort'"

@@ -1,7 +1,7 @@
-"""`resume` and `resume_async`: a prepared transaction in the hands of another process, or of the same one later.
+"""`resume` and `resume_async`: a prepared transaction in another process, or later in the same one.
 
-They need no producer and make none: no identity is asked for, so that nothing is fenced. Each call opens its own connections and closes
-them. What `resume` returns works in any thread.
+They make no producer and ask for no identity, so they fence no producer. Each call opens and closes its own connections. The result of
+`resume` works in any thread.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ T = TypeVar("T")
 def resume(
     token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Unpack[ProducerOptions]
 ) -> Resumed:
-    """Take up a prepared transaction. `settings` are those of `Producer` that connections need, in either spelling; where
-    `bootstrap_servers` is left out, the coordinator of its time is tried, unless that needs more than an open door: the token names it, and
-    nobody's word is enough to log in there (ConfigError). Nothing is asked of anybody before the first call.
+    """Continue with a prepared transaction. `settings` are those of `Producer` that connections need, in either spelling. Without
+    `bootstrap_servers` the token's coordinator is tried, but only over PLAINTEXT. A client that would log in raises ConfigError, because
+    the token may be forged. No request is sent before the first call.
 
     Raises BadToken for a text that is no token.
     """
@@ -43,33 +43,33 @@ def resume(
 def resume_async(
     token: PreparedTransaction | str | bytes, bootstrap_servers: str | Sequence[str] | None = None, **settings: Unpack[ProducerOptions]
 ) -> AsyncResumed:
-    """`resume`, with calls to be awaited."""
+    """`resume`, for asyncio."""
     return AsyncResumed(*_read(token, bootstrap_servers, settings))
 
 
 class Resumed:
-    """A prepared transaction, to be ended or asked about. Seconds everywhere; where a `timeout` is left out it is `max_block_ms`. Every
-    call can be made again, by anybody, as often as one likes: the answer stays true."""
+    """A prepared transaction, to end or to ask about. Times are seconds; without a `timeout` it is `max_block_ms`. Any process can make
+    each call, any number of times: the answer stays true."""
 
     def __init__(self, token: PreparedTransaction, settings: Settings) -> None:
         self.token: Final = token
         self._settings: Final = settings
 
     def commit(self, timeout: float | None = None) -> PreparedStatus:
-        """Have the coordinator commit it. Returns COMMITTED, `already` where it had been, or NOTHING_WRITTEN.
+        """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
 
-        Raises TransactionAborted where it has been aborted, CommitOutcomeUnknown where nobody can tell (`resolve` asks once more), and
-        TransactionTimeout where nothing was decided in time. BadToken: it is of another cluster.
+        Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (`resolve` asks again), and
+        TransactionTimeout if nothing was decided in time. BadToken: the token is of another cluster.
         """
         return self._run(timeout, committed=True)
 
     def abort(self, timeout: float | None = None) -> PreparedStatus:
-        """Have the coordinator abort it. Returns ABORTED or NOTHING_WRITTEN; raises TransactionCommitted where it has been committed, and
-        otherwise what `commit` does."""
+        """Abort the transaction. Returns ABORTED or NOTHING_WRITTEN. Raises TransactionCommitted if it has been committed, and otherwise
+        what `commit` raises."""
         return self._run(timeout, committed=False)
 
     def status(self, timeout: float | None = None) -> PreparedStatus:
-        """What has become of it, with the evidence; it changes nothing. UNKNOWN where there is none, and `why` says what is missing."""
+        """The outcome, with its evidence; this call changes nothing. UNKNOWN without evidence, and `why` says what is missing."""
         return self._run(timeout, committed=None)
 
     def _run(self, timeout: float | None, *, committed: bool | None) -> PreparedStatus:
@@ -82,7 +82,7 @@ class Resumed:
 
 
 class AsyncResumed:
-    """`Resumed`, on the loop that calls. A call that is cancelled may have been carried out: ask again."""
+    """`Resumed` for asyncio. A cancelled call may have been carried out: ask again."""
 
     def __init__(self, token: PreparedTransaction, settings: Settings) -> None:
         self.token: Final = token
@@ -109,8 +109,8 @@ class AsyncResumed:
 
 
 def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it on a loop of its own, in this thread, or in another one where this has a loop that runs. Where Ctrl-C interrupts that wait,
-    the other thread ends with the time that it has."""
+    """Run the coroutine on a loop of its own: in this thread, or in another one if this thread runs a loop already. If Ctrl-C interrupts
+    that wait, the other thread ends within its time limit."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -128,9 +128,10 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _resolve(resumed: Resumed, timeout: float | None, *, committed: bool | None) -> None:
-    """Whether it is committed. Raises what `commit` raises where it is not; an abort that was wanted is not made a commit by asking."""
+    """Whether the transaction is committed. If not, raises what `commit` raises. The question does not turn a wanted abort into a
+    commit."""
     if committed is None:
-        raise Misuse("a status leaves nothing to be resolved: ask for it again")
+        raise Misuse("a status leaves nothing to resolve: ask for it again")
     resumed._run(timeout, committed=committed)
 
 
@@ -139,8 +140,8 @@ def _seconds(settings: Settings, timeout: float | None) -> float:
 
 
 def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None, given: Mapping[str, Any]) -> Settings:
-    """How its cluster is reached. Raises ConfigError where that would show a stranger who this client is: the coordinator that a token
-    names is a text like the rest of it, and whoever made the token up has put it there."""
+    """The settings to reach the token's cluster. Raises ConfigError if they would send credentials to the coordinator that the token names:
+    a forged token could name any address."""
     if servers is not None:
         return read_settings({"bootstrap_servers": servers, **given})
     if token.coordinator is None:
@@ -149,8 +150,8 @@ def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None
     settings = read_settings({"bootstrap_servers": str(hint), **given})
     if settings.security_protocol is not SecurityProtocol.PLAINTEXT:
         raise ConfigError(
-            f"bootstrap_servers (--bootstrap) is missing, and security_protocol is {settings.security_protocol.value}: {hint}, which the "
-            "token names as its coordinator, is a hint that anybody may have written, and nobody logs in there; give brokers that you trust"
+            f"bootstrap_servers (--bootstrap) is missing, and security_protocol is {settings.security_protocol.value}: the token names "
+            f"{hint} as its coordinator, but a token may be forged, so this client does not log in there; give brokers that you trust"
         )
     return settings
 
@@ -158,7 +159,7 @@ def settings_for(token: PreparedTransaction, servers: str | Sequence[str] | None
 def _read(
     token: PreparedTransaction | str | bytes, servers: str | Sequence[str] | None, given: Mapping[str, object]
 ) -> tuple[PreparedTransaction, Settings]:
-    """The token, and how its cluster is reached."""
+    """The token, and the settings to reach its cluster."""
     found = read_token(token)
     rest: dict[str, Any] = dict(given)
     return found, settings_for(found, servers or rest.pop("bootstrap.servers", None), rest)

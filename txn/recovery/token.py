@@ -1,7 +1,7 @@
-"""The token of a prepared transaction: everything that another process needs to end it, as one line of JSON.
+"""The token of a prepared transaction: all that another process needs to end it, as one line of JSON.
 
-It carries no secret, and no address but a hint: whoever ends the transaction needs the same permissions as its producer. Texts of another
-format, with fields that are missing or too many, or with values that no broker ever gave, are refused with BadToken.
+It contains no secret, and an address only as a hint. The process that ends the transaction needs the same permissions as its producer. A
+text of another format, with missing or additional fields, or with values that no broker gives, is refused with BadToken.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from fencepost.txn.foundations.versioned_json import Format
 __all__ = ["FORMAT", "BadToken", "CoordinatorHint", "PreparedTransaction", "WrittenPartition", "read_token"]
 
 FORMAT: Final = 1
-"""Of the text. Whatever changes what a field means, or adds one, changes this number."""
+"""The text's format. A change of a field's meaning, or a new field, changes this number."""
 
 Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Text = Annotated[str, Meta(min_length=1)]
 
 
 class BadToken(Misuse, ValueError):
-    """This is no token that could be used here: not one at all, of another format, or of another cluster."""
+    """The text is no token that is valid here: no token at all, of another format, or of another cluster."""
 
 
 _TEXT: Final = Format(FORMAT, "token", BadToken)
 
 
 class CoordinatorHint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who coordinated the transaction when it was prepared. It may have moved."""
+    """The transaction's coordinator when it was prepared. It may have moved."""
 
     node: int
     host: str
@@ -38,7 +38,7 @@ class CoordinatorHint(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WrittenPartition(Struct, frozen=True, forbid_unknown_fields=True):
-    """A partition that the transaction wrote to, and the offset of its first record there; None where nobody was told."""
+    """A partition that the transaction wrote to, and the offset of its first record there; None if the broker did not tell it."""
 
     topic: Text
     partition: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -46,12 +46,12 @@ class WrittenPartition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PreparedTransaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A transaction that waits for its end, which any process can give it: `resume(token, bootstrap_servers=...)`.
+    """A prepared transaction, which any process can end: `resume(token, bootstrap_servers=...)`.
 
     `str(token)`, or `dumps`, is one line of JSON; `loads` reads it. `transaction_version`: 1 or 2 (KIP-890), as it was written. `wrote`:
     whether there is anything to end. `started_ms`, `deadline_ms`: milliseconds since 1970 by the coordinator's clock; at the deadline it
-    aborts the transaction. None where nothing was written, and no deadline where it never does (KIP-939). `groups`: whose offsets are
-    part of it.
+    aborts the transaction. They are None if nothing was written; the deadline is None if the coordinator never aborts it (KIP-939).
+    `groups`: the groups whose offsets are part of it.
     """
 
     transactional_id: Text
@@ -85,7 +85,7 @@ class PreparedTransaction(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def read_token(given: object) -> PreparedTransaction:
-    """A token as itself or as its text. Raises BadToken."""
+    """A token, given as such or as its text. Raises BadToken."""
     if isinstance(given, PreparedTransaction):
         return given
     if isinstance(given, str | bytes | bytearray | memoryview):

@@ -116,7 +116,7 @@ def test_the_ledgers_topic_is_deleted_under_a_writer(
         writer(site.rows("2"), site.offsets(1))
     what = "was deleted while it was in use"
     if made_anew is not None:
-        what = f"was deleted; what is there now was made by somebody else, with cleanup.policy={made_anew}"
+        what = f"was deleted, and another client has created this one, with cleanup.policy={made_anew}"
     for words in (what, "what it had of every sink that used it is lost", "committed is batch 0 of query 'by hand'", "on_missing_ledger"):
         assert words in str(failed.value)
     assert site.committed() == ["1"]
