@@ -204,7 +204,7 @@ def test_a_subscription_that_is_none(data: bytes) -> None:
 
 
 def test_what_a_group_reads_is_known_of_its_newest_generation_only() -> None:
-    """When can no longer be found out what a member reads, every topic of the group may be one of them, and keeps its offset."""
+    """When nobody can tell any more what a member reads, every topic of the group may be one of them, and keeps its offset."""
     world = Groups()
     for name in ("t", "other"):
         world.topic(name)

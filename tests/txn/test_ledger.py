@@ -205,7 +205,7 @@ def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPa
         with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' was deleted while it was in use: .* on_missing_ledger"):
             ask("a", WAIT_S)
     entry = ledger_of(stub).read("a", WAIT_S)
-    with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' is another one .* with cleanup.policy=compact: what it had"):
+    with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' is not the one .* with cleanup.policy=compact: what it had"):
         ledger.read("a", WAIT_S)
     with pytest.raises(LedgerMissing, match=r"batch 5 .* the ledger has no entry"):
         decide(entry, "a", query="q", batch=5, fingerprint="f5")
