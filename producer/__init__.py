@@ -89,43 +89,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "AsyncProducer",
-    "AuthenticationFailed",
-    "BrokerStats",
-    "BufferFull",
-    "BulkFuture",
-    "ConfigError",
-    "Deliveries",
-    "DeliveryError",
-    "DeliveryFatal",
-    "DeliveryTimeout",
-    "DeliveryUnknown",
-    "Fatal",
-    "Fenced",
-    "FencepostError",
-    "Misuse",
-    "NoUsableBroker",
-    "Partitioner",
-    "Persisted",
-    "Producer",
-    "ProducerClosed",
-    "ProducerForked",
-    "ProducerRecord",
-    "ProducerStats",
-    "RecordFuture",
-    "RecordMetadata",
-    "RecordRefused",
-    "RecordTooLarge",
-    "Retriable",
-    "SaslMechanism",
-    "SecurityProtocol",
-    "Settings",
-    "TopicStats",
-    "TopicUnavailable",
-    "UndeliveredRecords",
-    "prometheus_text",
-]
+__all__ = [*_HOME_OF]
 
 
 def __getattr__(name: str) -> object:
@@ -133,10 +97,11 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(home), name)
-    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+        found = globals()[name] = getattr(import_module(home), name)
+    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
         raise ImportError(f"{home}: {error}") from error
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
+    return sorted({*globals(), *_HOME_OF})

@@ -213,7 +213,7 @@ class TransactionManager:
             assert self.identity is not None
             self.preparation.nothing(self._id, self.identity, version2=self.version2, view=self._view)
             self._prepared(Event.EMPTY)
-        for line, ask in self._errands():
+        for line, ask in self._due_requests():
             node, more = line.ready(now_ms)
             commands += more
             if node is not None:
@@ -260,7 +260,7 @@ class TransactionManager:
         if self._look_again:
             return now_ms
         times = self._waiting.deadlines_ms()
-        times += [line.not_before_ms for line, _ in self._errands() if line.not_before_ms > now_ms]
+        times += [line.not_before_ms for line, _ in self._due_requests() if line.not_before_ms > now_ms]
         return min(times, default=NEVER)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -414,16 +414,16 @@ class TransactionManager:
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
-    def _errands(self) -> Iterator[tuple[CoordinatorConnection, Question]]:
+    def _due_requests(self) -> Iterator[tuple[CoordinatorConnection, Question]]:
         """The requests to coordinators that are due now, each with its connection."""
-        question = self._errand()
+        question = self._due_request()
         if question is not None:
             yield self._line, question
         if self.machine.state in SERVED:
             assert self.identity is not None
             yield from self._contents.questions(self.identity, version2=self.version2)
 
-    def _errand(self) -> Question | None:
+    def _due_request(self) -> Question | None:
         """The request to the transaction's own coordinator that is due now."""
         state = self.machine.state
         if state in (State.REGISTERING, State.RENEWING):

@@ -66,7 +66,7 @@ def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
     stub.delete_topic(TOPIC)
     stub.create_topic(TOPIC, partitions=1)
     desk.claim(0, 8)
-    with pytest.raises(AttemptConflict, match="was made anew"):
+    with pytest.raises(AttemptConflict, match="was created again"):
         claims.registry()
 
 

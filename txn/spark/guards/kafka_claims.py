@@ -113,7 +113,7 @@ def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -
     async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
         now = await topic.place(partition)
         if now.topic_id != before.topic_id or now.end < before.end:
-            raise AttemptConflict(f"topic {desk.topic!r} was made anew, or lost records, while tasks were claimed")
+            raise AttemptConflict(f"topic {desk.topic!r} was created again, or lost records, while tasks were claimed")
         return await topic.claims(partition, producers, before.end, now.end)
 
     async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
