@@ -552,6 +552,23 @@ def test_a_leader_that_is_named_and_cannot_be_reached() -> None:
     assert future.result(0).offset == 1
 
 
+def test_questions_that_are_lost_double_their_backoff() -> None:
+    """Whoever is asked for metadata goes away without an answer: each pause is twice the one before, up to `retry_backoff_max_ms`."""
+    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=3_000.0).introduce()
+    desk.auto.discard(Api.METADATA)
+    desk.core.metadata_updater.refresh()
+    asked: list[float] = []
+    while len(asked) < 7:
+        desk.advance(1)
+        for flight in desk.open:
+            if flight.api is Api.METADATA:
+                asked.append(desk.now)
+                desk.lose(flight.node)
+                break
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert pauses == pytest.approx([200, 400, 800, 1_600, 3_000, 3_000], abs=10)
+
+
 def test_the_backoff_begins_anew_with_the_next_trouble() -> None:
     """Trouble that came to an end costs the next one nothing: its first questions follow one another as quickly as those of the first."""
     desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=5_000.0).introduce()
@@ -575,7 +592,7 @@ def test_an_idle_topic_is_forgotten() -> None:
     desk = Desk(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
     asked = asked_for_metadata(desk)
     desk.advance(60_000)
-    assert [topic.name for _, message in asked for topic in message.topics] == ["t"] * len(asked)
+    assert [topic.name for _, message in asked for topic in message.topics] == ["t"] * 5
     asked.clear()
     desk.advance(1_000_000)
     assert len(asked) <= 1

@@ -173,6 +173,19 @@ def test_a_broker_may_send_the_producer_back() -> None:
     assert future.exception(0) is None
 
 
+@pytest.mark.parametrize("odd", [{"error_code": ErrorCode.REBOOTSTRAP_REQUIRED}, {"brokers": []}])
+def test_what_an_odd_answer_tells_of_leaders_is_believed(odd: dict[str, Any]) -> None:
+    """REBOOTSTRAP_REQUIRED, where the producer stays with the brokers that it knows, or no brokers: the leader has moved all the same, and
+    gets the next record."""
+    desk = Desk(metadata_recovery_strategy=MetadataRecovery.NONE).introduce()
+    asked = refresh(desk)
+    desk.leaders[0] = (2, 1)
+    desk.reply(asked, replace(desk.metadata(), **odd))
+    desk.send(b"x")
+    desk.advance(1_000)
+    assert [flight.values for flight in desk.produces(2)] == [[b"x"]]
+
+
 def test_another_cluster_is_not_believed_from_a_broker() -> None:
     """A known broker's address that answers for another cluster, because somebody else listens there now: nothing is written to it.
     The bootstrap address decides, and it leads to the cluster as it was."""

@@ -462,6 +462,23 @@ def test_a_cut_log_says_nothing_about_a_batch_in_doubt() -> None:
     assert of.take_finished() == [a]
 
 
+def test_what_was_reported_is_not_sent_again_while_a_later_one_is_done() -> None:
+    """The leader acknowledged the later batch, and a log that was cut ends before the elder, which fails with MAYBE: it does not leave once
+    more after that, and the next epoch begins."""
+    of, (a, b) = behind_two(FAR, FAR)
+    of.acknowledged(b, 3, -1)
+    of.lost(a, 0.0, 0.0)
+    of.launched(a)
+    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    of.described(BEFORE_THE_SECOND)
+    assert of.take_finished() == [a, b]
+    assert a.failure is not None
+    assert a.failure.persisted is Persisted.MAYBE
+    assert b.failure is None
+    assert of.sendable(0.0) is None
+    assert of.wants_bump()
+
+
 def test_what_is_behind_a_hole_cannot_be_in_the_log() -> None:
     """A batch that the broker refused for good leaves a hole in the sequence that nothing fills: the doubtful one behind it is not in the
     log, whatever became of its request, and is rewritten under the next epoch."""
@@ -628,6 +645,23 @@ def test_what_is_in_the_first_cluster_without_an_offset() -> None:
     assert of.take_finished() == [a, b]
     assert a.failure is not None
     assert a.failure.persisted is Persisted.YES
+
+
+def test_another_cluster_is_introduced_anew() -> None:
+    """The other cluster does not know the producer and takes any first sequence: one batch until its first acknowledgement. Its log does
+    not go on where the first one ended: an offset that its leader does not tell is looked for from the log's beginning."""
+    of, (a, b) = behind_two(FAR, FAR)
+    of.acknowledged(a, 1_000, -1)
+    of.acknowledged(b, 1_001, -1)
+    of.take_finished()
+    of.emigrate()
+    of.adopt((PID + 1, 0))
+    (first,) = fly(of, 1)
+    assert not of.has_room()
+    assert of.look() == 0
+    of.acknowledged(first, 0, -1)
+    of.take_finished()
+    fly(of, 1, 1, 1, 1, 1)
 
 
 def test_an_offset_that_nobody_tells_in_time_costs_no_epoch() -> None:
