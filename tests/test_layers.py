@@ -61,7 +61,9 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "network": "condition printable version wire address errors config accumulator core observe",
         "exit_and_fork": "errors accumulator network",
         "settings_reader": "errors config accumulator interceptors serializers network",
-        "base_producer": "wire errors config accumulator bulk core interceptors serializers future_await observe topics network settings_reader",
+        "base_producer": (
+            "wire errors config accumulator bulk core interceptors serializers future_await observe topics network settings_reader"
+        ),
         "async_producer": "timeouts errors config accumulator bulk core interceptors network exit_and_fork base_producer",
         "producer": "timeouts errors config accumulator bulk core interceptors network exit_and_fork base_producer",
         "__init__": "_hot errors config accumulator bulk interceptors observe async_producer producer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -150,6 +151,33 @@ def test_a_full_buffer_takes_nothing() -> None:
     assert bench.append(b"x" * 300)
 
 
+def test_whoever_waits_first_gets_room_first() -> None:
+    """From when a thread's turn begins nobody else gets any room, until it has looked for its own; then others get what is left beyond
+    that. After its turn it keeps nothing from them, also where it finds no room once more."""
+    bench = Bench(buffer_memory=2_000, batch_size=0)
+    with ThreadPoolExecutor(1) as pool:
+
+        def first(value: bytes) -> RecordFuture | None:
+            return pool.submit(bench.append, value).result()
+
+        def give_back() -> None:
+            while bench.queue().batches:
+                bench.made.release(bench.made.take(bench.queue()))
+
+        assert bench.append(b"x" * 300)
+        pool.submit(bench.made.begin_turn).result()
+        assert bench.append() is None
+        assert first(b"x" * 1_600) is None
+        give_back()
+        assert bench.append(b"x" * 200)
+        assert bench.append(b"x" * 200) is None
+        assert first(b"x" * 1_600)
+        pool.submit(bench.made.end_turn).result()
+        assert first(b"x" * 1_800) is None
+        give_back()
+        assert bench.append(b"x" * 1_000)
+
+
 def test_one_wake_up_covers_everything_until_the_sender_looks() -> None:
     """Thousands of appends to many partitions wake the sender once; after it looked, only a new batch wakes it again."""
     bench = Bench(partitions=2)
@@ -236,7 +264,7 @@ def test_a_refused_first_record_leaves_no_empty_batch_to_send() -> None:
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_a_row_of_a_bulk_that_the_encoder_refuses(before: int) -> None:
     """The rows before it are in and the bulk's own; it left no trace, no claim and no empty batch, and other callers' records go where it
-    would have been. The sender is woken for what is in."""
+    would have been. The sender is woken for what is in. The bulk is not done before its call has come to an end."""
     bench = Bench(batch_size=200)
     bulk = BulkFuture(bench.made.shared)
     target = Target(bench.made, bench.topic, bulk, 0)
@@ -244,6 +272,7 @@ def test_a_row_of_a_bulk_that_the_encoder_refuses(before: int) -> None:
     rows: list[object] = [Row(None, b"%d" % n, None, -1 if n == before else 7, 0) for n in range(5)]
     with pytest.raises((TypeError, ValueError)):
         target.append_rows(rows, 0, 5, 0, -7)
+    assert not bulk.done()
     bulk.whole = True
     assert bench.wakes == (1 if before else 0)
     assert bulk.accepted == before

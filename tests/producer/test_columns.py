@@ -117,6 +117,18 @@ def test_the_same_batches_as_one_by_one(seed: int, count: int) -> None:
     assert planned.written() == single.written()
 
 
+@pytest.mark.parametrize("row", [{"value": b"value"}, {"value": b"value", "key": None}, {"value": None, "key": b"key"}])
+def test_a_record_that_just_fits_its_batch(row: dict[str, bytes | None]) -> None:
+    """Whichever batch_size makes a record just fit, or miss it by a byte: the batches end where those of `send` do."""
+    chunks = {name: pa.array([data] * PLANNED_ROWS_MIN, pa.binary()) for name, data in row.items()}
+    for batch_size in range(500, 530):
+        planned, single = (Place(batch_size=batch_size) for _ in range(2))
+        planned.append(only_chunk(chunks))
+        for _ in range(PLANNED_ROWS_MIN):
+            assert single.made.append(single.topic, -1, NOW_MS, row.get("key"), row["value"], None, None) is not None
+        assert planned.written() == single.written()
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.tuples(st.none() | st.binary(max_size=70), st.none() | st.binary(max_size=70)), min_size=1, max_size=6),

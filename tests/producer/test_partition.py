@@ -10,7 +10,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from fencepost.producer.accumulator.accumulator import TopicQueues
+from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
+from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.accumulator.partitioner import (
     STICKY_BYTES,
     RoundRobin,
@@ -128,6 +129,23 @@ def test_the_partition_sticks_until_its_bytes_are_spent() -> None:
     sticky.spend(1)
     assert sticky.current == -1, "used up"
     assert sticky.choose([0, 1, 2], 3, [0, 0, 0]) == 1
+
+
+@pytest.mark.parametrize(("partition", "key"), [(2, None), (-1, b"key"), (2, b"key")])
+def test_what_has_its_place_does_not_move_the_others_on(partition: int, key: bytes | None) -> None:
+    """Records with a partition or a key leave the bytes that keyless records share a partition for to those, as Kafka's do."""
+    draws = itertools.count()
+    topic = TopicQueues("t", draw=lambda: next(draws), round_robin=False)
+    topic.grow(3)
+    topic.partitions, topic.available = 3, [0, 1, 2]
+    shared = Shared(wake=lambda: None, patience_s=1.0)
+    accumulator = Accumulator(batch_size=0, buffer_memory=1 << 20, clock=lambda: 0.0, shared=shared)
+    assert accumulator.append(topic, -1, 0, None, b"x", None, None)
+    stuck = topic.sticky.current
+    assert accumulator.append(topic, partition, 0, key, b"x" * STICKY_BYTES, None, None)
+    assert topic.sticky.current == stuck
+    assert accumulator.append(topic, -1, 0, None, b"x" * STICKY_BYTES, None, None)
+    assert topic.sticky.current < 0
 
 
 def test_a_partition_without_leader_is_not_chosen() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -159,6 +160,22 @@ def test_a_row_that_is_too_large_is_named() -> None:
         with pytest.raises(RecordTooLarge, match="row 11: a record of up to 3082 bytes exceeds max_request_size=2000") as caught:
             producer.send_arrow("t", table)
         assert sent(caught.value).accepted == 10
+
+
+@pytest.mark.parametrize("way", ["send", "send_many", "send_arrow"])
+def test_a_row_that_is_just_not_too_large(way: str) -> None:
+    """The same size is accepted, and a byte more refused, from whatever the record comes."""
+    with BrokerStub(default_partitions=1) as stub, quick(stub, max_request_size=2_000) as producer:
+        send: dict[str, Callable[[bytes], object]] = {
+            "send": lambda value: producer.send("t", value),
+            "send_many": lambda value: producer.send_many("t", [value]),
+            "send_arrow": lambda value: producer.send_arrow("t", pa.table({"value": [value]})),
+        }
+        with pytest.raises(RecordTooLarge):
+            send[way](b"x" * (2_000 - 82 + 1))
+        send[way](b"x" * (2_000 - 82))
+        producer.flush(20)
+        assert [value for _, value in stored(stub)] == [b"x" * (2_000 - 82)]
 
 
 def test_more_than_the_buffer_holds() -> None:
