@@ -45,30 +45,30 @@ def too_old(answer: Any) -> Any:
 
 
 LIES = {
-    "of no topic": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=[])), "tells of 0"),
-    "of one topic twice": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=answer.topics * 2)), "tells of 2"),
+    "of no topic": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=[])), "answers about 0"),
+    "of one topic twice": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=answer.topics * 2)), "answers about 2"),
     "of no partition": (
         DOCTOR,
         of(Api.METADATA, lambda answer: replace(answer, topics=[replace(each, partitions=[]) for each in answer.topics])),
         "0 partitions",
     ),
-    "of no configs": (DOCTOR, of(Api.DESCRIBE_CONFIGS, lambda answer: replace(answer, results=[])), "tells of 0"),
+    "of no configs": (DOCTOR, of(Api.DESCRIBE_CONFIGS, lambda answer: replace(answer, results=[])), "answers about 0"),
     "of some configs": (DOCTOR, configs(lambda told: told[:1]), "tells nothing of"),
     "a number that is none": (DOCTOR, number(".."), "tells nothing of max.message.bytes"),
     "a number without end": (DOCTOR, number("9" * 5000), "tells nothing of max.message.bytes"),
     "a port that is none": (DOCTOR, one_broker(port=70_000), "there is no such port"),
     "a host that is none": (DOCTOR, one_broker(host="a\0b"), "the name cannot be resolved"),
     "a version that is too old": (DOCTOR, of(Api.API_VERSIONS, too_old), "in too old a version"),
-    "of no transaction": (STATUS, of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=[])), "tells of 0"),
+    "of no transaction": (STATUS, of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=[])), "answers about 0"),
     "of two transactions": (
         STATUS,
         of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
-        "tells of 2",
+        "answers about 2",
     ),
     "to describe two": (
         DESCRIBE,
         of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
-        "tells of 2",
+        "answers about 2",
     ),
     "a coordinator nowhere": (
         DESCRIBE,
