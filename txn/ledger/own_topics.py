@@ -30,7 +30,7 @@ def check_own_topic(setting: str, name: object) -> None:
     except ValueError as error:
         raise ConfigError(f"{setting}={name[:300]!r}: {str(error).split(': ', 1)[-1]}") from None
     if name in KAFKAS:
-        raise ConfigError(f"{setting}={name!r}: is one of Kafka's internal topics, to which clients may not write; use another name")
+        raise ConfigError(f"{setting}={name!r}: one of Kafka's internal topics, to which clients may not write; use another name")
 
 
 async def configs_of(client: ClusterClient, topic: str, *names: str) -> dict[str, str]:

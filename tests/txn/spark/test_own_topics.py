@@ -24,7 +24,7 @@ WAIT_S = 30.0
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, "is one of Kafka's internal topics, to which nobody else may write: another name") for name in sorted(KAFKAS)),
+        *((name, "one of Kafka's internal topics, to which clients may not write; use another name") for name in sorted(KAFKAS)),
         ("a/b", "1 to 249 of the characters"),
         ("..", "1 to 249 of the characters"),
         ("x" * 250, "1 to 249 of the characters"),

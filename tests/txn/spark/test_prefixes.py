@@ -115,7 +115,7 @@ def test_one_that_comes_after_the_record(stub: BrokerStub) -> None:
     new.take_over()
     write(new, 1, "1")
     again.timeout_s = 1.0
-    with pytest.raises(LedgerBusy, match=r"is open \(it names transactional id 'new\.sink'\)"):
+    with pytest.raises(LedgerBusy, match=r"an open transaction \(it names transactional id 'new\.sink'\)"):
         again.take_over()
     assert not again.held
     new.producer.commit(WAIT_S)

@@ -25,7 +25,7 @@ def test_a_checkpoint_that_was_deleted(site: Site) -> None:
     site.feed("3")
     failure = site.run(site.writer()) or ""
     assert "CheckpointReplaced" in failure
-    assert "began anew with another checkpoint" in failure
+    assert "began again with another checkpoint" in failure
     assert site.committed() == ["1", "2"]
     assert site.run(site.writer(on_new_checkpoint="reset")) is None
     assert site.committed() == ["1", "1", "2", "2", "3"]
@@ -60,7 +60,7 @@ def test_a_checkpoint_rolled_back_by_exactly_one_with_new_rows(rolled_back: Site
     both = rolled_back.spark.readStream.text(str(rolled_back.input))
     failure = rolled_back.run(rolled_back.writer(), both) or ""
     assert "CheckpointReplaced" in failure
-    assert "planned anew over other source offsets" in failure
+    assert "planned again over other source offsets" in failure
     assert rolled_back.committed() == ["1", "2"]
 
 
