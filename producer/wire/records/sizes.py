@@ -13,6 +13,6 @@ LOG_OVERHEAD: Final = 12
 RECORD_OVERHEAD_MAX: Final = 21
 """Length, attributes and both deltas of a record (`DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 
-RECORD_BOUND: Final = 82
+RECORD_BOUND: Final = BATCH_OVERHEAD + RECORD_OVERHEAD_MAX
 """What a record in a batch of its own can take beyond key, value and headers: both overheads
 (`DefaultRecordBatch.estimateBatchSizeUpperBound`)."""
