@@ -28,7 +28,7 @@ EXPIRY_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
 class Watcher(Protocol):
-    """A parked reader of a partition."""
+    """A delayed operation or a coordinator's shard, which the partition tells of its changes."""
 
     def grew(self, size_bytes: int) -> None:
         """So many bytes more can be read."""

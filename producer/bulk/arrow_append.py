@@ -61,8 +61,8 @@ class ArrowChunk(Chunk):
         if not self._can_be_planned(target):
             self._become_rows()
             return super().step(target, now_ms)
-        # In turn, because plans that are made at once spoil one another. Whoever waits for long goes on without: in a signal handler, say,
-        # that struck in the middle of another step of its own thread.
+        # Plans run one at a time, because concurrent plans invalidate each other. A caller stops waiting after TURN_TIMEOUT_S: a signal
+        # handler may have interrupted another step of its own thread.
         planning = target.accumulator.shared.planning
         held = planning.acquire(timeout=TURN_TIMEOUT_S)
         try:

@@ -1,8 +1,8 @@
 """A step of a bulk's columns, planned: which row lies where in which batch, and the bytes that stand between keys and values.
 
 No key and no value is touched. A `Draft` says in numbers how those of a batch and the bytes between them follow one another (`picks`), so
-that whoever has the columns copies them in one go. A plan is made from what the open batches were a moment ago, without holding the lock
-while others copy; `commit` takes it if they still are. It does no headers and no rotation: `bulk_append` takes such rows one by one.
+that `ArrowChunk` copies them in one go. A plan is made from what the open batches were a moment ago, without holding the lock while other
+threads copy; `commit` takes it if they still are. It does no headers and no rotation: `Target.append_rows` takes such rows one by one.
 
 Compiled by mypyc.
 """

@@ -140,7 +140,7 @@ def test_processes_that_write_one_transaction(site: Site) -> None:
 
 
 def one_record(tp: TP) -> Written:
-    """What somebody says of a participant that wrote a record and did not finish."""
+    """What the owner is told of a participant that wrote a record and did not finish."""
     return Written(*tp, 1, -1, -1, 1)
 
 

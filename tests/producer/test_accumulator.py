@@ -151,8 +151,8 @@ def test_a_full_buffer_takes_nothing() -> None:
     assert bench.append(b"x" * 300)
 
 
-def test_whoever_waits_first_gets_room_first() -> None:
-    """From when a thread's turn begins nobody else gets any room, until it has looked for its own; then others get what is left beyond
+def test_the_caller_that_waits_first_gets_room_first() -> None:
+    """From when a thread's turn begins no other thread gets room, until it has looked for its own; then others get what is left beyond
     that. After its turn it keeps nothing from them, also where it finds no room once more."""
     bench = Bench(buffer_memory=2_000, batch_size=0)
     with ThreadPoolExecutor(1) as pool:

@@ -553,7 +553,7 @@ def test_a_leader_that_is_named_and_cannot_be_reached() -> None:
 
 
 def test_questions_that_are_lost_double_their_backoff() -> None:
-    """Whoever is asked for metadata goes away without an answer: each pause is twice the one before, up to `retry_backoff_max_ms`."""
+    """Every broker goes away without an answer: each pause is twice the one before, up to `retry_backoff_max_ms`."""
     desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=3_000.0).introduce()
     desk.auto.discard(Api.METADATA)
     desk.core.metadata_updater.refresh()

@@ -244,7 +244,7 @@ def test_prepare(site: Site) -> None:
 
 
 def test_share(site: Site) -> None:
-    """A participation that nobody got keeps the transaction from being committed, and says so; an abort ends it."""
+    """A participation that the caller never got keeps the transaction from being committed, and says so; an abort ends it."""
     for point in count():
         tx, value = site.begun()
         try:

@@ -1,5 +1,5 @@
-"""Sharing as callers see it, on the stub: what several participants write is one transaction, and whoever has no right to write is
-refused."""
+"""Sharing as callers see it, on the stub: what several participants write is one transaction, and a process without the right to
+write is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.waiting import until
 PARTITIONS = 4
 TPS = [("t", partition) for partition in range(PARTITIONS)]
 EARLY = Written("t", 0, 1, 0, 0, 1)
-"""What somebody says of a participant that wrote one record and did not finish."""
+"""What the owner is told of a participant that wrote one record and did not finish."""
 
 
 class Site:
@@ -189,7 +189,7 @@ def test_a_zombie(site: Site, end: str) -> None:
 
 
 def test_a_second_owner(site: Site) -> None:
-    """Whoever takes the transactional id over ends the participations of the first."""
+    """A producer that takes the transactional id over ends the participations of the first."""
     participant = site.participant()
     tx = site.begin()
     participant.begin(tx.share(TPS[:1]), LIMIT_S)
@@ -206,7 +206,7 @@ def test_a_second_owner(site: Site) -> None:
 
 
 def test_a_produce_that_is_fenced(site: Site) -> None:
-    """The participant ends, and whatever is called then says which partition it was about; the owner is not asked, and aborts."""
+    """The participant ends, and each later call says which partition it was about; the owner is not asked, and aborts."""
     participant = site.participant()
     tx = site.begin()
     participation = tx.share(TPS)
@@ -227,8 +227,8 @@ def test_a_produce_that_is_fenced(site: Site) -> None:
 
 
 def test_a_begin_while_the_participant_is_closed(site: Site) -> None:
-    """Another thread has begun to close it, and its sender hears of the participation after that: no record is accepted that nobody would
-    send."""
+    """Another thread has begun to close it, and its sender hears of the participation after that: no record is accepted that would never
+    be sent."""
     participant = site.participant()
     participant._refuse_records()  # what `close` does first
     participant.begin(site.begin().share(TPS), LIMIT_S)

@@ -1,4 +1,4 @@
-"""Sharing, on the side of who shares: what is asked first, who may have a partition, and what the transaction's end makes of it."""
+"""Sharing, on the owner's side: what is asked first, who may have a partition, and what the transaction's end makes of it."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_accounts_that_do_not_fit() -> None:
 
 
 def test_a_commit_of_nothing() -> None:
-    """With version 2 the coordinator does not know of a transaction to which nobody wrote: where all that was shared came back empty that
+    """With version 2 the coordinator does not know of a transaction without a record: where all that was shared came back empty that
     is no failure; where some of it may have been written it is."""
     counter = opened(2)
     share(counter, 0)

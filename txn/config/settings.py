@@ -25,7 +25,7 @@ class TransactionSettings(Struct, frozen=True, kw_only=True):
     `transaction_timeout_ms`: the coordinator aborts a transaction that is open for longer; at most the brokers' transaction.max.timeout.ms.
     `on_open_transaction`: what registering does to a transaction that is open under the id. `prepared`: tokens of transactions that
     registering must leave open. `transaction_two_phase_commit_enable`: ask for KIP-939, if brokers have it. `existing_topics`: topics that
-    brokers must not create when the producer sends to a missing one, whatever `allow_auto_create_topics` says."""
+    brokers must not create when the producer sends to a missing one, even if `allow_auto_create_topics` is True."""
 
     transactional_id: str
     transaction_timeout_ms: int

@@ -1,5 +1,5 @@
-"""Creates a topic of fencepost's own, on three brokers if there are three, whatever the cluster's default is: one lost disk must not break
-a promise. It does not change an existing topic."""
+"""Creates a topic of fencepost's own, on three brokers if there are three, even if the cluster's default is less: one lost disk must not
+break a promise. It does not change an existing topic."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     def run_aside() -> None:
         try:
             came.set_result(asyncio.run(ask()))
-        except BaseException as error:  # noqa: BLE001 - for whoever waits
+        except BaseException as error:  # noqa: BLE001 - for the waiting caller
             came.set_error(error)
 
     threading.Thread(target=run_aside, name="fencepost-resume", daemon=True).start()

@@ -2,7 +2,8 @@
 
 The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, shared to the tasks, and prepared with
 its first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how
-many rows; the end writes it once more. Until then it tells everybody who else begins that the sink is at work, and for which query.
+many rows; the end writes it once more. Until then it tells each other process that begins a write that the sink is at work, and for which
+query.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class LeaseServer:
         )
 
     def begin(self, participation: Participation) -> TurnDesk:
-        """A new attempt to write a batch: all of the participation is free, and whoever is at work on an earlier one is refused."""
+        """A new attempt to write a batch: all of the participation is free, and the tasks of an earlier one are refused."""
         with self._changed:
             self._run += 1
             self._leases = PartitionLeases(participation)

@@ -1,9 +1,9 @@
-"""Who writes to which Kafka partition now: each has one writer at a time, and whoever comes next goes on where the one before stopped.
+"""Who writes to which Kafka partition now: each has one writer at a time, and the next one goes on where the one before stopped.
 
 So rows need not be moved to the task of their partition: any task may write to any partition, when it is its turn. A task gets some of what
-it asks for, never all while others are at work, and asks for more only when it has given back what it had, so nobody waits for somebody who
-waits. Where a task leaves without having said that it is done, nobody is told where to go on, and nothing more is granted. It is not
-thread-safe, and asks nobody.
+it asks for, never all while others are at work, and asks for more only when it has given back what it had, so no task waits for a
+task that waits. Where a task leaves without having said that it is done, no other task can know where to go on, and nothing more is
+granted. It is not thread-safe, and makes no request.
 """
 
 from __future__ import annotations

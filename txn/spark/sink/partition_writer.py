@@ -37,7 +37,7 @@ class Delivery(Protocol):
 
 
 class OwnPartitions:
-    """`participation`: of the partitions that nobody else writes in this batch; `tasks` write others."""
+    """`participation`: of the partitions that no other writer has in this batch; `tasks` write others."""
 
     def __init__(self, participant: Participant, participation: Participation, timeout_s: float, *, tasks: int) -> None:
         self._participant = participant
