@@ -1,7 +1,8 @@
-"""Exactly once from Spark into Kafka: a micro-batch becomes visible once, at once. It comes with `pip install 'fencepost[spark]'`.
+"""Exactly once from Spark into Kafka: the rows of a micro-batch become visible together, once. Install it with `pip install
+'fencepost[spark]'`.
 
-What is public is exported here, and loaded when first asked for. Without pyspark or pyarrow the import ends in an ImportError that says
-what to install; Java is looked for when a session is begun (`txn.spark.connection.java_home`).
+This package exports the public names and loads each on first use. Without pyspark or pyarrow the import raises an ImportError that says
+what to install. It looks for Java when a session begins (`txn.spark.connection.java_home`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
         raise ImportError(f"{home}: {error}") from error
     return found
 

@@ -126,7 +126,7 @@ def test_explain_says_how(remote: Any, stub: BrokerStub) -> None:
 def test_who_does_not_know_its_checkpoint_is_refused(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
     """Connect tells neither query nor offsets; a name alone does not tell a replay from other rows."""
     df = remote.range(1).selectExpr("cast(id as string) as value")
-    with pytest.raises(BatchUnknown, match=r"which query this batch is of is not known here .* give the writer checkpoint="):
+    with pytest.raises(BatchUnknown, match=r"the query of this batch is not known here.* or give it checkpoint="):
         ExactlyOnceKafkaWriter(stub.bootstrap, "sink", topic=TOPIC)(df, 0)
     with pytest.raises(BatchUnknown, match=r"source offsets of batch 0 of query q cannot be read.*give the writer checkpoint="):
         ExactlyOnceKafkaWriter(stub.bootstrap, "sink", topic=TOPIC, query="q")(df, 0)

@@ -31,7 +31,7 @@ def idle(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
 
 @pytest.mark.parametrize("guard", ["driver", "turns"])
 def test_an_id_that_expired(idle: Site, guard: str) -> None:
-    """The sink is taken over anew, and as the ledger is what it was, the batch is written, once, also when that happens again."""
+    """The sink is taken over again, and as the ledger is what it was, the batch is written, once, also when that happens again."""
     writer = idle.by_hand(guard=guard)
     for batch in range(3):
         writer(idle.rows(f"a{batch}", f"b{batch}", **KEYED), idle.offsets(batch, f'{{"at":{batch}}}'))

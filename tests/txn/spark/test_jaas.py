@@ -90,7 +90,7 @@ def test_the_mechanism_follows_the_module_where_it_can() -> None:
         (f'{PLAIN} required username="a" password="{SECRET}"; {SCRAM} required;', "one login module"),
         ('com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k";', "Kerberos"),
         ("software.amazon.msk.auth.iam.IAMLoginModule required;", "AWS's login module is Java only"),
-        (f'com.example.Own required password="{SECRET}";', "the login module Own is Java"),
+        (f'com.example.Own required password="{SECRET}";', "the login module Own runs only in Java"),
         (f'{OAUTH} required clientSecret="{SECRET}";', "give secrets="),
     ],
 )

@@ -122,7 +122,7 @@ def test_claims_of_rows_that_more_tasks_compute_than_there_are_partitions(stub: 
     ("settings", "kind", "text"),
     [
         ({"job_id": "load"}, Misuse, "job_id='load' without a version"),
-        ({"version": 3}, Misuse, "version=3: of which job"),
+        ({"version": 3}, Misuse, "version=3 without a job_id"),
         ({"job_id": "load", "version": -1}, Misuse, "version=-1: a whole number from 0"),
         ({"job_id": "load", "version": True}, Misuse, "version=True: a whole number from 0"),
         ({"job_id": "", "version": 1}, Misuse, "job='': a text that is not empty"),

@@ -204,7 +204,7 @@ def test_a_compacted_topic_of_bad_rows(site: Site, guard: str, told: bool) -> No
     words = (
         "on_bad_row='dead': the topic is compacted .*Nothing was written"
         if told
-        else "cannot be written to topic 'dead' either.* is compacted"
+        else "cannot be written to topic 'dead', the topic for bad rows, either.* is compacted"
     )
     with pytest.raises(Misuse if told else BadRows, match=words):
         writer(site.rows("good", *([] if told else ["bad"]), partition="if(value = 'bad', 77, 0)"), site.offsets(0))
@@ -225,7 +225,7 @@ def test_no_row_has_a_topic(site: Site, guard: str) -> None:
     with pytest.raises(BadRows, match=f"{NULL_TOPIC}.*raise bad_row_limit=3"):
         writer(site.rows(*"456789", topic="cast(null as string)"), site.offsets(1))
     writer.close()
-    with pytest.raises(BadRows, match=f"{NULL_TOPIC}.*let on_bad_row="):
+    with pytest.raises(BadRows, match=f"{NULL_TOPIC}.*set on_bad_row="):
         site.by_hand(topic=None, guard=guard)(site.rows("4", topic="cast(null as string)"), 1)
     assert site.committed("dead", 1) == ["1", "2", "3"]
 
@@ -272,7 +272,7 @@ def test_what_brokers_refuse_is_not_written_again(site: Site, guard: str) -> Non
     site.stub.create_topic("small", partitions=PARTITIONS, config=CONFIGS["small"])
     denied = site.stub.faults.on(Api.DESCRIBE_CONFIGS).forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     writer = site.by_hand(guard=guard, topic="small")
-    with pytest.raises(BadRows, match=r"max\.message\.bytes.*would be refused again.*DESCRIBE_CONFIGS"):
+    with pytest.raises(BadRows, match=r"max\.message\.bytes.*would refuse it again.*DESCRIBE_CONFIGS"):
         writer(site.rows("a", "x" * 3000), site.offsets(0))
     assert writer.metrics["reruns"] == 0
     denied.remove()

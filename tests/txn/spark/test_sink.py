@@ -175,7 +175,7 @@ def test_rows_that_cannot_be_written(stub: BrokerStub) -> None:
     bad = {"value": ["good", "bad"], "partition": ints(0, 9)}
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
-    with pytest.raises(BadRows, match=r"9 is not in the range \[0...3\) of topic 'out'.*let onBadRow="):
+    with pytest.raises(BadRows, match=r"9 is not in the range \[0...3\) of topic 'out'.*set onBadRow="):
         play.commit(play.task(begun, 0, **bad), begun=begun)
     play.abort(begun=begun)
     kept = Play(stub.bootstrap, TOPIC, onBadRow="letters", jobId="j", version=1)
@@ -312,7 +312,7 @@ def options(**given: str) -> dict[str, str]:
     ("given", "text"),
     [
         ({"sinkid": None}, "the option sinkId is missing"),
-        ({"topics": "a,b"}, "options topic='t' and topics='a,b': give topic where all rows go to one"),
+        ({"topics": "a,b"}, "options topic='t' and topics='a,b': give topic if all rows go to one"),
         ({"topic": None, "topics": " ,"}, "option topics=' ,': topics with commas between them"),
         ({"topic": None, "topics": "a,b", "onbadrow": "b"}, "option onBadRow='b': a topic of its own, none of the sink's"),
         ({"checkpointlocation": None}, "the option checkpointLocation is missing"),

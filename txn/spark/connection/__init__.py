@@ -1,1 +1,1 @@
-"""How Spark's settings become a producer's, and what a Spark session tells of itself."""
+"""Spark's settings as a producer's, and what a Spark session tells about itself."""

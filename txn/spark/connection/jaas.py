@@ -1,8 +1,8 @@
-"""Java's `sasl.jaas.config`, read for what a Python client can do with it: a user and a password.
+"""Java's `sasl.jaas.config`, read for what a Python client can use: a user and a password.
 
-Quotes, escapes and comments are as Kafka's JaasConfig has them; without quotes more is taken than there. One login module, as Kafka wants
-it; modules that log in by themselves (Kerberos, tokens fetched over HTTP, IAM) are refused with what to do instead. No error shows any of
-the text, because a password is in it.
+Quotes, escapes and comments are those of Kafka's JaasConfig; without quotes more is accepted. As in Kafka there is one login module. A
+module that logs in by itself (Kerberos, tokens over HTTP, IAM) is refused with the alternative. No error shows the text, because it
+contains a password.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME: Final = "kafka.sasl.jaas.config"
 PASSWORD_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 TOKEN_MODULE: Final = "OAuthBearerLoginModule"
 REFUSED_MODULES: Final = {
-    "Krb5LoginModule": "Kerberos (GSSAPI) is not spoken here: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are",
+    "Krb5LoginModule": "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
     "IAMLoginModule": (
         "AWS's login module is Java only: use kafka.sasl.mechanism=OAUTHBEARER, which MSK takes as well, and secrets=, a function that "
         "returns {'sasl_oauth_token_provider': ...} with AWS's signer"
@@ -34,7 +34,7 @@ CONTROLS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 def read_jaas(text: str) -> dict[str, str]:
-    """`sasl_username` and `sasl_password`; nothing where tokens are used, which somebody else has to provide. Raises ConfigError."""
+    """`sasl_username` and `sasl_password`; nothing if the module uses tokens, which the program must provide. Raises ConfigError."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0] in "=;":
         raise ConfigError(f'{NAME}: it is a login module, a flag and options: `…PlainLoginModule required username="…" password="…";`')
@@ -45,12 +45,12 @@ def read_jaas(text: str) -> dict[str, str]:
         raise ConfigError(f"{NAME}: {module}: {REFUSED_MODULES[module]}")
     if module not in (*PASSWORD_MODULES, TOKEN_MODULE):
         known = ", ".join((*PASSWORD_MODULES, TOKEN_MODULE))
-        raise ConfigError(f"{NAME}: the login module {module} is Java, and runs nowhere else; understood are {known}")
+        raise ConfigError(f"{NAME}: the login module {module} runs only in Java; supported are {known}")
     options = _options(tokens[2:])
     if module == TOKEN_MODULE:
         return {}
     if options.get("tokenauth", "false").lower() == "true":
-        raise ConfigError(f"{NAME}: tokenauth=true, delegation tokens, is not spoken here: use a user and a password")
+        raise ConfigError(f"{NAME}: tokenauth=true, delegation tokens, is not supported: use a user and a password")
     for name in ("username", "password"):
         if name not in options:
             raise ConfigError(f"{NAME}: {module} has no {name}")
@@ -65,7 +65,7 @@ def _tokens(text: str) -> list[str]:
             raise ConfigError(f"{NAME}: it cannot be read from character {place + 1} of {len(text)} on; is a quote missing?")
         place = match.end()
         if match["quoted"] is not None:
-            # A quoted text is told from a sign by what is put before it, and taken off again.
+            # A quoted text gets a prefix, which tells it from a sign, and which is removed again.
             found.append("\0" + ESCAPE.sub(_unescape, match["quoted"][1:-1]))
         elif match["skip"] is None:
             found.append(match[0])
@@ -78,7 +78,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _options(tokens: list[str]) -> dict[str, str]:
-    """`name=value` as often as there are, up to the semicolon."""
+    """Any number of `name=value`, up to the semicolon."""
     options: dict[str, str] = {}
     place = 0
     while place < len(tokens) and tokens[place] != ";":
@@ -90,5 +90,5 @@ def _options(tokens: list[str]) -> dict[str, str]:
     if place >= len(tokens):
         raise ConfigError(f"{NAME}: a semicolon is missing at its end")
     if place != len(tokens) - 1:
-        raise ConfigError(f"{NAME}: after the semicolon comes more; one login module is all that can be used")
+        raise ConfigError(f"{NAME}: there is text after the semicolon; only one login module can be used")
     return options

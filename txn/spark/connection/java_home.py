@@ -1,7 +1,7 @@
-"""A Java for Spark: where it is, and what to install where there is none.
+"""The Java for Spark: where it is, and what to install if there is none.
 
-pyspark starts `java` from JAVA_HOME or the path, and says little when that fails. Sessions are the program's own business, and are not made
-here; whether a Java is of the right version is Spark's to say.
+pyspark starts `java` from JAVA_HOME or the path, and its own error says little. This module makes no session, and does not check Java's
+version: Spark does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ADVICE = (
 
 
 class JavaMissing(Misuse, RuntimeError):
-    """No Java can be found. The text says which package to install."""
+    """There is no Java. The text says which package to install."""
 
 
 def find_java() -> str:
-    """The path of `java` as pyspark will look for it. Raises JavaMissing, also for a JAVA_HOME without one."""
+    """The path of `java`, found as pyspark finds it. Raises JavaMissing, also for a JAVA_HOME without one."""
     home = os.environ.get("JAVA_HOME")
     if home:
         found = Path(home, "bin", "java")

@@ -1,8 +1,8 @@
-"""Java's truststores and keystores, as the settings of TLS that the producer has.
+"""Java's truststores and keystores, as the producer's TLS settings.
 
-A PEM file stays a file. PKCS#12, and PEM that stands in an option, become an SSLContext, for which a private key lies in a file that nobody
-else can read, encrypted, for as long as OpenSSL reads it. What a store is its first bytes say, because "JKS" files have been PKCS#12
-since Java 9. The old JKS format is refused with the way to convert it. Done where the store is used, because no context can be pickled.
+A PEM file stays a file. PKCS#12, and PEM in an option, become an SSLContext. For that a private key lies encrypted in a file that only this
+user can read, while OpenSSL reads it. The first bytes of a store say what it is, because "JKS" files are PKCS#12 since Java 9. The old JKS
+format is refused with the command to convert it. A store is opened where it is used, because a context cannot be pickled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERIFY: Final = "ssl.endpoint.identification.algorithm"
 STORE_NAMES: Final = frozenset(
     {TRUST_LOCATION, TRUST_PASSWORD, TRUST_TYPE, TRUST_PEM, KEY_LOCATION, STORE_PASSWORD, STORE_TYPE, CHAIN_PEM, KEY_PEM}
 )
-"""What is read here, with KEY_PASSWORD and VERIFY, which the producer has as well."""
+"""The options that are read here; KEY_PASSWORD and VERIFY are also the producer's."""
 
 TYPES: Final = ("PEM", "PKCS12", "JKS")
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
@@ -46,11 +46,11 @@ MAGIC: Final[dict[bytes, str]] = {
     b"\xce\xce\xce\xce": "JCEKS",
     **{bytes((0x30, length)): "PKCS12" for length in (0x80, 0x82, 0x83, 0x84)},
 }
-"""First bytes. PKCS#12 is a sequence with a length of several bytes, or without one."""
+"""The first bytes of a store. PKCS#12 is a sequence, with a length of several bytes or without one."""
 
 
 class Material(Struct, kw_only=True):
-    """PEM, or the names of PEM files."""
+    """PEM, or names of PEM files."""
 
     cafile: str | None = None
     certfile: str | None = None
@@ -61,20 +61,20 @@ class Material(Struct, kw_only=True):
 
 
 def find_file(path: str) -> str:
-    """The file, or the one of that name that Spark brought here (`sc.addFile`, `--files`); the path as it is where there is neither."""
+    """The file, or the one of that name that Spark copied here (`sc.addFile`, `--files`). The path is unchanged if neither exists."""
     if os.path.exists(path):
         return path
     from pyspark import SparkFiles
 
     try:
         brought = SparkFiles.get(os.path.basename(path))
-    except (AssertionError, AttributeError):  # No Spark runs here that could have brought anything.
+    except (AssertionError, AttributeError):  # Without Spark in this process there are no copied files.
         return path
     return brought if os.path.exists(brought) else path
 
 
 def read_stores(given: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of a producer from Java's, by their Java names. Raises ConfigError, which shows no password."""
+    """A producer's settings from Java's, by their Java names. Raises ConfigError, which shows no password."""
     material = Material(password=given.get(KEY_PASSWORD))
     _read_trust(given, material)
     _read_key(given, material)
@@ -135,7 +135,7 @@ def _check_type(given: Mapping[str, str], name: str) -> None:
 
 
 def _open(name: str, location: str) -> tuple[str, str, bytes]:
-    """Where the file is, what it is, and its bytes."""
+    """The store's path, its format and its bytes."""
     path = find_file(location)
     try:
         content = Path(path).read_bytes() if not os.path.isdir(path) else b""
@@ -154,7 +154,7 @@ def _open(name: str, location: str) -> tuple[str, str, bytes]:
 
 
 def _pkcs12(name: str, location: str, content: bytes, password: str | None, *, key_password: str = "") -> tuple[bytes, bytes]:
-    """The private key, if any, encrypted under `key_password`, and the certificates, its own first."""
+    """The private key, if any, encrypted under `key_password`, and the certificates, the key's own first."""
     try:
         from cryptography.hazmat.primitives import serialization as s
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -178,7 +178,7 @@ def _pkcs12(name: str, location: str, content: bytes, password: str | None, *, k
 
 
 def _pem(name: str, text: str, what: str) -> bytes:
-    """PEM of an option, where line ends may have been written as \\n."""
+    """The PEM of an option, in which line ends may be written as backslash-n."""
     text = text.replace("\\n", "\n")
     if f"{what}-----" not in text:
         raise ConfigError(f"kafka.{name}: there is no {what.lower()} in PEM form in it (a file is named by kafka.*.location)")
@@ -186,7 +186,7 @@ def _pem(name: str, text: str, what: str) -> bytes:
 
 
 def _context(material: Material, *, verify: bool) -> ssl.SSLContext:
-    """What is in memory goes through files that only this user can read, and that are gone afterwards."""
+    """Pass PEM in memory to OpenSSL through files that only this user can read, and delete them afterwards."""
     with tempfile.TemporaryDirectory(prefix="fencepost-tls-") as directory:
         place = Path(directory)
         cafile, certfile, keyfile = material.cafile, material.certfile, None
@@ -210,7 +210,7 @@ def _context(material: Material, *, verify: bool) -> ssl.SSLContext:
 
 
 def _in_java_s_words(text: str, s: Settings) -> str:
-    """An error of `producer.network.tls`, where the file that it names is not the user's."""
+    """An error of `producer.network.tls`, if it names a temporary file instead of the user's."""
     of_files = {f"ssl_keyfile={s.ssl_keyfile!r}": f"kafka.{KEY_PEM}", f"ssl_certfile={s.ssl_certfile!r}": f"kafka.{CHAIN_PEM}"}
     for ours, java in {**of_files, f"ssl_cafile={s.ssl_cafile!r}": f"kafka.{TRUST_PEM}", "ssl_password": f"kafka.{KEY_PASSWORD}"}.items():
         text = text.replace(ours, java)

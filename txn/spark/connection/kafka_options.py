@@ -1,8 +1,8 @@
-"""`kafka.*` as Java's producer has it: what is refused and why, what is passed over, and what the rest means to fencepost's producer.
+"""The options `kafka.*`, named as in Java's producer: which are refused and why, which are ignored, and what the others mean here.
 
-What Spark's sink forbids is refused with its words, what would spoil the promise with the reason, and an unknown name with the one that was
-probably meant. Java's login modules and stores are translated (`jaas` and `java_stores` beside this file); what only tunes Java
-is passed over with a line in the log. No value that may be secret is in an error.
+An option that Spark's sink forbids is refused with Spark's words. An option that would break exactly-once is refused with the reason, and
+an unknown name with the name that was probably meant. Login modules and stores are translated (`jaas` and `java_stores`). An option that
+only tunes Java is ignored with a log line. No error contains a value that may be secret.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KAFKA: Final = "kafka."
 JAAS: Final = "sasl.jaas.config"
 TIMEOUT: Final = "transaction.timeout.ms"
 OWNERS_TIMEOUT: Final = "transaction_timeout_ms"
-"""The same as a producer of ours has it: one that owns transactions, and no other client."""
+"""The names of the same settings in fencepost's transactional producer."""
 
 UNSUPPORTED: Final = "is not supported"
 OWN_OFFSETS: Final = (
@@ -45,18 +45,18 @@ FORBIDDEN: Final[dict[str, str]] = {
     "group.id": UNSUPPORTED,
     "auto.offset.reset": OWN_OFFSETS,
 }
-"""Refused as Spark's Kafka connector refuses them: "Kafka option '…'", and these words."""
+"""Refused as in Spark's Kafka connector: "Kafka option '…'", and these words."""
 
 REASONS: Final[dict[str, str]] = {
-    "transactional.id": "it is made of the sink's id, so that a driver that comes after this one fences it: set the sink's id",
+    "transactional.id": "the writer derives it from the sink's id, so that a later driver fences an earlier one: set the sink's id",
     "transaction.two.phase.commit.enable": "the driver ends its transaction itself, and the ledger is in it",
-    "on.open.transaction": "what a driver that died left open is aborted, and its batch is written again",
+    "on.open.transaction": "the open transaction of a driver that died is aborted, and its batch is written again",
     "prepared": "transactions are not prepared here",
-    "partitioner": "rows are brought to the task of their partition by Kafka's own murmur2; a column `partition` says it otherwise",
-    "partitioner.class": "rows are brought to the task of their partition by Kafka's own murmur2; a column `partition` says it otherwise",
-    "partitioner.ignore.keys": "rows are placed by their keys; a DataFrame without the column `key` is spread",
-    "statistics.interval.ms": "it calls a function, which no option can be; the writer has metrics",
-    "on.statistics": "it calls a function, which no option can be; the writer has metrics",
+    "partitioner": "rows are moved to the task of their partition by Kafka's own murmur2; use a column `partition` to choose another",
+    "partitioner.class": "rows are moved to the task of their partition by Kafka's own murmur2; use a column `partition` to choose another",
+    "partitioner.ignore.keys": "rows are placed by their keys; without the column `key` they are spread",
+    "statistics.interval.ms": "an option cannot be a function; the writer has metrics",
+    "on.statistics": "an option cannot be a function; the writer has metrics",
     "ssl.engine.factory.class": "it is a Java class",
     "sasl.login.class": "it is a Java class",
     "sasl.client.callback.handler.class": "it is a Java class",
@@ -69,9 +69,9 @@ REASONS: Final[dict[str, str]] = {
 
 EXACTLY_ONCE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "acks": (("all", "-1"), "a leader that fails before its replicas have a batch would lose it"),
-    "enable.idempotence": (("true",), "without it a batch that is sent again may be there twice, and no transaction can be had"),
+    "enable.idempotence": (("true",), "without it a repeated batch may be in the log twice, and transactions are not possible"),
 }
-"""May be set to what they are, and to nothing else."""
+"""Can only be set to the value that they have."""
 
 TUNES_JAVA: Final = frozenset(
     {
@@ -86,14 +86,14 @@ TUNES_JAVA: Final = frozenset(
         "ssl.provider", "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
     }
 )  # fmt: skip
-"""What Java's client has and this one can do without."""
+"""Settings of Java's client that this one does not need."""
 
 TRANSLATED: Final = stores.STORE_NAMES | {JAAS, TIMEOUT}
 
 
 def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
-    """What of `kafka.*` is to be used, by names without `kafka.`. Raises ConfigError for what is refused and what nobody knows; `names`:
-    what may have been meant beside."""
+    """The options `kafka.*` to use, without `kafka.` in their names. Raises ConfigError for refused and unknown ones. `names`: other names
+    that may have been meant."""
     kept: dict[str, Any] = {}
     for name, value in given.items():
         dotted = name.replace("_", ".")
@@ -106,7 +106,7 @@ def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) ->
             if str(value).lower() not in allowed:
                 raise ConfigError(f"kafka.{name}={value!r} cannot be set: exactly once needs {allowed[0]}: {reason}")
         elif dotted in TUNES_JAVA:
-            log.info("kafka.%s has no meaning for this client, and is passed over", name)
+            log.info("kafka.%s has no meaning for this client, and is ignored", name)
         elif dotted in TRANSLATED or known_setting(name):
             kept[dotted if dotted in TRANSLATED else name] = value
         else:
@@ -115,9 +115,9 @@ def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) ->
 
 
 def producer_settings(kafka: Mapping[str, Any], *, provided: bool = False) -> dict[str, Any]:
-    """A producer's settings of what `read_kafka_options` kept: login modules read, stores opened, files found. `provided`: whether there
-    is a function that may give out tokens. Called where the producer is made. Raises ConfigError."""
-    # Said aloud, because a producer that is only told retries=0 takes it as a wish to do without.
+    """A producer's settings from the options that `read_kafka_options` kept: it reads login modules, opens stores and finds files.
+    `provided`: whether a function may provide tokens. Call it where the producer is made. Raises ConfigError."""
+    # Set explicitly, because a producer with retries=0 alone switches idempotence off.
     settings: dict[str, Any] = {"enable_idempotence": True, **{name: value for name, value in kafka.items() if name not in TRANSLATED}}
     if TIMEOUT in kafka:
         settings[OWNERS_TIMEOUT] = _number(TIMEOUT, kafka[TIMEOUT])
@@ -135,7 +135,7 @@ def producer_settings(kafka: Mapping[str, Any], *, provided: bool = False) -> di
 
 
 def _check_mechanism(settings: dict[str, Any], kafka: Mapping[str, Any], *, provided: bool) -> None:
-    """Which mechanism the login module is for, where it says so, and what it lacks."""
+    """The login module's mechanism, if it names one, and what is missing for it."""
     chosen = next((str(value) for name, value in settings.items() if own_name(name) == "sasl_mechanism"), None)
     tokens = "sasl_username" not in settings
     if chosen is None:

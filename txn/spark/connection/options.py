@@ -1,7 +1,7 @@
-"""What the options of a writer, and of `format("fencepost")`, mean: Spark's own names, and `kafka.*` as Java's producer has it.
+"""The options of a writer and of `format("fencepost")`: Spark's own names, and `kafka.*` as in Java's producer.
 
-Case does not count: Spark's data sources are given their options in small letters. A name that nobody knows is refused, with the one that
-was probably meant. The writer's own options are told apart here and read by itself.
+Names count in any case, because Spark passes a data source its options in lower case. An unknown name is refused with the name that was
+probably meant. The writer reads its own options itself.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ TOPIC: Final = "topic"
 INCLUDE_HEADERS: Final = "includeHeaders"
 
 NOT_OURS: Final = ("checkpointlocation", "queryname", "path")
-"""Spark's own, which come along with a sink's."""
+"""Spark's own options, which it passes to a sink as well."""
 
 
 class SinkOptions(Struct, frozen=True, kw_only=True):
-    """`kafka`: for the producers; `topic`: for all rows, None where a column says it; `include_headers` is for who reads, as in Spark:
-    headers are written wherever the column is. `own`: the writer's, by the names that it gave."""
+    """`kafka`: the settings of the producers. `topic`: the topic of all rows, None if a column names it. `include_headers` concerns only
+    the reader, as in Spark: headers are written whenever the column exists. `own`: the caller's own options, by the names that it gave."""
 
     kafka: KafkaSettings
     topic: str | None = None
@@ -33,8 +33,8 @@ class SinkOptions(Struct, frozen=True, kw_only=True):
 
 
 def read_options(given: Mapping[str, Any], *, own: Collection[str] = (), secrets: Provider | None = None) -> SinkOptions:
-    """Read options in any case. `own`: the names of the caller's, which it reads itself; `secrets`: as `KafkaSettings` has it. Files and
-    stores are not looked at yet: `kafka.resolve()` does. Raises ConfigError."""
+    """Read options in any case. `own`: the names of the caller's own options. `secrets`: as in `KafkaSettings`. It does not open files and
+    stores; `kafka.resolve()` does. Raises ConfigError."""
     names = {name.lower(): name for name in (TOPIC, INCLUDE_HEADERS, *own)}
     kafka: dict[str, Any] = {}
     found: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def read_options(given: Mapping[str, Any], *, own: Collection[str] = (), secrets
 
 
 def read_flag(name: str, value: object) -> bool:
-    """A truth value as options have it."""
+    """An option's truth value."""
     word = str(value).lower()
     if word not in ("true", "false"):
         raise ConfigError(f"{name}={value!r}: true or false")

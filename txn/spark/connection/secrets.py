@@ -1,9 +1,9 @@
-"""The settings of a producer on their way to where it is made: shown without their secrets, and pickled with no more than they need.
+"""A producer's settings on their way to the process that makes it: shown without secrets, and pickled with as few as possible.
 
-`resolve` is called where the settings are used, on the driver or on an executor: files are found there, stores are opened, and the
-program's own provider of secrets is asked. Given such a provider, a pickle holds its name and no secret (of a function in the main script
-its code, and the globals that it uses: it had better read the environment); without one it holds the secrets that were given as options,
-because executors cannot log in otherwise. Nothing here is printed, logged or put into an exception.
+A driver or executor calls `resolve` where it uses the settings. Only then files are found, stores are opened, and the program's function
+for secrets is called. With such a function a pickle contains its name and no secret. (For a function of the main script it contains the
+code and the globals that it uses, so the function should read the environment.) Without one it contains the secrets of the options, because
+executors cannot log in otherwise. No secret is printed, logged or put into an exception.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _is_of_connections(name: str) -> bool:
 
 
 def check_provider(provider: Provider | None) -> None:
-    """Refuse what would be pickled with a secret in it, or not at all. Raises ConfigError."""
+    """Refuse settings whose pickle would contain a secret, or that cannot be pickled. Raises ConfigError."""
     if provider is None:
         return
     name = getattr(provider, "__qualname__", None)
@@ -55,8 +55,7 @@ def check_provider(provider: Provider | None) -> None:
 
 
 def _mark_of(provider: Provider | None) -> tuple[Any, ...] | None:
-    """What a function is known by. One of the main script's cannot be pickled by its name on an executor, where another script is main, so
-    that its code is part of it."""
+    """Identifies a function. A function of the main script is pickled with its code, because another script is main on an executor."""
     if provider is None:
         return None
     code = getattr(provider, "__code__", None)
@@ -65,7 +64,7 @@ def _mark_of(provider: Provider | None) -> tuple[Any, ...] | None:
 
 
 class KafkaSettings:
-    """See the module. `given`: by the names of Kafka's that the options have, without `kafka.` before them."""
+    """See the module. `given`: the options by Kafka's names, without `kafka.`."""
 
     __slots__ = ("_given", "_provider")
 
@@ -76,8 +75,8 @@ class KafkaSettings:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], secrets: Provider | None = None, *, names: Collection[str] = ()) -> KafkaSettings:
-        """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. `names`: the caller's own settings, one of which
-        may have been meant by a name that nobody knows. Raises ConfigError."""
+        """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. `names`: the caller's own settings, for the
+        suggestion after an unknown name. Raises ConfigError."""
         kafka: dict[str, Any] = {}
         for name, value in settings.items():
             bare = name[len(KAFKA) :] if name.lower().startswith(KAFKA) else name
@@ -89,7 +88,8 @@ class KafkaSettings:
         return made
 
     def check(self) -> None:
-        """Refuse what can be told without files, stores, and the provider: those are there where producers are made. Raises ConfigError."""
+        """Refuse what is wrong without a look at files, stores and the function for secrets, which exist where producers are made. Raises
+        ConfigError."""
         read_servers("bootstrap_servers", next((value for name, value in self._given.items() if own_name(name) == SERVERS), None))
         if self._provider is None:
             others = {name: value for name, value in self._given.items() if not _is_of_connections(name)}
@@ -97,15 +97,16 @@ class KafkaSettings:
 
     @property
     def key(self) -> bytes:
-        """Equal for equal settings, here and in a pickle of them; it shows nothing of them."""
+        """Equal for equal settings, also after pickling; it reveals none of them."""
         return hashlib.sha256(pickle.dumps((sorted(self._given.items(), key=lambda each: each[0]), _mark_of(self._provider)))).digest()
 
     def resolve(self) -> dict[str, Any]:
-        """What every client takes, here and now. Raises ConfigError, which shows no secret, and whatever the provider raises."""
+        """The settings of any client in this process. Raises ConfigError, which shows no secret, and any error of the function for
+        secrets."""
         return self.resolve_owner(0)[0]
 
     def resolve_owner(self, timeout_ms: int) -> tuple[dict[str, Any], int]:
-        """The same, and the transaction timeout, which only who owns transactions is given: as it was set, or else `timeout_ms`."""
+        """The same with the transaction timeout, which only a transaction's owner gets: the given one, or `timeout_ms`."""
         merged = dict(self._given)
         for name, value in self._provided().items():
             if name in merged:
@@ -123,7 +124,7 @@ class KafkaSettings:
         return {name.lower().removeprefix("kafka."): value for name, value in settings.items()}
 
     def shown(self) -> dict[str, Any]:
-        """What `explain` and logs may say."""
+        """What `explain` and logs show."""
         return shown(self._given) | ({"secrets": f"<{self._provider.__qualname__}>"} if self._provider is not None else {})
 
     def __repr__(self) -> str:

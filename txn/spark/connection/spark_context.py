@@ -1,6 +1,6 @@
-"""What a SparkContext tells of itself, and what is set in it for the jobs of a batch.
+"""What a SparkContext tells about itself, and what is set in it for the jobs of a batch.
 
-It makes no session and no context. Under Spark Connect there is no context: it is None here.
+It makes no session and no context. Under Spark Connect there is no context; then it is None here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("fencepost.spark")
 
 PYTHON: Final = "PYSPARK_PYTHON"
 ANY_PYTHON: Final = "python3"
-"""The Python that Spark starts where no setting names one: the first of that name on the path."""
+"""The Python that Spark starts if no setting names one: the first of that name on the path."""
 DESCRIPTION: Final = "spark.job.description"
 
 
@@ -33,12 +33,12 @@ def context_of(spark: Any) -> Any:
 
 @lru_cache(maxsize=8)
 def allocation_and_speculation(context: Any) -> tuple[bool, bool]:
-    """Whether an application has dynamic allocation, and speculation. It is asked once, as asking the JVM takes a while."""
+    """Whether an application has dynamic allocation, and speculation. It is read once, because a call to the JVM takes a while."""
     return _is_true(context, "spark.dynamicAllocation.enabled"), _is_true(context, "spark.speculation")
 
 
 def slots_of(context: Any) -> int:
-    """Tasks that can run at once now."""
+    """The tasks that can run at once now."""
     scala = context._jsc.sc()
     try:
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
@@ -47,7 +47,7 @@ def slots_of(context: Any) -> int:
 
 
 def slots_that_may_come(spark: Any) -> int | None:
-    """Tasks that will ever run at once; None where executors come and go as there is work, and under Connect, where nobody tells."""
+    """The tasks that can ever run at once. None with dynamic allocation, and under Connect, which does not tell."""
     context = context_of(spark)
     return None if context is None or allocation_and_speculation(context)[0] else slots_of(context)
 
@@ -57,8 +57,8 @@ def _is_true(context: Any, name: str) -> bool:
 
 
 def settle_python(context: Any) -> None:
-    """Where executors are on this host and nobody has said which Python is theirs, it is this one: what is first on the path, where no
-    environment was activated, has no fencepost. `context`: Spark's, None under Connect."""
+    """If executors run on this host and no setting names their Python, let them use this one: without an activated environment the first
+    Python on the path has no fencepost. `context`: Spark's, None under Connect."""
     if context is None or not context.master.startswith("local") or os.environ.get(PYTHON) or context.pythonExec != ANY_PYTHON:
         return
     if sys.executable:
@@ -68,7 +68,7 @@ def settle_python(context: Any) -> None:
 
 @contextmanager
 def described(context: Any, text: str) -> Iterator[None]:
-    """Spark's pages call the jobs of the block that; what they were called before comes back after it."""
+    """Spark's web pages show the jobs of the block under this description; afterwards the previous one is restored."""
     if context is None:
         yield
         return

@@ -1,7 +1,6 @@
-"""`format("fencepost")`: Kafka's topics as a source and as a sink of batch and streaming queries, over fencepost's own wire code.
+"""`format("fencepost")`: Kafka's topics as a source and a sink of batch and streaming queries, with fencepost's own wire code.
 
-No Kafka package for the JVM is needed. Beside this file: `reader` and `writer` do the work, `read_options` and `write_options` hold
-their options.
+It needs no Kafka package for the JVM. `reader` and `writer` do the work, `read_options` and `write_options` hold their options.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ALREADY_THERE = "[DATA_SOURCE_ALREADY_EXISTS]"
 
 
 class FencepostDataSource(DataSource):
-    """What Spark makes of the name."""
+    """The format's name in Spark."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,7 +55,7 @@ class FencepostDataSource(DataSource):
         return _sink().batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        # Kafka has no rows to be overwritten: in every output mode the batch's rows are written, as Spark's own sink does.
+        # Kafka has no rows to overwrite. In every output mode the batch's rows are written, as in Spark's own sink.
         return _sink().stream_writer(self.options, schema)
 
     def _check(self, given: StructType) -> None:
@@ -66,7 +65,7 @@ class FencepostDataSource(DataSource):
 
 
 def _sink() -> ModuleType:
-    """Writers of Arrow batches came later than readers."""
+    """pyspark got writers of Arrow batches later than readers."""
     try:
         return import_module("fencepost.txn.spark.datasource.writer")
     except ImportError as error:
@@ -74,11 +73,11 @@ def _sink() -> ModuleType:
 
 
 def register(spark: SparkSession) -> type[Any]:
-    """Make the format known to a session, classic or Connect. Where fencepost is installed Spark finds it by itself."""
+    """Register the format in a session, classic or Connect. If fencepost is installed, Spark finds it by itself."""
     try:
         spark.dataSource.register(FencepostDataSource)
     except AnalysisException as error:
-        # Spark 4.0 has found it by itself, and takes none twice.
+        # Spark 4.0 has found it by itself, and refuses a second registration.
         if ALREADY_THERE not in str(error):
             raise
     return FencepostDataSource

@@ -1,6 +1,6 @@
-"""Offsets of topics' partitions as Spark's Kafka source writes them, the share of a limited trigger, and the tasks of a range.
+"""Offsets of topics' partitions as Spark's Kafka source writes them, the limits of a trigger, and the tasks of a range.
 
-Numbers and JSON only: it asks no brokers and knows no pyspark.
+Numbers and JSON only: it sends no requests and does not import pyspark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Range(Struct, frozen=True):
 
 
 def as_json(offsets: Mapping[Place, int]) -> OffsetsJson:
-    """In the one order of topics and partitions: Spark compares texts."""
+    """Topics and partitions in a fixed order, because Spark compares the texts."""
     found: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -46,12 +46,12 @@ def as_json(offsets: Mapping[Place, int]) -> OffsetsJson:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """What `as_json` made."""
+    """Read what `as_json` made."""
     return {(topic, int(partition)): offset for topic, partitions in offsets.items() for partition, offset in partitions.items()}
 
 
 def read_numbers(option: str, text: str, *, least: int) -> Offsets:
-    """{"topic": {"0": number}} as a user writes it. Raises ConfigError."""
+    """Read {"topic": {"0": number}} as a user writes it. Raises ConfigError."""
     example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
     found: Offsets = {}
     for topic, partitions in _read_object(option, text, example).items():
@@ -67,7 +67,7 @@ def read_numbers(option: str, text: str, *, least: int) -> Offsets:
 
 
 def read_assignment(option: str, text: str) -> tuple[Place, ...]:
-    """{"topic": [0, 1]}. Raises ConfigError."""
+    """Read {"topic": [0, 1]}. Raises ConfigError."""
     example = '{"topicA":[0,1],"topicB":[2,4]}'
     found: list[Place] = []
     for topic, partitions in _read_object(option, text, example).items():
@@ -90,7 +90,7 @@ def _read_object(option: str, text: str, example: str) -> dict[str, Any]:
 
 
 def limited(start: Mapping[Place, int], end: Mapping[Place, int], most: int) -> Offsets:
-    """Ends of at most so many offsets, rounded up to one where a partition has any: each partition's share is that of its backlog."""
+    """Ends of at most so many offsets, shared among partitions by their backlogs, and at least one for a partition with a backlog."""
     sizes = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(sizes.values())
     if total <= most:
@@ -103,7 +103,7 @@ def limited(start: Mapping[Place, int], end: Mapping[Place, int], most: int) -> 
 
 
 def split(ranges: Iterable[Range], *, parts_min: int | None, records_max: int | None) -> list[Range]:
-    """The ranges that are not empty, large ones in parts: at least about `parts_min` in all, none of more than `records_max` offsets."""
+    """The non-empty ranges, large ones split: about `parts_min` in all or more, and none of more than `records_max` offsets."""
     found = [each for each in ranges if each.size > 0]
     if records_max is not None:
         found = [part for each in found for part in _cut(each, math.ceil(each.size / records_max))]

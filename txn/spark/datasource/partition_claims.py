@@ -1,6 +1,6 @@
-"""The Kafka partitions that one task attempt of `format("fencepost")` has, claimed in Kafka: those that its rows need, or any of a topic.
+"""The Kafka partitions of one task attempt of `format("fencepost")`, claimed in Kafka: those that its rows need, or any of a topic.
 
-It asks the claims' desk and writes nothing else. What is another one's is an error that says how to bring the rows together.
+It uses the claims topic and writes nothing else. If another task has a needed partition, the error says how to bring the rows together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Claims:
         self._shared = shared
 
     def need(self, numbers: Any) -> None:
-        """Have all partitions of these routes. Raises AttemptConflict where another one has them."""
+        """Claim all partitions of these routes. Raises AttemptConflict if another task has one of them."""
         wanted = {number for number in pc.unique(numbers).to_pylist() if number >= 0} - self.own
         for winner in self._claim(sorted(wanted)):
             if self._is_ours(winner):
@@ -41,7 +41,7 @@ class Claims:
             )
 
     def any(self, topic: str) -> int:
-        """Have a partition of the topic that no other task has; each task begins to look at another one. Raises AttemptConflict where
+        """Claim a partition of the topic that no other task has; each task begins its search at another one. Raises AttemptConflict if
         there is none."""
         routes = self._shared.routes
         place = routes.topics.index(topic)
@@ -70,7 +70,7 @@ class Claims:
 
 
 def _advice(routes: Routes) -> str:
-    """How rows are brought together."""
+    """How to bring rows together."""
     if len(routes.topics) == 1:
         return f"route(df, {routes.total}, topic={routes.topics[0]!r})"
     return f"route(df, {dict(zip(routes.topics, routes.counts, strict=True))})"

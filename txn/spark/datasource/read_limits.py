@@ -1,4 +1,4 @@
-"""What a streaming source is told about limits: pyspark's own classes from 4.2 on, and stand-ins for versions that never ask for one."""
+"""The limits that Spark gives a streaming source: pyspark's classes from 4.2 on, and stand-ins for earlier versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 __all__ = ["HAS_LIMITS", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", "ReadMinRows", "SupportsTriggerAvailableNow"]
 
 HAS_LIMITS = True
-"""Whether a trigger can be limited."""
+"""Whether this pyspark can limit a trigger."""
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
@@ -30,4 +30,4 @@ else:
             """See ReadLimit."""
 
         class SupportsTriggerAvailableNow:
-            """Before pyspark 4.2 the trigger takes whatever is there."""
+            """Before pyspark 4.2 a trigger takes everything."""

@@ -1,7 +1,7 @@
 """The options of the read source: those of Spark's Kafka source, with their names, meanings and defaults.
 
-It refuses what it does not know, with the name that was probably meant, and what makes no sense for a reader without a group, with the
-reason. Names come in any case, as Spark has them.
+An unknown option is refused with the name that was probably meant. An option that makes no sense for a reader without a group is refused
+with the reason. Names count in any case, as in Spark.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ REFUSED: Final = {
     "kafka.interceptor.classes": "there are no interceptors in the source",
 }
 READING: Final = ("isolation.level", "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "fetch.max.bytes")
-"""What is about reading, after `kafka.`; everything else there is a setting of connections, as a producer has them."""
+"""The names after `kafka.` that concern reading; all others are connection settings, as for a producer."""
 TUNES_CONSUMERS: Final = frozenset(
     {
         "auto.commit.interval.ms", "check.crcs", "default.api.timeout.ms", "exclude.internal.topics", "group.instance.id", "group.protocol",
@@ -69,7 +69,7 @@ TUNES_CONSUMERS: Final = frozenset(
         "session.timeout.ms",
     }
 )  # fmt: skip
-"""What Java's consumer has, and a reader without a group can do without."""
+"""Settings of Java's consumer that a reader without a group does not need."""
 
 FETCH_BYTES_MAX: Final = 1 << 30
 DELAY: Final = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*", re.IGNORECASE)
@@ -77,7 +77,7 @@ DELAY_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 
 class Where(Struct, frozen=True):
-    """A place in each partition: `special` (EARLIEST or LATEST) everywhere, or the time `timestamp_ms`, or what is said for each."""
+    """A place in each partition: `special` (EARLIEST or LATEST) everywhere, or the time `timestamp_ms`, or a place for each partition."""
 
     special: int | None = None
     timestamp_ms: int | None = None
@@ -87,7 +87,7 @@ class Where(Struct, frozen=True):
 
 
 class SourceOptions(Struct, frozen=True, kw_only=True):
-    """What was asked for. One of `assigned`, `topics` and `pattern` is there."""
+    """The options that were given. One of `assigned`, `topics` and `pattern` is set."""
 
     starting: Where
     ending: Where
@@ -146,15 +146,15 @@ def read_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceO
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
-    """The one option that the schema depends on."""
+    """The one option that changes the schema."""
     return _Taker({key.lower(): value for key, value in given.items()}).or_else("includeHeaders", _flag, False)
 
 
 def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
-    """How to reach the brokers: the options `kafka.*` that are not about reading. Raises ConfigError."""
+    """The connection settings: the options `kafka.*` that do not concern reading. Raises ConfigError."""
     kafka = {key.lower().removeprefix(KAFKA): value for key, value in given.items() if key.lower().startswith(KAFKA)}
     for key in TUNES_CONSUMERS & kafka.keys():
-        log.info("kafka.%s has no meaning for this reader, and is passed over", key)
+        log.info("kafka.%s has no meaning for this reader, and is ignored", key)
     connection = {key: value for key, value in kafka.items() if key not in READING and key not in TUNES_CONSUMERS}
     if "bootstrap.servers" not in connection:
         raise ConfigError("the option kafka.bootstrap.servers is missing: give at least one broker as 'host:port'")
@@ -162,12 +162,12 @@ def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
 
 
 def connection_settings(kafka: KafkaSettings) -> Settings:
-    """The same as settings of a producer, here and now: files are found and stores opened. Raises ConfigError."""
+    """The same as a producer's settings in this process: files are found and stores opened. Raises ConfigError."""
     return read_settings(kafka.resolve())
 
 
 class _Taker:
-    """Options read by functions of (name, value)."""
+    """Read options with functions of (name, value)."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
@@ -197,7 +197,7 @@ def _check_names(options: Mapping[str, str], *, streaming: bool) -> None:
 
 
 def _where(take: _Taker, which: str, default: str) -> Where:
-    """The most particular that is given decides, as in Spark: one time for all, times, offsets."""
+    """The most specific option decides, as in Spark: one time for all, then times, then offsets."""
     name = f"{which}Timestamp"
     timestamp_ms = take(name, _number)
     if timestamp_ms is not None:
@@ -220,7 +220,7 @@ def _where(take: _Taker, which: str, default: str) -> Where:
 
 
 def _check_not_latest(starting: Where) -> None:
-    """A batch query from the end on would read nothing, and Spark's source refuses it, too."""
+    """A batch query that starts at the end would read nothing; Spark's source refuses it, too."""
     if starting.special == LATEST:
         raise ConfigError("option startingOffsets='latest': starting offset can't be latest for batch queries on Kafka")
     for (topic, partition), offset in (starting.offsets or {}).items():

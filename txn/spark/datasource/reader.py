@@ -1,7 +1,7 @@
 """The readers of `format("fencepost")`: ranges of partitions for Spark's tasks, in batches and in streams.
 
-Offsets in checkpoints are those of Spark's Kafka source, {"topic": {"0": 23}}. On executors it keeps nothing: a task reads its range, over
-connections of its own. Data that is gone ends the query unless failOnDataLoss says otherwise.
+Offsets in checkpoints are those of Spark's Kafka source, {"topic": {"0": 23}}. An executor keeps nothing: each task reads its range over
+its own connections. Lost data ends the query unless failOnDataLoss is false.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ADVICE = (
 
 
 class DataLoss(FencepostError):
-    """Records that were to be read are not there any more, and failOnDataLoss is true."""
+    """Records to be read are gone, and failOnDataLoss is true."""
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range of one task."""
 
     def __init__(self, wanted: Range) -> None:
         super().__init__(wanted)
@@ -48,7 +48,8 @@ class RangePartition(InputPartition):
 
 
 class _Ground:
-    """What both readers have: the options, where partitions are, and the reading of a range. Only the options travel to executors."""
+    """What both readers share: the options, the search for partitions, and the reading of a range. Only the options are sent to
+    executors."""
 
     def __init__(self, given: Mapping[str, str], *, streaming: bool) -> None:
         self.given = dict(given)
@@ -63,7 +64,7 @@ class _Ground:
         return LogReader(connection_settings(self._kafka), isolation=self.options.isolation, limits=self.options.limits)
 
     def places(self, log: LogReader) -> list[Place]:
-        """What there is to read. Raises PartitionGone where something that was named is not there."""
+        """The partitions to read. Raises PartitionGone if a named one does not exist."""
         options = self.options
         if options.assigned is not None:
             known = log.partitions({topic for topic, _ in options.assigned})
@@ -74,7 +75,7 @@ class _Ground:
         return log.partitions(options.topics if options.topics is not None else log.topics_like(options.pattern or ""))
 
     def places_left(self, log: LogReader) -> list[Place]:
-        """What there is of it by now. Raises DataLoss where something is not there any more, and that ends the query."""
+        """The partitions that exist by now. Raises DataLoss if one is gone and that ends the query."""
         try:
             return self.places(log)
         except PartitionGone as error:
@@ -87,7 +88,7 @@ class _Ground:
         return left if options.assigned is None else sorted(set(left) & set(options.assigned))
 
     def find(self, log: LogReader, where: Where, places: list[Place]) -> Offsets:
-        """The offset that a place is in each partition. Raises ConfigError for a time after every record, where that is an error."""
+        """The offset of a place in each partition. Raises ConfigError for a time after every record, if that is an error."""
         if where.special is not None:
             return whole(log.offsets(dict.fromkeys(places, where.special)))
         if where.offsets is not None:
@@ -117,7 +118,7 @@ class _Ground:
             )
 
     def lost(self, reason: str) -> None:
-        """Raises DataLoss where that ends the query."""
+        """Raises DataLoss if that ends the query."""
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{reason}. {ADVICE}")
 
@@ -126,9 +127,9 @@ class _Ground:
         return [RangePartition(each) for each in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a range; with failOnDataLoss=false what is left of it."""
+        """The record batches of a range; with failOnDataLoss=false those that are left of it."""
         if not isinstance(partition, RangePartition):
-            return  # Spark makes a partition of its own where there is none.
+            return  # Without partitions Spark makes one of its own.
         wanted = partition.wanted
         start = wanted.start
         headers = self.options.include_headers
@@ -152,7 +153,7 @@ def _ground(given: Mapping[str, str], streaming: bool) -> _Ground:
 
 
 class BatchReader(DataSourceReader):
-    """A batch query: from startingOffsets (earliest) to endingOffsets (latest), as they are when the query is planned."""
+    """A batch query: from startingOffsets (earliest) to endingOffsets (latest), as they are when Spark plans the query."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._ground = _Ground(options, streaming=False)
@@ -170,7 +171,7 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming query, one per run. `latestOffset` limits a trigger; new partitions are read from their beginning."""
+    """A streaming query; one reader for each run. `latestOffset` limits a trigger; new partitions are read from their beginning."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._ground = _Ground(options, streaming=True)
@@ -202,8 +203,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         places = ground.places(log)
         found = ground.find(log, ground.options.starting, places)
         self._initial = as_json(found)
-        # Spark asks again when it repeats the first batch, and the ends are others by then. So that nothing is passed over, the first batch
-        # takes nothing of partitions that are begun at their end: its own end, which is in the checkpoint, says where that was.
+        # Spark asks again when it repeats the first batch, and the ends have moved by then. So the first batch takes nothing from
+        # partitions that begin at their end: the batch's own end, which is in the checkpoint, keeps that offset.
         ends = self._ends(places)
         self._pinned = {place: offset for place, offset in found.items() if offset >= ends[place]}
         return self._initial
@@ -232,7 +233,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else as_json(self._latest)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The query ends where the partitions end now."""
+        """The query ends at the present ends of the partitions."""
         ground, log = self._ground, self._open()
         self._target = self._ends(ground.places(log) if ground.options.fail_on_data_loss else ground.places_left(log))
 
@@ -269,7 +270,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return whole(self._open().offsets(dict.fromkeys(places, LATEST)))
 
     def _known(self, begin: Offsets) -> Offsets:
-        """The ends now. One before where the last batch ended may be a leader's who does not know better yet: it is asked for again."""
+        """The present ends. If one is before the previous batch's end, a leader may not know better yet, so it is asked again."""
         options = self._ground.options
         places = self._ground.places_left(self._open())
         for _ in range(options.offset_retries):
@@ -280,7 +281,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends(places)
 
     def _bounded(self, begin: Offsets, target: Offsets) -> Offsets:
-        """The target, but where the last batch ended behind it: there what is now, if that is before the last batch's end even so."""
+        """The target. If the previous batch ended after it, the present end, if that is also before the previous batch's end."""
         passed = [place for place, offset in target.items() if offset < begin.get(place, 0)]
         if not passed:
             return target
@@ -288,7 +289,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {place: min(now.get(place, offset), begin[place]) if place in passed else offset for place, offset in target.items()}
 
     def _begin(self, begin: Offsets, until: Offsets) -> Offsets:
-        """With the beginnings of partitions that are new."""
+        """The offsets, with the beginnings of new partitions."""
         new = sorted(set(until) - set(begin))
         found = whole(self._open().offsets(dict.fromkeys(new, EARLIEST)))
         for (topic, partition), offset in found.items():
@@ -306,7 +307,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def whole(offsets: Mapping[Place, int | None]) -> Offsets:
-    """Without the None that only times have."""
+    """The places without None, which only times can have."""
     found = {place: offset for place, offset in offsets.items() if offset is not None}
     if len(found) < len(offsets):
         raise PartitionGone(f"the brokers told no offset of {_names(set(offsets) - set(found))}")

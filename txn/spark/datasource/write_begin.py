@@ -1,9 +1,8 @@
-"""How a write of `format("fencepost")` begins, on the driver's host, in a process that may be gone when it is to end.
+"""The beginning of a write of `format("fencepost")`, on the driver's host, in a process that may have ended before the write ends.
 
-The ledger is asked, the sink is taken over, the ledger is asked again, and a transaction is begun, shared to the tasks, and prepared with
-its first ledger record, so that the process that ends it needs nothing but the token. That record says which batch it is, and not yet how
-many rows; the end writes it once more. Until then it tells each other process that begins a write that the sink is at work, and for which
-query.
+It reads the ledger, takes the sink over, and reads the ledger again. Then it begins a transaction, shares it with the tasks, and prepares
+it with a first ledger record, so that the ending process needs only the token. That record names the batch, without its number of rows; the
+end writes it again. Until then it tells other writers that the sink is at work, and for which query.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from fencepost.txn.spark.sink.write_execution import TURNS
 
 
 class SharedTransaction(Struct, frozen=True, kw_only=True):
-    """A transaction on its way through tasks to its end. `record`: where its first ledger record stands. `limits`: those of the
-    topics. `places`: where claims begin."""
+    """A transaction on its way through tasks to its end. `record`: the place of its first ledger record. `limits`: those of the topics.
+    `places`: where claims begin."""
 
     token: PreparedTransaction
     participation: Participation
@@ -46,7 +45,7 @@ class SharedTransaction(Struct, frozen=True, kw_only=True):
 
 
 class Begun(Struct, frozen=True, kw_only=True):
-    """What tasks and the end have to know. `shared`: None where the ledger has the batch, and nothing is to be written."""
+    """What tasks and the end need. `shared`: None if the ledger has the batch, so that nothing is written."""
 
     identity: BatchIdentity | JobVersion
     shared: SharedTransaction | None = None
@@ -58,8 +57,8 @@ class Begun(Struct, frozen=True, kw_only=True):
 
 
 def begin(options: SinkOptions) -> Begun:
-    """Begin the write: of the checkpoint's newest batch, or of a job's version. Raises what the ledger, the claims and Kafka have, and
-    LedgerBusy where another query is writing into the sink."""
+    """Begin the write of the checkpoint's newest batch, or of a job's version. Raises errors of the ledger, the claims and Kafka, and
+    LedgerBusy if another query is writing into the sink."""
     identity: BatchIdentity | JobVersion
     if options.checkpoint is not None:
         identity = newest_batch(options.checkpoint)
@@ -67,7 +66,7 @@ def begin(options: SinkOptions) -> Begun:
         identity = job_version(options.settings.sink_id, options.job, options.version)
     sink_session = SinkSession(options.settings, options.kafka, job=identity.job if isinstance(identity, JobVersion) else None)
     try:
-        # This is done for each batch, and taking over ends what the sink's driver is doing.
+        # Each batch does this, and a takeover ends what the sink's driver is doing.
         look_first(sink_session, identity, options.settings)
         sink_session.take_over()
         if identity.decide(sink_session.entry, options.settings) is Decision.SKIP:
@@ -96,7 +95,7 @@ def _share(options: SinkOptions, sink_session: SinkSession, identity: BatchIdent
     else:
         sink_session.record(identity.entry(options.settings.sink_id, 0, (), int(time.time() * 1000), sink_session.transactional_id))
     token = transaction.prepare(sink_session.timeout_s)
-    # Whoever begins the next write in this process takes over all the same.
+    # The next write in this process takes the sink over nevertheless.
     OUTSTANDING.discard(token)
     return SharedTransaction(
         token=token, participation=participation, routes=routes, record=record, desk=desk, limits=limits, places=claims.places

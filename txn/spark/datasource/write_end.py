@@ -1,7 +1,7 @@
-"""How a write of `format("fencepost")` ends, on the driver's host, in a process that did not begin it and has only the token of that.
+"""The end of a write of `format("fencepost")`, on the driver's host, in a process that has only the token of the beginning.
 
-Nothing is committed before every claimed partition is known to be that of a task whose account Spark delivered. A commit that fails is
-followed by an abort, which never raises: what is committed stays so.
+It commits only after each claimed partition is known to belong to a task whose account Spark delivered. A failed commit is followed by an
+abort, which never raises and cannot undo a commit.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ABORT_S = 10.0
 
 
 def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None, batch: int | None = None) -> None:
-    """End what was begun. `begun`: where it is known without messages; `batch`: of a query, as Spark says."""
+    """Commit what was begun. `begun`: the beginning, if it is known without messages. `batch`: Spark's batch id of a query."""
     told = [each for each in messages if each is not None]
     if len(told) != len(messages):
         raise AttemptConflict(f"{len(messages) - len(told)} of {len(messages)} Spark tasks have not said what they wrote")
     if begun is None:
-        # Without tasks nobody has told what was begun; beginning anew aborts it.
+        # Without tasks there is no message with the beginning; a new beginning aborts it.
         begun = told[0].begun if told else begin(options)
     if batch is not None and begun.identity.batch != batch:
         raise BatchUnknown(f"Spark commits batch {batch}, and what was begun is {begun.identity.full_name}")
@@ -61,8 +61,8 @@ def commit(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begu
 
 
 def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun | None = None, batch: int | None = None) -> None:
-    """Give up what was begun, given what `commit` is given. It never raises: whatever is left open is aborted by the next begin, or when
-    its time is up."""
+    """Abort what was begun; the arguments are those of `commit`. It never raises: the next beginning, or the transaction timeout, aborts
+    what stays open."""
     try:
         begun = begun or next((each.begun for each in messages if each is not None), None)
         if begun is not None:
@@ -75,7 +75,8 @@ def abort(options: SinkOptions, messages: Sequence[Told | None], *, begun: Begun
 
 
 def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> None:
-    """No task has told what was begun. The ledger has its first record, unless somebody else has the sink by now, who is left alone."""
+    """No task has sent the beginning. The ledger has its first record, unless another driver has the sink by now; then that driver is left
+    alone."""
     sink_session = SinkSession(options.settings, options.kafka, timeout_s=ABORT_S)
     opened = sink_session.ledger.standing(sink_session.key, sink_session.timeout_s).open
     identity = newest_batch(checkpoint)
@@ -89,7 +90,7 @@ def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> 
 
 
 def _agree(shared: SharedTransaction, told: Sequence[Told], timeout_s: float) -> None:
-    """Whether each claimed partition belongs to an attempt whose account was delivered. Raises AttemptConflict."""
+    """Check that each claimed partition belongs to an attempt whose account was delivered. Raises AttemptConflict."""
     registry = winners_of(shared.desk, shared.places, timeout_s)
     delivered = {number: _attempt(each) for each in told for number in each.claimed}
     for number in sorted(registry.keys() | delivered.keys()):
@@ -105,7 +106,7 @@ def _attempt(told: Told) -> int:
 
 
 def _record(options: SinkOptions, begun: Begun, shared: SharedTransaction, written: Sequence[Summary], bad: Sequence[Summary]) -> None:
-    """What the ledger has of the batch, now with its rows; and where bad rows go, these."""
+    """Write the batch's ledger entry again, now with its rows, and the bad rows, if they have a topic."""
     lasting = not (isinstance(begun.identity, JobVersion) and options.job is None)
     if not lasting and not bad:
         return
@@ -113,7 +114,7 @@ def _record(options: SinkOptions, begun: Begun, shared: SharedTransaction, writt
     letters = [each for each in shared.participation.sequences if each[0] == options.settings.dead_letters]
     participant = make_participant(options.kafka)
     try:
-        # The begin has written one record there.
+        # The beginning has written one record there.
         participant.begin(replace(shared.participation, sequences=((topic, partition, 1), *letters)))
         if bad and options.settings.dead_letters is not None:
             largest = min(participant.record_limit[0], shared.limits.bytes_max(options.settings.dead_letters))

@@ -1,6 +1,6 @@
 """The options of `format("fencepost")` for writing: `kafka.*`, `topic` or `topics`, and the writer's settings in Spark's spelling.
 
-What only a writer can do that has the DataFrame in its hands (run it again, route it, choose a guard) is refused with the reason.
+An option that needs the DataFrame (to run it again, to route it, to choose a guard) is refused with the reason.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ REFUSED: Final = {
 
 
 class SinkOptions(Struct, frozen=True, kw_only=True):
-    """What was asked for. `topic`: of all rows, None where a column says it; `topics`: those that there may be, none where nobody said it.
-    `job`, `version`: of a batch write; `checkpoint`: of a query."""
+    """The options that were given. `topic`: the topic of all rows, None if a column names it. `topics`: the possible topics, or none if
+    they were not given. `job`, `version`: those of a batch write. `checkpoint`: that of a query."""
 
     settings: WriterSettings
     kafka: KafkaSettings
@@ -72,14 +72,14 @@ OWN: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "claimsTopic": ("claims_topic", _text),
     "transactionalIdPrefix": ("transactional_id_prefix", _text),
 }
-"""The settings that are options, how they are called in Python, and how their text is read."""
+"""The settings that are options, their names in Python, and how their text is read."""
 STREAM_ONLY: Final = ("onNewCheckpoint", "onMissingLedger", "onGap")
 JOB: Final = "jobId"
 VERSION: Final = "version"
 
 
 def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Raises ConfigError, or Misuse where what is asked for cannot be had."""
+    """Raises ConfigError, or Misuse for a combination that is not possible."""
     options = {key.lower(): value for key, value in given.items()}
     for name, reason in REFUSED.items():
         if name.lower() in options:
@@ -93,8 +93,8 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptio
         raise ConfigError(f"the option {SINK} is missing: a name for this sink, the same after a restart, another for each query and sink")
     if found.topic is not None and TOPICS in own:
         raise ConfigError(
-            f"options topic={found.topic!r} and topics={own[TOPICS]!r}: give topic where all rows go to one, whatever a column says, and"
-            " topics where the column topic says it"
+            f"options topic={found.topic!r} and topics={own[TOPICS]!r}: give topic if all rows go to one (it overrides a"
+            " column), or topics if a column topic names it"
         )
     checkpoint = options.get(CHECKPOINT)
     if streaming and checkpoint is None:

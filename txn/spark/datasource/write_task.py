@@ -1,8 +1,8 @@
-"""What `format("fencepost")` does in a Spark task: the rows that Spark gives it into the open transaction.
+"""The work of `format("fencepost")` in a Spark task: it writes the task's rows into the open transaction.
 
-Spark neither routes rows for a data source nor says how many tasks there are. So each Kafka partition is claimed, in Kafka, by the task
-attempt that writes there first; another one that has rows for it fails, and with it the batch. Rows without key and partition go to
-partitions of the task's own, one of each topic.
+Spark neither routes rows for a data source nor says how many tasks there are. So the task attempt that first writes to a Kafka partition
+claims it in Kafka. Another task with rows for that partition fails, and with it the batch. Rows without key and partition go to partitions
+of the task's own, one of each topic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fencepost.txn.spark.sink.write_task import make_participant
 
 
 class Told(WriterCommitMessage):
-    """What a task tells the end. `claimed`: the partitions that it has."""
+    """What a task reports to the end. `claimed`: the partitions that it has."""
 
     def __init__(self, begun: Begun, summaries: list[Summary], claimed: list[int]) -> None:
         self.begun = begun
@@ -46,7 +46,7 @@ class Told(WriterCommitMessage):
 
 
 class Attempt(Struct, frozen=True):
-    """Which attempt of which Spark task this is."""
+    """The Spark task and its attempt."""
 
     stage: int
     task: int
@@ -63,7 +63,7 @@ class Work(Struct):
 
 
 def write_rows(begun: Begun, options: SinkOptions, columns: SinkColumns, batches: Iterable[pa.RecordBatch]) -> Told:
-    """Write the rows of the Spark task that calls."""
+    """Write the rows of the present Spark task."""
     context = TaskContext.get()
     assert context is not None, "outside a Spark task"
     _check_batch(begun, context)
@@ -72,8 +72,7 @@ def write_rows(begun: Begun, options: SinkOptions, columns: SinkColumns, batches
 
 
 def write_as(attempt: Attempt, begun: Begun, options: SinkOptions, columns: SinkColumns, batches: Iterable[pa.RecordBatch]) -> Told:
-    """The same for an attempt that is known. Where the ledger has the batch its rows are read all the same, for Spark to keep its state
-    by."""
+    """The same for a given attempt. If the ledger has the batch, its rows are read nevertheless, because Spark keeps state by them."""
     began = time.perf_counter()
     work = Work()
     claimed: list[int] = []
@@ -96,15 +95,15 @@ def write_as(attempt: Attempt, begun: Begun, options: SinkOptions, columns: Sink
 
 
 def _check_batch(begun: Begun, context: TaskContext) -> None:
-    """What was begun has to be what Spark runs."""
+    """The beginning must be of the batch that Spark runs."""
     identity = begun.identity
     if not isinstance(identity, BatchIdentity):
         return
     query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if (query, batch) != (identity.query, str(identity.batch)):
         raise BatchUnknown(
-            f"Spark runs batch {batch} of query {query}, and the checkpoint's newest is {identity.full_name}: is checkpointLocation the"
-            " query's own, and asyncProgressTrackingEnabled off?"
+            f"Spark runs batch {batch} of query {query}, but the checkpoint's newest is {identity.full_name}: set checkpointLocation to the"
+            " query's own, and asyncProgressTrackingEnabled to false"
         )
 
 
@@ -116,7 +115,7 @@ def _write(
         return
     routes = shared.routes
     every = [routes.partition(number) for number in range(routes.total)]
-    # Rows that `route` has moved say where to, also those with neither key nor partition.
+    # Rows that `route` has moved say where to, even those with neither key nor partition.
     numbered = columns.placed or ROUTE in batch.schema.names
     own = every if numbered else []
     with pooled(options.kafka.key, lambda: make_participant(options.kafka)) as participant:
@@ -153,21 +152,21 @@ def _write(
 
 
 def _named(bad: Summary, options: SinkOptions) -> Summary:
-    """A row of another topic with the option that would have to name it."""
+    """The error for a row of another topic; it names the option that must list the topic."""
     if bad.topic in (None, *options.topics):
         return bad
     return replace(bad, reason=f"topic {bad.topic!r} is none of the option topics={','.join(options.topics)!r}")
 
 
 def sink_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
-    """The columns that Kafka gets, as `txn.spark.rows.columns.select` would have them."""
+    """The columns for Kafka, as `txn.spark.rows.columns.select` makes them."""
     named = zip(columns.names, columns.places, strict=True)
     found = [_milliseconds(batch.column(place)) if name == TIMESTAMP else batch.column(place) for name, place in named]
     return pa.RecordBatch.from_arrays(found, names=list(columns.names))
 
 
 def _milliseconds(times: Any) -> Any:
-    """Of microseconds or of seconds as Spark's sink makes them, cut off after the milliseconds. Whole numbers are milliseconds."""
+    """From microseconds or seconds as in Spark's sink, cut off after the milliseconds. Whole numbers are milliseconds."""
     if pa.types.is_integer(times.type):
         return times
     if pa.types.is_floating(times.type):
@@ -179,7 +178,7 @@ def _milliseconds(times: Any) -> Any:
 
 
 def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:
-    """Those of the routes that rows go to."""
+    """The routes that have rows."""
     if TOPIC not in rows.schema.names:
         return {*routes.topics}
     there = pc.is_in(pa.array(routes.topics, pa.string()), value_set=pc.unique(rows.column(TOPIC)))
@@ -187,11 +186,11 @@ def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:
 
 
 def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, routes: Routes, task: int) -> pa.RecordBatch:
-    """With the route of each row: by its key or its partition, and where it has neither, where `route` has brought it."""
+    """The batch with the route of each row: by its key or its partition, and otherwise as `route` has placed it."""
     keys, partitions, topics = (rows.column(name) if name in rows.schema.names else None for name in (KEY, PARTITION, TOPIC))
     numbers = route_numbers(routes, rows.num_rows, keys, partitions, topics, turn=task)
     if ROUTE in given.schema.names:
-        # `route` was told how many partitions there are; where that is not so, its number may be another topic's.
+        # `route` was told how many partitions there are. If that was wrong, its number may be another topic's.
         place = pa.array([place for place, count in enumerate(routes.counts) for _ in range(count)], pa.int32())
         fits = pc.equal(*(place.take(_inside(each, routes.total)) for each in (given.column(ROUTE), numbers)))
         for each in (keys, partitions):
@@ -201,5 +200,5 @@ def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, routes: Routes, task:
 
 
 def _inside(numbers: Any, total: int) -> Any:
-    """Null where it is no route."""
+    """Null if it is no route."""
     return pc.if_else(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, total)), numbers, pa.scalar(None, pa.int32()))

@@ -1,7 +1,7 @@
-"""What `format("fencepost")` gives Spark to write with: begun where it is pickled for the tasks, ended wherever Spark ends it.
+"""The writer objects for Spark: a write begins when its writer is pickled for the tasks, and ends in the process that Spark chooses.
 
-Spark makes a stream's writer once for every batch where the batch is planned, pickles it there, and makes another one, elsewhere, for the
-batch's end. So a stream's writer begins its transaction when it is pickled, and the other one goes by what the tasks say.
+For each batch of a stream Spark makes a writer where it plans the batch, and pickles it there. It makes another one, elsewhere, for the
+batch's end. So a stream's writer begins its transaction when it is pickled, and the other one uses the tasks' messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fencepost.txn.spark.sink.batch_job import job_version
 
 
 class _Writer:
-    """What both kinds have in common."""
+    """What both writers share."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -41,7 +41,7 @@ class _Writer:
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Of one batch of a query."""
+    """The writer of one batch of a query."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         commit(self._options, messages, batch=batchId)
@@ -51,7 +51,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Of one batch job."""
+    """The writer of one batch job."""
 
     def commit(self, messages: list[Any]) -> None:
         commit(self._options, messages, begun=self._begun)
@@ -61,8 +61,8 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
-    """`read_columns`; a timestamp may be a bigint, too, of milliseconds, as `route` makes it. Raises BadColumns, and Misuse for a column
-    `topic` of whose topics nobody has told."""
+    """`read_columns`; a timestamp may also be a bigint of milliseconds, as `route` makes it. Raises BadColumns, and Misuse for a column
+    `topic` without the option that lists its topics."""
     fields = [
         StructField(field.name, TimestampType()) if field.name == TIMESTAMP and isinstance(field.dataType, LongType) else field
         for field in schema.fields
@@ -86,7 +86,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWrite
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Raises ConfigError, BadColumns, and Misuse for a mode that would have to take back what is there."""
+    """Raises ConfigError, BadColumns, and Misuse for a mode that would have to delete rows."""
     if overwrite:
         raise Misuse('mode("overwrite"): nothing that Kafka has can be overwritten; use mode("append")')
     read = read_sink_options(options, streaming=False)

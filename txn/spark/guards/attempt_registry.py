@@ -1,4 +1,4 @@
-"""Which attempt has each Spark task: the first one that asked. It is not thread-safe, and asks nobody."""
+"""The attempt that has each Spark task: the first one that asked. It is not thread-safe, and sends no request."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from fencepost.txn.spark.errors import AttemptConflict
 
 
 class AttemptRegistry:
-    """Of one attempt to write a batch. One that comes second is refused, and from then on the batch is tainted, whether or not Spark ever
-    tells of it."""
+    """The tasks of one attempt to write a batch. A second attempt of a task is refused. From then on the batch must be aborted, whether or
+    not Spark ever reports that attempt."""
 
     def __init__(self) -> None:
         self._registry: dict[int, int] = {}
         self._denied: list[tuple[int, int]] = []
 
     def ask(self, task: int, attempt_id: int) -> str:
-        """What the claimant is told; empty: the task is its own."""
+        """The answer to the claimant; empty: the task belongs to it."""
         winner = self._registry.setdefault(task, attempt_id)
         if winner == attempt_id:
             return ""
@@ -22,7 +22,7 @@ class AttemptRegistry:
         return f"task {task} belongs to attempt {winner}"
 
     def told(self) -> dict[int, int]:
-        """The attempt that has each task. Raises AttemptConflict where another one asked for it, too."""
+        """The attempt that has each task. Raises AttemptConflict if a second attempt asked for a task."""
         if self._denied:
             task, attempt_id = self._denied[0]
             raise AttemptConflict(

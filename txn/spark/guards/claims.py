@@ -1,6 +1,7 @@
-"""The claims guard's two ends: a server beside the driver that gives each Spark task to the first attempt that asks, and the question.
+"""Both ends of the guard `claims`: a server in the driver that gives each Spark task to the first attempt that asks, and the task's
+question.
 
-One line of JSON each way over TCP; whoever does not know the batch's secret is told nothing.
+One line of JSON each way over TCP. A client without the batch's secret gets no answer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TIMEOUT_S: Final = 20.0
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Who asks for what. `run`: of the attempt to write the batch."""
+    """The claimant and the task that it claims. `run`: the attempt to write the batch."""
 
     secret: str
     run: int
@@ -43,14 +44,14 @@ class ClaimServer:
         )
 
     def begin(self) -> ClaimDesk:
-        """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are refused."""
+        """A new attempt to write a batch: nothing is claimed, and claims of earlier attempts are refused."""
         with self._lock:
             self._run += 1
             self._registry = AttemptRegistry()
             return ClaimDesk(self._host, self._server.port, self._secret, self._run)
 
     def registry(self) -> dict[int, int]:
-        """The attempt that has each task. Raises AttemptConflict where another one asked for it, too."""
+        """The attempt that has each task. Raises AttemptConflict if a second attempt asked for a task."""
         with self._lock:
             return self._registry.told()
 
@@ -64,7 +65,7 @@ class ClaimServer:
         self.close()
 
     def answer(self, claim: Claim) -> str:
-        """What the claimant is told; empty: it may write."""
+        """The answer to the claimant; empty: it may write."""
         with self._lock:
             if claim.run != self._run:
                 return "its attempt to write the batch is over"
@@ -77,7 +78,7 @@ class ClaimServer:
 
 
 class ClaimDesk(msgspec.Struct, frozen=True):
-    """What a task is sent, to ask with. Its secret is of no use to anybody but claimants."""
+    """What a task gets, to claim with. Its secret is of use only to claimants."""
 
     host: str
     port: int
@@ -85,7 +86,7 @@ class ClaimDesk(msgspec.Struct, frozen=True):
     run: int
 
     def claim(self, task: int, attempt_id: int) -> None:
-        """Raises AttemptConflict where another attempt has the task, and DriverUnreachable where the driver cannot be asked."""
+        """Raises AttemptConflict if another attempt has the task, and DriverUnreachable if the driver does not answer."""
         request = msgspec.json.encode(Claim(self.secret, self.run, task, attempt_id)) + b"\n"
         try:
             with socket.create_connection((self.host, self.port), TIMEOUT_S) as link, link.makefile("rb") as answers:
@@ -103,7 +104,7 @@ class ClaimDesk(msgspec.Struct, frozen=True):
 
 
 def unreachable(host: str, port: int, error: OSError) -> DriverUnreachable:
-    """What an executor says that does not get through to its driver."""
+    """The error of an executor that cannot reach its driver."""
     return DriverUnreachable(
         f"the driver's claims at {host}:{port} cannot be reached from this executor ({error}): open that way, or take"
         " guard='kafka-claims' or 'barrier'"

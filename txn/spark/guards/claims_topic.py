@@ -1,6 +1,6 @@
-"""The topic of claims, over an envoy: fresh identities, a claim written and the one that stands read back, and all claims of a desk.
+"""The claims topic, through a cluster client: new producer ids, a claim that is written and read back, and all claims of a batch.
 
-Every question is asked again until its deadline. Whose a task is, it does not judge: `kafka_claims` does.
+Each question is repeated until its deadline. `kafka_claims` decides which attempt has a task.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ log = logging.getLogger("fencepost.spark")
 
 PARTITIONS: Final = 32
 CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": "14400000", "segment.ms": "14400000"}
-"""Of a topic that is created here: four hours, as low as hosted clusters allow, and longer than any transaction."""
+"""The retention of a topic that is created here: four hours, as short as hosted clusters allow, and longer than any transaction."""
 
 INIT_VERSIONS: Final = range(6)
 PRODUCE_VERSIONS: Final = range(3, 13)
-"""Those in which topics go by their names."""
+"""Versions with topic names."""
 PRODUCE_TIMEOUT_MS: Final = 10_000
 ALL: Final = -1
 BYTES: Final = 1024 * 1024
 CLAIM_BYTES_MAX: Final = 4096
-"""What a claim's batch opens to. One has some 50."""
+"""The limit of a claim's decompressed batch. A claim has some 50 bytes."""
 
 T = TypeVar("T")
 Identity = tuple[int, int]
 
 
 class KafkaClaim(Struct, frozen=True):
-    """The value of a record. `task`: what is claimed, by its number. `claimant`: the Spark task that claims it, where that is another
-    thing."""
+    """The value of a record. `task`: the number of what is claimed. `claimant`: the Spark task that claims it, if that is another
+    number."""
 
     task: int
     attempt_id: int
@@ -58,14 +58,14 @@ class KafkaClaim(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """A partition at some time: its end, and its topic's id, which another topic of the same name has not."""
+    """A partition at some time: its end, and its topic's id, which a later topic of the same name does not have."""
 
     topic_id: UUID
     end: int
 
 
 class ClaimsTopic:
-    """See the module. Raises Unanswered at the deadline, NotPermitted, and AttemptConflict where the topic lost what was written to it."""
+    """See the module. Raises Unanswered at the deadline, NotPermitted, and AttemptConflict if the topic lost claims."""
 
     def __init__(self, client: ClusterClient, topic: str, deadline: Deadline) -> None:
         self._client = client
@@ -76,7 +76,8 @@ class ClaimsTopic:
         self._topic_id: UUID | None = None
 
     async def ensure(self) -> int:
-        """How many partitions it has; it is created where it is not there. Raises GuardUnavailable for one that takes no claims."""
+        """The number of its partitions; the topic is created if it is missing. Raises GuardUnavailable for a topic that cannot hold
+        claims."""
 
         async def look() -> int:
             leaders = await self._look()
@@ -91,7 +92,7 @@ class ClaimsTopic:
         return partitions
 
     async def identity(self) -> Identity:
-        """A producer id that nobody had before, and its epoch."""
+        """A new producer id, and its epoch."""
 
         async def ask() -> Identity:
             answer: InitProducerIdResponse = await self._client.ask_any(InitProducerIdRequest(transactional_id=None), INIT_VERSIONS)
@@ -101,7 +102,7 @@ class ClaimsTopic:
         return await self._again(ask)
 
     async def place(self, partition: int) -> Place:
-        """What the partition is now."""
+        """The partition's present state."""
 
         async def ask() -> Place:
             leader = await self._leader(partition)
@@ -113,7 +114,7 @@ class ClaimsTopic:
         return await self._again(ask)
 
     async def claim(self, partition: int, identity: Identity, claim: KafkaClaim) -> KafkaClaim:
-        """Write a claim as the identity's first record in the partition. Returns the one that stands there, whoever wrote it."""
+        """Write a claim as the identity's first record in the partition. Returns the claim that is there, whichever attempt wrote it."""
         value = msgspec.json.encode(claim)
         batch = encode_batch([(int(time.time() * 1000), None, value)], producer_id=identity[0], producer_epoch=identity[1], base_sequence=0)
         data = TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
@@ -133,7 +134,7 @@ class ClaimsTopic:
         return found[0]
 
     async def claims(self, partition: int, producers: set[int], start: int, end: int) -> list[KafkaClaim]:
-        """Those of these producers among the records from `start` to before `end`."""
+        """The claims of these producers among the records from `start` to before `end`."""
         found: list[KafkaClaim] = []
         position = start
         while position < end:
@@ -148,7 +149,7 @@ class ClaimsTopic:
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     def _read(self, partition: int, header: BatchHeader, batch: memoryview) -> KafkaClaim:
-        """The one claim of a batch. Who else writes under the identity of claims is none of ours."""
+        """The one claim of a batch. Other records under the identity of claims are ignored."""
         try:
             (record,) = read_records(batch, limit=CLAIM_BYTES_MAX, records_max=1, with_headers=False)
             return msgspec.json.decode(record.value or b"", type=KafkaClaim)
@@ -161,7 +162,7 @@ class ClaimsTopic:
         try:
             policy, kept = await policy_of(self._client, self._topic)
         except NotPermitted as error:
-            log.debug("topic %s: nobody may tell its %s: %s", self._topic, POLICY, error)
+            log.debug("topic %s: this client may not read its %s: %s", self._topic, POLICY, error)
             return
         if "compact" in kept:
             raise GuardUnavailable(
@@ -183,7 +184,7 @@ class ClaimsTopic:
         return batches
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Whatever was not answered is asked again of those who lead then."""
+        """Unanswered requests are repeated to the present leaders."""
 
         async def once() -> T:
             try:
@@ -203,7 +204,7 @@ class ClaimsTopic:
         return leader
 
     async def _look(self) -> dict[int, int] | None:
-        """The leader of each partition, -1 where there is none; None where there is no such topic."""
+        """The leader of each partition, -1 without one; None if the topic is missing."""
         said = the_one((await self._client.metadata([self._topic])).topics, f"topic {self._topic!r}")
         if said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
@@ -213,7 +214,7 @@ class ClaimsTopic:
         return self._leaders
 
     def _refuse(self, api: Api, code: int) -> None:
-        """As `refuse`. A broker that does not know the topic is asked again, as it may be new."""
+        """As `refuse`. A broker that does not know the topic is asked again, because the topic may be new."""
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise Unanswered(f"topic {self._topic!r} is not known to every broker")
         refuse(api, code, f"topic {self._topic!r}")

@@ -1,8 +1,8 @@
-"""Guards: what makes sure that each Kafka partition of a batch was written by exactly one attempt of one Spark task.
+"""Guards: they make sure that exactly one attempt of one Spark task wrote each Kafka partition of a batch.
 
-Spark restarts tasks, and stages, and tells only half of it: after a lost executor the tasks of the stage's next attempt begin at attempt
-0 again. Two attempts under one identity mix unseen, as the broker takes the second one's batches for repeats. So a guard has two ends: what
-a task does before it writes anything, and what the driver looks at before it commits. Which guard is taken where, `choosing` says.
+Spark restarts tasks and stages, and reports only a part of that: after a lost executor the tasks of the stage's next attempt begin at
+attempt 0 again. Two attempts under one identity mix unnoticed, because the broker takes the second one's batches for repeats. So a guard
+has two ends: the task's, before it writes, and the driver's, before it commits. `selection` chooses the guard.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fencepost.txn.spark.rows.task_summary import Summary
 Server = TypeVar("Server", ClaimServer, LeaseServer)
 
 STATUS_WAIT_S: Final = 10.0
-"""How long the status store may be behind. It is fed by a queue of events."""
+"""How long the status store may be behind; Spark fills it from a queue of events."""
 STATUS_STEP_S: Final = 0.01
 
 
@@ -32,7 +32,7 @@ class TaskGuard(Protocol):
     """The end in the task; it is pickled."""
 
     def enter(self, context: TaskContext) -> Turn | None:
-        """Raises AttemptConflict where this attempt may not write. What it returns says when it may, None: at any time."""
+        """Raises AttemptConflict if this attempt may not write. The result says when it may; None: at any time."""
 
 
 class Guard(Protocol):
@@ -47,14 +47,14 @@ class Guard(Protocol):
         """A new attempt to write the batch, with so many Spark tasks, under this participation."""
 
     def verify(self, done: Sequence[Summary]) -> None:
-        """`done`: the last row of each task that Spark delivered. Raises AttemptConflict where another attempt may have written."""
+        """`done`: the last row of each task that Spark delivered. Raises AttemptConflict if another attempt may have written."""
 
     def close(self) -> None:
-        """Nothing is guarded any more."""
+        """The guard ends."""
 
 
 class FirstAttempt(Struct, frozen=True):
-    """A task that Spark says it has started before does not write."""
+    """A task that Spark says was started before does not write."""
 
     def enter(self, context: TaskContext) -> Turn | None:
         if context.attemptNumber() > 0:
@@ -63,7 +63,7 @@ class FirstAttempt(Struct, frozen=True):
 
 
 class BarrierGuard:
-    """All tasks run at once, and where one fails Spark gives all of them up instead of starting any again (SPARK-24374)."""
+    """All tasks run at once. If one fails, Spark gives all of them up and starts none again (SPARK-24374)."""
 
     name = "barrier"
     barrier = True
@@ -81,7 +81,7 @@ class BarrierGuard:
 
 
 class StatusGuard:
-    """Spark's status store tells of the stage's attempts and of failed tasks. Not under Connect, and not with speculation."""
+    """Spark's status store lists the stage's attempts and the failed tasks. Not under Connect, and not with speculation."""
 
     name = "status"
     barrier = False
@@ -95,7 +95,7 @@ class StatusGuard:
 
     def verify(self, done: Sequence[Summary]) -> None:
         if not done:
-            return  # A DataFrame without partitions has no stage: of a task Spark would have delivered a row, or the job's failure.
+            return  # A DataFrame without partitions has no stage: for a task Spark would have delivered a row, or the job's failure.
         stage = _one_stage(done)
         deadline = time.monotonic() + STATUS_WAIT_S
         while True:
@@ -116,7 +116,7 @@ class StatusGuard:
 
 
 class Claimed(Struct, frozen=True):
-    """A task asks first, the driver or Kafka. Which number Spark gives the attempt does not matter: one alone is let in."""
+    """A task first asks the driver or Kafka, which admits one attempt, whatever number Spark gives it."""
 
     desk: ClaimDesk | KafkaDesk
 
@@ -126,7 +126,7 @@ class Claimed(Struct, frozen=True):
 
 
 class _AsksDriver(Generic[Server]):
-    """What guards have in common whose tasks ask a server beside the driver. Executors have to reach it over TCP."""
+    """What guards share whose tasks ask a server in the driver. Executors must reach it over TCP."""
 
     barrier = False
 
@@ -141,7 +141,7 @@ class _AsksDriver(Generic[Server]):
 
 
 class ClaimsGuard(_AsksDriver[ClaimServer]):
-    """The driver gives each task to the attempt that asks first."""
+    """The driver gives each task to the first attempt that asks."""
 
     name = "claims"
     shares = False
@@ -154,7 +154,7 @@ class ClaimsGuard(_AsksDriver[ClaimServer]):
 
 
 class TakesTurns(Struct, frozen=True):
-    """A task asks the driver first, and goes on asking."""
+    """A task asks the driver first, and keeps asking."""
 
     desk: TurnDesk
 
@@ -163,7 +163,7 @@ class TakesTurns(Struct, frozen=True):
 
 
 class LeaseGuard(_AsksDriver[LeaseServer]):
-    """As claims; and the driver gives each Kafka partition to one task at a time, whatever rows it has."""
+    """As `claims`; the driver also gives each Kafka partition to one task at a time, whatever rows the task has."""
 
     name = "turns"
     shares = True
@@ -176,7 +176,7 @@ class LeaseGuard(_AsksDriver[LeaseServer]):
 
 
 class KafkaClaimsGuard:
-    """Kafka gives each task to the attempt whose record it took first. Wherever executors reach the brokers."""
+    """Kafka gives each task to the attempt whose record it took first. It works wherever executors reach the brokers."""
 
     name = "kafka-claims"
     barrier = False
@@ -196,7 +196,7 @@ class KafkaClaimsGuard:
 
 
 class NoGuard:
-    """Only the number that Spark gives a task's attempts. It loses and doubles rows where an executor is lost: for showing just that."""
+    """Only the number that Spark gives a task's attempts. It loses and doubles rows if an executor is lost; it exists to show that."""
 
     name = "off"
     barrier = False
@@ -219,7 +219,7 @@ def more_attempts(context: Any, stages: Iterable[int]) -> int:
 
 
 def agree(registry: dict[int, int], done: Sequence[Summary]) -> None:
-    """Whether the attempts whose rows Spark delivered are those that the tasks belong to. Raises AttemptConflict."""
+    """Check that the attempts whose rows Spark delivered are those that have the tasks. Raises AttemptConflict."""
     delivered = {each.task: each.attempt_id for each in done}
     for task in sorted(registry.keys() | delivered.keys()):
         if registry.get(task) != delivered.get(task):

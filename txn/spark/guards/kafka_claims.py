@@ -1,10 +1,11 @@
-"""The kafka-claims guard's two ends: each Spark task belongs to the attempt whose record Kafka took first, and the question who that was.
+"""Both ends of the guard `kafka-claims`: each Spark task belongs to the attempt whose record Kafka took first.
 
-The driver has Kafka give it a producer id that nobody had before. A task writes its attempt as record 0 of that producer, to the claims
-partition that its number stands for. A second attempt writes under the same identity and sequence, is taken for a repeat, and is told
-the offset of the first one's record (KIP-98): what stands there says who won. Nobody has to reach the driver.
+The driver gets a new producer id from Kafka. A task writes its attempt as record 0 of that producer, to the claims partition of its number.
+A second attempt writes under the same identity and sequence. The broker takes its record for a repeat, and answers with the offset of the
+first one's record (KIP-98): the record there names the attempt that has the task. Executors need not reach the driver.
 
-It relies on the claims topic as transactions do on theirs: where acknowledged records are lost (unclean leader election), so are claims.
+The guard relies on the claims topic as transactions rely on theirs: if acknowledged records are lost (unclean leader election), claims are
+lost.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ T = TypeVar("T")
 
 
 class KafkaDesk(Struct, frozen=True):
-    """What a task is sent, to claim with. `identities`: producer ids and epochs of nobody else's; task t has that of t // `partitions`, so
-    that more tasks than partitions share these."""
+    """What a task gets, to claim with. `identities`: new producer ids and epochs; task t has that of t // `partitions`, because there may
+    be more tasks than partitions."""
 
     kafka: KafkaSettings
     topic: str
@@ -38,14 +39,15 @@ class KafkaDesk(Struct, frozen=True):
     partitions: int
 
     def claim(self, task: int, attempt_id: int) -> None:
-        """Raises AttemptConflict where another attempt has the task, or Kafka does not say which attempt has."""
+        """Raises AttemptConflict if another attempt has the task, or Kafka does not say which attempt has it."""
         ours = KafkaClaim(task, attempt_id)
         (winner,) = self.claim_all([ours])
         if winner != ours:
             raise AttemptConflict(f"task attempt {attempt_id} may not write: task {winner.task} belongs to attempt {winner.attempt_id}")
 
     def claim_all(self, claims: Sequence[KafkaClaim]) -> list[KafkaClaim]:
-        """Several at once. Returns those that stand, own ones or not. Raises AttemptConflict where Kafka does not say."""
+        """Claim several at once. Returns the claims that are there, of this attempt or others. Raises AttemptConflict if Kafka does not
+        say."""
 
         async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
             places = [self.place(each.task) for each in claims]
@@ -68,7 +70,7 @@ class KafkaDesk(Struct, frozen=True):
 
 
 class KafkaClaims:
-    """The driver's end, for one attempt to write a batch after the other. It keeps no connection. `places`: where this attempt's claims
+    """The driver's end, for one attempt to write a batch after another. It keeps no connection. `places`: where this attempt's claims
     begin."""
 
     def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float) -> None:
@@ -79,7 +81,7 @@ class KafkaClaims:
         self.places: dict[int, Place] = {}
 
     def begin(self, tasks: int) -> KafkaDesk:
-        """A new attempt to write a batch: nothing is claimed, and claims of earlier ones are of no account. Raises GuardUnavailable."""
+        """A new attempt to write a batch: nothing is claimed, and claims of earlier attempts do not count. Raises GuardUnavailable."""
 
         async def ask(topic: ClaimsTopic) -> tuple[KafkaDesk, dict[int, Place]]:
             partitions = await topic.ensure()
@@ -100,14 +102,13 @@ class KafkaClaims:
         return self._desk
 
     def registry(self) -> dict[int, int]:
-        """The attempt that has each task that was claimed, as the log says. Raises AttemptConflict where it does not say so clearly."""
+        """The attempt that has each claimed task, as the log says. Raises AttemptConflict if the log is not clear."""
         assert self._desk is not None
         return winners_of(self._desk, self.places, self._timeout_s)
 
 
 def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -> dict[int, int]:
-    """The attempt that has each task that was claimed, as the log says from these places on. Raises AttemptConflict where it does not
-    say so clearly."""
+    """The attempt that has each claimed task, as the log says from these places on. Raises AttemptConflict if the log is not clear."""
     producers = {producer_id for producer_id, _ in desk.identities}
 
     async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
@@ -132,7 +133,7 @@ def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -
 
 
 def _asked(kafka: KafkaSettings, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
-    """On connections of this call's own."""
+    """Over connections of this call's own."""
 
     async def run() -> T:
         async with ClusterClient(read_settings(kafka.resolve())) as client:

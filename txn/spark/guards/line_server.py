@@ -1,8 +1,8 @@
-"""A server for lines of JSON over TCP, for what tasks ask of their driver. What is said, `talk` decides.
+"""A server for lines of JSON over TCP, for tasks' questions to their driver. `talk` decides the answers.
 
-Whoever connects says the secret in the first line. Until then it costs no thread: one thread holds all such connections, STRANGERS_MAX at
-most and each for HELLO_S at most, so that neither scanners nor anybody else keeps tasks from being heard. After that each connection has a
-thread of its own; it ends where `talk` returns. Who says nothing that can be read is left alone.
+The first line of a connection must contain the secret. Until then the connection costs no thread: one thread holds all of them,
+STRANGERS_MAX at most and each for HELLO_S at most, so scanners cannot keep tasks from being served. After that each connection has a thread
+of its own, which ends when `talk` returns. A connection that sends unreadable lines gets no answer.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ CLOSE_S: Final = 20.0
 HELLO_S: Final = 5.0
 HELLO_BYTES: Final = 4096
 STRANGERS_MAX: Final = 128
-"""More than that and the one that has been silent for longest is closed."""
+"""With more connections the one that has been silent for longest is closed."""
 RECEIVED_BYTES: Final = 1 << 16
 BACKLOG: Final = 128
 BREATH_S: Final = 0.05
 
 Talk = Callable[[Iterator[bytes], Callable[[Any], None]], None]
-"""Is given the lines as they come, the first one with the secret, and what to answer with."""
+"""Gets the lines as they come, the first one with the secret, and the function to answer with."""
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What every first line has."""
+    """The fields of every first line."""
 
     secret: str
 
 
 class Stranger(msgspec.Struct):
-    """A connection that has not said the secret yet, and until when it may."""
+    """A connection that has not sent the secret yet, and its deadline for that."""
 
     link: socket.socket
     until: float
@@ -52,8 +52,8 @@ class Stranger(msgspec.Struct):
 
 
 class LineServer:
-    """Serves on a port of its own at the address `bind`. `refusal`: what is answered to a wrong secret; `silence_s`: how long a connection
-    may say nothing once it has said the right one. `close` it."""
+    """Serves on a port of its own at the address `bind`. `refusal`: the answer to a wrong secret. `silence_s`: how long a connection may be
+    silent after the right one. `close` it."""
 
     def __init__(self, bind: str, talk: Talk, *, secret: str, refusal: Any, name: str, silence_s: float | None) -> None:
         self._talk = talk
@@ -74,7 +74,7 @@ class LineServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Nobody is let in any more. Who is in is served until it leaves."""
+        """Accept no more connections. Those that were accepted are served until they end."""
         self._over.set()
         with suppress(OSError):
             self._rope.send(b"!")
@@ -100,7 +100,7 @@ class LineServer:
                 try:
                     self._hear(self._strangers[link])
                 except (*NO_JSON, OSError) as error:
-                    log.debug("somebody said nothing that can be read: %s", error)
+                    log.debug("a connection sent an unreadable line: %s", error)
                     self._drop(link)
                 except Exception:
                     log.exception("%s: a connection is closed", self._name)
@@ -115,7 +115,7 @@ class LineServer:
         except BlockingIOError:
             return
         except OSError as error:
-            # Of this process's own files there are too many, perhaps: they become fewer.
+            # This process may have too many open files; their number falls again.
             log.warning("%s: a connection could not be accepted: %s", self._name, error)
             self._over.wait(BREATH_S)
             return
@@ -126,7 +126,7 @@ class LineServer:
         self._selector.register(link, selectors.EVENT_READ)
 
     def _hear(self, stranger: Stranger) -> None:
-        """What one of them says."""
+        """Read what one of them sends."""
         try:
             more = stranger.link.recv(HELLO_BYTES)
         except BlockingIOError:
@@ -159,7 +159,7 @@ class LineServer:
             try:
                 link.settimeout(self._silence_s)
                 link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # Who is gone without a word is noticed by the kernel.
+                # The kernel notices a peer that is gone without closing.
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 self._talk(_lines(link, said), lambda answer: link.sendall(_line(answer)))
             except (*NO_JSON, OSError) as error:
@@ -171,7 +171,7 @@ def _line(answer: Any) -> bytes:
 
 
 def _lines(link: socket.socket, said: bytearray) -> Iterator[bytes]:
-    """Those that were said already, and those that come, up to one that is too long."""
+    """The lines that were received already, and those that come, up to one that is too long."""
     while len(said) <= LINE_BYTES:
         line, newline, rest = said.partition(b"\n")
         if newline:

@@ -1,6 +1,6 @@
-"""Both ends of the guard `turns`: the driver's, which keeps `PartitionLeases`, and that of a task, which waits for them.
+"""Both ends of the guard `turns`: the driver's, which keeps `PartitionLeases`, and a task's, which waits for them.
 
-A task keeps its connection for as long as it writes, one line of JSON each way; that it ends too early says that the task is gone.
+A task keeps its connection while it writes, with one line of JSON each way. A connection that ends too early means that the task is gone.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ CONNECT_S: Final = 5.0
 
 
 class Want(msgspec.Struct, frozen=True, tag="want"):
-    """Any of these, and how long to wait where none of them is free."""
+    """A request for any of these, and how long to wait if none of them is free."""
 
     partitions: list[TP]
     wait_s: float
 
 
 class Back(msgspec.Struct, frozen=True, tag="back"):
-    """What was written to what was granted. `done`: the task has no more."""
+    """What the task wrote to granted partitions. `done`: the task has no more rows."""
 
     written: list[Written]
     done: bool
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`refused`: why the batch cannot be written any more; `lent`: what it is the task's turn for; `holders`: who has what it asked for."""
+    """`refused`: why the batch can no longer be written. `lent`: the granted partitions. `holders`: the tasks that have the others."""
 
     refused: str = ""
     lent: Sequences = []
@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class LeaseServer:
-    """Keeps the turns of one driver, on a port of its own at the address `bind`, which executors know as `host`. `close` it."""
+    """Keeps the leases of one driver, on a port of its own at the address `bind`, which executors know as `host`. `close` it."""
 
     def __init__(self, bind: str, host: str) -> None:
         self._host = host
@@ -59,7 +59,7 @@ class LeaseServer:
         )
 
     def begin(self, participation: Participation) -> TurnDesk:
-        """A new attempt to write a batch: all of the participation is free, and the tasks of an earlier one are refused."""
+        """A new attempt to write a batch: all of the participation is free, and tasks of earlier attempts are refused."""
         with self._changed:
             self._run += 1
             self._leases = PartitionLeases(participation)
@@ -67,7 +67,7 @@ class LeaseServer:
             return TurnDesk(self._host, self._server.port, self._secret, self._run)
 
     def registry(self) -> dict[int, int]:
-        """The attempt that has each task. Raises AttemptConflict where not every task is done, or something went wrong."""
+        """The attempt that has each task. Raises AttemptConflict if a task is not done, or something went wrong."""
         with self._changed:
             return self._leases.registry() if self._leases is not None else {}
 
@@ -124,7 +124,7 @@ class LeaseServer:
 
 
 class TurnDesk(msgspec.Struct, frozen=True):
-    """What a task is sent, to ask with. Its secret is of no use to anybody but tasks."""
+    """What a task gets, to ask with. Its secret is of use only to tasks."""
 
     host: str
     port: int
@@ -132,7 +132,7 @@ class TurnDesk(msgspec.Struct, frozen=True):
     run: int
 
     def enter(self, task: int, attempt_id: int) -> Turn:
-        """Raises AttemptConflict where another attempt has the task, and DriverUnreachable where the driver cannot be asked."""
+        """Raises AttemptConflict if another attempt has the task, and DriverUnreachable if the driver does not answer."""
         try:
             link = socket.create_connection((self.host, self.port), CONNECT_S)
         except OSError as error:
@@ -150,7 +150,7 @@ class TurnDesk(msgspec.Struct, frozen=True):
 
 
 class Turn:
-    """A task's connection. Everything raises AttemptConflict once the batch cannot be written any more."""
+    """A task's connection. Each call raises AttemptConflict once the batch can no longer be written."""
 
     def __init__(self, link: socket.socket, attempt_id: int) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -159,14 +159,14 @@ class Turn:
         self._attempt_id = attempt_id
 
     def take(self, wanted: Sequence[TP], wait_s: float) -> Sequences:
-        """Some of these, with the sequences to go on from; nothing where none of them came free in that time."""
+        """Some of these, with their next sequences; nothing if none became free in that time."""
         answer = self.ask(Want(list(wanted), wait_s), wait_s + TIMEOUT_S)
         if wait_s and not answer.lent:
             raise AttemptConflict(f"none of {len(wanted)} Kafka partitions came free in {wait_s:g} s: {answer.holders}")
         return answer.lent
 
     def give(self, written: Sequence[Written], *, done: bool = False) -> None:
-        """It is acknowledged; `done`: and there is no more."""
+        """The records are acknowledged; `done`: and there are no more."""
         self.ask(Back(list(written), done), TIMEOUT_S)
 
     def ask(self, what: Claim | Want | Back, timeout_s: float) -> Answer:

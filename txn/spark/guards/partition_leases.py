@@ -1,9 +1,8 @@
-"""Who writes to which Kafka partition now: each has one writer at a time, and the next one goes on where the one before stopped.
+"""The task that may now write to each Kafka partition: one at a time, and the next continues where the previous one stopped.
 
-So rows need not be moved to the task of their partition: any task may write to any partition, when it is its turn. A task gets some of what
-it asks for, never all while others are at work, and asks for more only when it has given back what it had, so no task waits for a
-task that waits. Where a task leaves without having said that it is done, no other task can know where to go on, and nothing more is
-granted. It is not thread-safe, and makes no request.
+So rows need not be moved to the task of their partition. A task gets some of the partitions that it asks for, never all while other tasks
+are at work. It asks for more only after it has given back what it had, so no two tasks wait for each other. If a task leaves without saying
+that it is done, the next sequence is not known, and no partition is granted any more. It is not thread-safe, and sends no request.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.attempt_registry import AttemptRegistry
 
 Sequences = list[tuple[str, int, int]]
-"""Topic, partition, and the sequence that the next record there has."""
+"""Topic, partition, and the sequence of its next record."""
 
 
 class PartitionLeases:
-    """Of one attempt to write a batch. `trouble`: why nothing is granted any more; `over`: the attempt is."""
+    """The leases of one attempt to write a batch. `trouble`: why no partition is granted any more."""
 
     def __init__(self, participation: Participation) -> None:
         self.trouble = ""
@@ -31,7 +30,7 @@ class PartitionLeases:
         self._done: set[int] = set()
 
     def enter(self, task: int, attempt_id: int) -> str:
-        """A task's attempt begins. What it is told; empty: it may go on."""
+        """A task's attempt begins. Returns the refusal; empty: it may continue."""
         refused = self.trouble or self._registry.ask(task, attempt_id)
         if refused:
             self.trouble = self.trouble or refused
@@ -42,7 +41,7 @@ class PartitionLeases:
         return refused
 
     def grant(self, task: int, wanted: Sequence[TP]) -> Sequences:
-        """What of it is free, the first ones first, up to the task's share of all partitions."""
+        """Grant those that are free, in the given order, up to the task's share of all partitions."""
         share = -(-(len(self._free) + len(self._held)) // max(1, len(self._at_work)))
         granted: Sequences = []
         for tp in wanted:
@@ -55,7 +54,7 @@ class PartitionLeases:
         return granted
 
     def take_back(self, task: int, written: Sequence[Written]) -> None:
-        """It is acknowledged, and somebody else's turn."""
+        """The records are acknowledged, and the partitions are free again."""
         for each in written:
             tp = each.topic, each.partition
             holder, sequence = self._held.get(tp, (-1, 0))
@@ -84,11 +83,11 @@ class PartitionLeases:
             self.trouble = self.trouble or f"task {task} left before it was done"
 
     def holders(self, wanted: Sequence[TP]) -> str:
-        """Who has what of it, for a message."""
+        """The tasks that have some of these, for an error message."""
         return ", ".join(f"task {self._held[tp][0]} has {name(tp)}" for tp in wanted if tp in self._held)
 
     def registry(self) -> dict[int, int]:
-        """The attempt that has each task, when all of them are done. Raises AttemptConflict where something went wrong."""
+        """The attempt that has each task, when all of them are done. Raises AttemptConflict if something went wrong."""
         registry = self._registry.told()
         if self.trouble:
             raise AttemptConflict(self.trouble)

@@ -1,7 +1,7 @@
-"""Which guard a batch is written under, and why: a table that is gone through from above, and the reasons for the log.
+"""The choice of a batch's guard: a table that is read from the top, with the reasons for the log.
 
-`driver` needs no tasks: for small batches. `turns` moves no rows and keeps Spark's tasks, but executors have to reach the driver. `barrier`
-leaves the proof to Spark, but all tasks have to run at once.
+`driver` needs no tasks: for small batches. `turns` moves no rows and keeps Spark's tasks, but executors must reach the driver. `barrier`
+leaves the proof to Spark, but all tasks must run at once.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from fencepost.txn.spark.connection.spark_context import allocation_and_speculat
 GUARDS: Final = ("auto", "barrier", "status", "claims", "turns", "kafka-claims", "driver", "off")
 
 ROW_BYTES: Final = 24
-"""About what Arrow takes for a row beside its keys, values and headers."""
+"""Arrow's overhead for a row, besides its keys, values and headers."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What the choice hangs on. `slots`: tasks that run at once now, None where nobody tells. `numbered`: rows say which partition they go
-    to; where they do not, the write stage's tasks are put together from others, which barrier stages forbid (SPARK-24820). `last_bytes`: of
-    the batch before as it would be collected, None for the first; `collect_bytes_max`: how many may be. `starved`: a barrier stage of this
-    batch did not get its slots. `vouched`: the user says how many tasks there are to be. `unreachable`: executors did not reach the
-    driver."""
+    """What the choice depends on. `slots`: tasks that can run at once now, None if Spark does not tell. `numbered`: rows name their
+    partitions; otherwise the write stage's tasks are combined from others, which barrier stages forbid (SPARK-24820). `last_bytes`: the
+    size of the previous batch when collected, None for the first. `collect_bytes_max`: the limit of that. `starved`: a barrier stage of
+    this batch did not get its slots. `vouched`: the user set the number of tasks. `unreachable`: executors did not reach the driver."""
 
     classic: bool
     tasks: int
@@ -40,7 +39,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True):
-    """A guard, whether it is the one, and why."""
+    """A guard, its condition, and the reason."""
 
     guard: str
     fits: Callable[[Situation], bool]
@@ -73,12 +72,12 @@ TABLE: Final = (
 
 
 def choose(now: Situation) -> tuple[str, str]:
-    """The guard's name, and why it is the one."""
+    """The guard's name, and the reason."""
     return next((row.guard, row.why) for row in TABLE if row.fits(now))
 
 
 def objection(guard: str, now: Situation) -> str | None:
-    """Why a guard that was asked for by name cannot be had."""
+    """Why a guard that the user named is not possible."""
     checks: dict[str, tuple[tuple[bool, str], ...]] = {
         "barrier": (
             (now.dynamic, "barrier stages do not run with spark.dynamicAllocation.enabled=true (SPARK-24942)"),
@@ -115,7 +114,7 @@ def situation(
     vouched: bool = False,
     unreachable: bool = False,
 ) -> Situation:
-    """What Spark tells of itself now."""
+    """What Spark tells now."""
     context = context_of(spark)
     dynamic, speculation = allocation_and_speculation(context) if context is not None else (False, False)
     return Situation(

@@ -1,7 +1,7 @@
-"""A barrier stage that never gets all its slots at once: given up after a while, instead of waiting for as long as others keep them.
+"""Gives a barrier stage up that does not get all its slots at once within a while.
 
-Spark waits without an end where slots are taken by other jobs of the application (its own check counts slots, not free ones). So the job
-is watched, and cancelled where none of its tasks has run for so long. Not under Connect, which tells nothing of tasks.
+Spark waits without limit if other jobs of the application have the slots (its own check counts slots, not free ones). So this module
+watches the job, and cancels it if none of its tasks has run for so long. It does not work under Connect, which does not report tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEP_S: Final = 0.5
 
 @contextmanager
 def patience(context: Any, limit_s: float) -> Iterator[None]:
-    """Watch the jobs of the block. Raises Starved where they were cancelled, because none of their tasks ran for `limit_s` seconds."""
+    """Watch the jobs of the block. Raises Starved if they were cancelled because none of their tasks ran for `limit_s` seconds."""
     if context is None:
         yield
         return
@@ -45,7 +45,7 @@ def patience(context: Any, limit_s: float) -> Iterator[None]:
 
 
 class _Watch(threading.Thread):
-    """Looks every STEP_S. `starved`: the jobs were cancelled."""
+    """Checks every STEP_S. `starved`: the jobs were cancelled."""
 
     def __init__(self, context: Any, tag: str, limit_s: float) -> None:
         super().__init__(name="fencepost-barrier-watch", daemon=True)
@@ -71,11 +71,11 @@ class _Watch(threading.Thread):
                     self._context.cancelJobsWithTag(self._tag)
                     return
         except (Py4JError, OSError) as error:
-            # Whoever waits for the job hears of it; only nobody watches any more.
+            # The thread that runs the job gets its error; only the watch ends here.
             log.debug("the barrier stage is not watched any more: %s", error)
 
     def _runs(self) -> bool:
-        """Whether a task of the tagged jobs runs, or none of these has begun."""
+        """Whether a task of the tagged jobs runs, or none of the jobs has begun."""
         tracker = self._context.statusTracker()
         tagged = [int(job) for job in self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag)]
         jobs = [info for info in map(tracker.getJobInfo, tagged) if info is not None]

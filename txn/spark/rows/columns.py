@@ -1,8 +1,8 @@
-"""The columns that Spark's Kafka sink takes, checked as it checks them and with its words, and the DataFrame that has exactly these.
+"""The columns of Spark's Kafka sink, checked as the sink checks them and with its words, and the DataFrame with exactly these.
 
-A column that the sink does not know is ignored. A null value is a tombstone; a null topic is looked for where rows are
-(`txn.spark.rows.routing`), with NULL_TOPIC. Strictness where Spark has none: no column is guessed at, and none is converted but headers and
-timestamps, which are brought to the one form that tasks read.
+A column that the sink does not know is ignored. A null value is a tombstone. A null topic is found when rows are routed
+(`txn.spark.rows.routing`), with NULL_TOPIC. Unlike Spark it guesses no column, and converts only headers and timestamps, to the one form
+that tasks read.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ TIMESTAMP: Final = "timestamp"
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 NO_TIME: Final = 1 - (1 << 63)
-"""What becomes of a number that is no time, so that its row is found."""
+"""The value for a number that is no time, so that its row is found."""
 SECONDS_MAX: Final = 9.2e12
-"""Beyond that Spark's microseconds end; with spark.sql.ansi.enabled a cast of such a number fails the whole query."""
+"""The limit of Spark's microseconds. With spark.sql.ansi.enabled a cast of a larger number fails the whole query."""
 MILLISECONDS: Final = {
     "timestamp": "unix_micros({0}) div 1000",
     "double": f"case when isnan({{0}}) or abs({{0}}) = double('Infinity') then null when abs({{0}}) > {SECONDS_MAX} then {NO_TIME}"
     " else unix_micros(cast({0} as timestamp)) div 1000 end",
 }
-"""What Spark's sink does with a time: its microseconds, cut off after the milliseconds. By the column's type."""
+"""Spark's sink cuts a time's microseconds off after the milliseconds. The expressions by the column's type."""
 
 CONVERTED: Final = frozenset({HEADERS, TIMESTAMP})
-"""What does not stay as it is."""
+"""The columns that are converted."""
 
 NULL_TOPIC: Final = "null topic present in the data. Use the topic option for setting a default topic."
 
@@ -51,7 +51,7 @@ TYPES: Final[dict[str, tuple[type[DataType], ...]]] = {
     PARTITION: (IntegerType,),
     TIMESTAMP: (DoubleType, TimestampType),
 }
-"""What each column may be, in the order in which Spark's sink looks at them. Headers have one type, which is no class."""
+"""The types of each column, in the order in which Spark's sink checks them. Headers have one type, which is no class."""
 
 NAMES_OF_TYPES: Final[dict[type[DataType], str]] = {
     StringType: "string",
@@ -63,12 +63,12 @@ NAMES_OF_TYPES: Final[dict[type[DataType], str]] = {
 
 
 class BadColumns(Misuse, ValueError):
-    """The DataFrame is not one for Kafka. Spark's sink raises an AnalysisException with the same text."""
+    """The DataFrame does not fit Kafka. Spark's sink raises an AnalysisException with the same text."""
 
 
 class SinkColumns(Struct, frozen=True, kw_only=True):
-    """What a DataFrame has for Kafka. `topic`: the option's, for all rows; None where a column says it. `names` are those of the DataFrame
-    that `select` makes, `places` where each of them is in the one that was given."""
+    """The columns of a DataFrame for Kafka. `topic`: the option's topic for all rows; None if a column names it. `names` are those of the
+    DataFrame that `select` makes. `places` says where each is in the given one."""
 
     topic: str | None
     names: tuple[str, ...]
@@ -81,21 +81,21 @@ class SinkColumns(Struct, frozen=True, kw_only=True):
 
     @property
     def placed(self) -> bool:
-        """Whether something says where a row belongs, so that rows may have to be brought there."""
+        """Whether a column says where a row belongs, so that rows may have to be moved."""
         return self.keyed or PARTITION in self.names
 
     @property
     def by_place(self) -> list[tuple[str, int]]:
-        """Names, and where they are in the DataFrame that was given."""
+        """The names, and their places in the given DataFrame."""
         return [*zip(self.names, self.places, strict=True)]
 
     def column(self, name: str) -> str | None:
-        """Its own name where it is there: what `send_arrow` is to be told."""
+        """The column's own name if it exists, for `send_arrow`."""
         return name if name in self.names else None
 
 
 def read_columns(schema: StructType, topic: str | None = None) -> SinkColumns:
-    """Look at a DataFrame's schema. Raises BadColumns."""
+    """Check a DataFrame's schema. Raises BadColumns."""
     topic = check_topic_option(topic)
     names, places = [], []
     timestamp_type = None
@@ -119,7 +119,7 @@ def read_columns(schema: StructType, topic: str | None = None) -> SinkColumns:
 
 
 def check_topic_option(topic: str | None) -> str | None:
-    """The option without blanks around it, as Spark takes it. Raises BadColumns for what is no name."""
+    """The option without blanks around it, as Spark reads it. Raises BadColumns for an invalid name."""
     if topic is None:
         return None
     if not topic.strip():
@@ -130,7 +130,7 @@ def check_topic_option(topic: str | None) -> str | None:
 def _check_type(name: str, kind: DataType, allowed: tuple[type[DataType], ...]) -> None:
     found = kind.simpleString()
     if name == HEADERS:
-        # Names of fields in another case are the same to Spark, and whether a field may be null is of no account.
+        # To Spark the case of field names does not matter, nor whether a field may be null.
         fits, wanted = found.lower() == HEADERS_TYPE, HEADERS_TYPE
     else:
         fits, wanted = isinstance(kind, allowed), " or ".join(NAMES_OF_TYPES[each] for each in allowed)
@@ -139,18 +139,18 @@ def _check_type(name: str, kind: DataType, allowed: tuple[type[DataType], ...]) 
 
 
 def select(df: DataFrame, topic: str | None = None) -> DataFrame:
-    """The DataFrame with exactly the columns that Kafka gets, in the order of TYPES, timestamps as milliseconds since 1970 (bigint); no
-    topic where the option says it. Of columns of one name the first is taken, as Spark's sink does. Raises BadColumns."""
+    """The DataFrame with exactly the columns for Kafka, in the order of TYPES, timestamps as milliseconds since 1970 (bigint), without a
+    topic if the option names it. Of several columns of one name the first is used, as in Spark's sink. Raises BadColumns."""
     return select_columns(df, read_columns(df.schema, topic))
 
 
 def select_columns(df: DataFrame, columns: SinkColumns) -> DataFrame:
-    """The same, for whoever has looked at the columns already."""
+    """The same, for columns that are checked already."""
     if columns.names == tuple(df.columns) and not CONVERTED & {*columns.names}:
         return df
     if len({name.lower() for name in df.columns}) == len(df.columns):
         return df.select(*[_wanted(columns, name, name) for name in columns.names])
-    # By place, because a name is there twice, or twice but for its case, which Spark calls ambiguous.
+    # By place, because a name may occur twice, or twice but for its case, which Spark calls ambiguous.
     numbered = df.toDF(*[f"c{place}" for place in range(len(df.columns))])
     return numbered.select(*[_wanted(columns, name, f"c{place}") for name, place in zip(columns.names, columns.places, strict=True)])
 

@@ -1,12 +1,11 @@
-"""Which Kafka partition each row goes to, and the rows of each partition brought into one Spark task.
+"""The Kafka partition of each row, and the rows of each partition moved into one Spark task.
 
-A key has the partition that Java's producer would give it (murmur2), computed over Arrow's buffers without a Python object for a row. Every
-(topic, partition) has a number, its route; how many partitions there are is settled on the driver, once a batch, so that all tasks agree
-while a topic grows. A row that cannot be written has a negative route instead, which says why, and is not dropped: whoever writes decides.
-Rows without key and partition are spread over their topic's partitions, the same way each time. Where no row has either, nothing is moved
-that need not be.
+A key gets the partition that Java's producer would choose (murmur2), computed over Arrow's buffers without a Python object for a row. Each
+(topic, partition) has a number, its route. The driver fixes the number of partitions once a batch, so that all tasks agree while a topic
+grows. A row that cannot be written has a negative route, which says why; it is not dropped, and the caller decides. Rows without key and
+partition are spread over their topic's partitions, in the same way each time. If no row has either, only the needed rows are moved.
 
-Nothing here asks a broker.
+This module sends no request to a broker.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ INT32: Final = pa.int32()
 
 
 class Routes(Struct, frozen=True):
-    """The numbers of partitions: those of the first topic from 0 on, then those of the next. `turn`: where rows without a key begin, to be
-    another one in each batch, so that small batches do not all go to the same partition."""
+    """The numbers of partitions: those of the first topic from 0 on, then those of the next. `turn`: where rows without a key begin. It
+    differs from batch to batch, so that small batches do not all go to the same partition."""
 
     topics: tuple[str, ...]
     counts: tuple[int, ...]
@@ -56,7 +55,7 @@ class Routes(Struct, frozen=True):
 
     @classmethod
     def of(cls, counts: Mapping[str, int], *, turn: int = 0) -> Routes:
-        """From topics and how many partitions each of them has."""
+        """From topics and their numbers of partitions."""
         if not counts:
             raise ValueError("there is no topic to route to")
         for topic, count in counts.items():
@@ -80,7 +79,7 @@ class Routes(Struct, frozen=True):
         return self.of_task(0, 1)
 
     def number(self, topic: str, partition: int) -> int:
-        """The route of a partition that is among these."""
+        """The route of a partition, if it is among these."""
         place = self.topics.index(topic)
         if not 0 <= partition < self.counts[place]:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {self.counts[place]}, from 0 on")
@@ -95,12 +94,12 @@ class Routes(Struct, frozen=True):
         return self.topics[place], number - firsts[place]
 
     def of_task(self, task: int, tasks: int) -> list[tuple[str, int]]:
-        """The partitions whose rows `routed` brings to that one of so many tasks."""
+        """The partitions whose rows `routed` moves to that one of so many tasks."""
         partitions = (tp for topic, count in zip(self.topics, self.counts, strict=True) for tp in zip(repeat(topic), range(count)))
         return list(islice(partitions, task, None, tasks))
 
     def why_not(self, number: int, topic: str | None, partition: int | None) -> str:
-        """Why a row with a negative route cannot be written, given what it says for itself."""
+        """Why a row with a negative route cannot be written, given the row's own columns."""
         if number == NO_TOPIC:
             return NULL_TOPIC
         if number == UNKNOWN_TOPIC:
@@ -122,8 +121,8 @@ def kafka_partitions(keys: Any, count: int) -> Any:
 
 
 def route_numbers(routes: Routes, rows: int, keys: Any | None, partitions: Any | None, topics: Any | None, *, turn: int = 0) -> Any:
-    """The route of each row, as an int32 array, of Arrow arrays; those that are None are in no row. Without `topics` all rows are of the
-    routes' first topic."""
+    """The route of each row, as an int32 array, from Arrow arrays; None for a column that does not exist. Without `topics` all rows belong
+    to the routes' first topic."""
     firsts, counts = (struct.pack(f"<{len(each)}i", *each) for each in (routes.firsts, routes.counts))
     return _numbers(
         place_rows(
@@ -139,7 +138,7 @@ def route_numbers(routes: Routes, rows: int, keys: Any | None, partitions: Any |
 
 
 def key_column(keys: Any) -> Bytes:
-    """An Arrow array of strings or binaries as the compiled code reads it."""
+    """An Arrow array of strings or binaries, as the compiled code reads it."""
     keys = binary_array(keys, KEY, KEY)
     column = offsets_column(keys)
     column.data = content(keys)
@@ -147,7 +146,7 @@ def key_column(keys: Any) -> Bytes:
 
 
 def _marked(partitions: Any) -> Any:
-    """What is below 0 told from what is null."""
+    """Tells values below 0 from nulls."""
     lowest = pc.min(partitions).as_py()
     if lowest is not None and lowest < 0:
         partitions = pc.if_else(pc.less(partitions, 0), pa.scalar(UNKNOWN, INT32), partitions)
@@ -155,7 +154,7 @@ def _marked(partitions: Any) -> Any:
 
 
 def _looked_up(topics: Any, known: tuple[str, ...]) -> Any:
-    """Each row's topic as its place among those known."""
+    """The place of each row's topic among the known ones."""
     text = topics.cast(pa.string())
     places = pc.fill_null(pc.index_in(text, value_set=pa.array(known, pa.string())), pa.scalar(UNKNOWN, INT32))
     return pc.if_else(pc.is_null(text), pa.scalar(NULL, INT32), places) if text.null_count else places
@@ -170,20 +169,20 @@ def _numbers(content: bytes) -> Any:
 
 
 def with_routes(batch: pa.RecordBatch, routes: Routes, turn: int = 0) -> pa.RecordBatch:
-    """A batch of rows with the column ROUTE. `turn`: where its rows without a key begin, beside the routes' own."""
+    """A batch of rows with the column ROUTE. `turn`: where its rows without a key begin, in addition to the routes' own."""
     found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
     numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=turn)
     return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])
 
 
 def task_number() -> int:
-    """That of the Spark task, 0 outside of one. It is not drawn: a task that is run again has to say the same."""
+    """The number of the Spark task, 0 outside of one. It is not random, because a repeated task must give the same routes."""
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
 
 
 class Router:
-    """The UDF: columns of a batch of rows, in the order of `names`, to routes. It is pickled into every task."""
+    """The UDF: from a batch's columns, in the order of `names`, to routes. It is pickled into every task."""
 
     def __init__(self, routes: Routes, names: tuple[str, ...]) -> None:
         self._routes = routes
@@ -196,7 +195,7 @@ class Router:
 
 
 class BatchRouter:
-    """The same for mapInArrow, where there is no arrow_udf: the whole batch, with a column more."""
+    """The same for mapInArrow, if there is no arrow_udf: the whole batch with one more column."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -207,9 +206,9 @@ class BatchRouter:
 
 
 def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
-    """A DataFrame of `columns.select` with the column ROUTE, so that all rows of a partition are in one of `tasks` tasks: that of
-    `routes.of_task`. What has neither key nor partition comes back as it is, unless a column says the topic and a task would have no
-    partition of one of them to put its rows into."""
+    """A DataFrame of `columns.select` with the column ROUTE, in which all rows of a partition are in one of `tasks` tasks: that of
+    `routes.of_task`. Rows with neither key nor partition stay where they are. They move only if a column names the topic and a task would
+    have no partition of some topic for them."""
     names = tuple(name for name in (KEY, PARTITION, TOPIC) if name in df.columns)
     if KEY not in names and PARTITION not in names and (TOPIC not in names or min(routes.counts) >= tasks):
         return df
@@ -221,8 +220,8 @@ def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
 
 
 def scattered(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
-    """Rows with neither key nor partition spread over all partitions of their topic, with the column ROUTE, so that all of a partition are
-    in one of `tasks` tasks. Who computes them keeps as many tasks as there are."""
+    """Rows with neither key nor partition, spread over all partitions of their topic, with the column ROUTE. All rows of a partition are in
+    one of `tasks` tasks. As many tasks compute the routes as there are now."""
     if TOPIC in df.columns:
         return spread(numbered(df, routes, (TOPIC,)), tasks)
     number = F.pmod(F.monotonically_increasing_id() + F.lit(routes.turn), F.lit(routes.total)).cast(IntegerType())
@@ -236,7 +235,7 @@ def numbered(df: DataFrame, routes: Routes, names: tuple[str, ...]) -> DataFrame
         schema = StructType([*df.schema.fields, StructField(ROUTE, IntegerType())])
         return df.mapInArrow(BatchRouter(routes), schema)
     with warnings.catch_warnings():
-        # It would rather have the kind of the function from its annotations, and looks for these where a callable object has none.
+        # Spark reads the kind of the function from its annotations, and looks for these where a callable object has none.
         warnings.simplefilter("ignore", UserWarning)
         function = arrow_udf(Router(routes, names), IntegerType(), scalar_arrow())
     number: Column = function(*[F.col(name) for name in names])
@@ -251,7 +250,7 @@ def scalar_arrow() -> int:
 
 
 def spread(df: DataFrame, tasks: int) -> DataFrame:
-    """All rows of a route into the task whose number is the route's modulo `tasks`: before Spark 4.1 by a number whose hash leads there."""
+    """Move all rows of a route into the task whose number is the route modulo `tasks`; before Spark 4.1 by a number with the right hash."""
     if hasattr(df, "repartitionById"):
         return df.repartitionById(tasks, F.col(ROUTE))
     numbers = F.array(*[F.lit(number) for number in keys(tasks)])
@@ -259,11 +258,11 @@ def spread(df: DataFrame, tasks: int) -> DataFrame:
 
 
 def route(df: DataFrame, partitions: int | Mapping[str, int], *, topic: str | None = None, tasks: int | None = None) -> DataFrame:
-    """Bring the rows of each Kafka partition into one Spark task, before `writeStream.format("fencepost")`, which cannot do it itself.
+    """Move the rows of each Kafka partition into one Spark task, before `writeStream.format("fencepost")`, which cannot do it itself.
 
-    `partitions`: how many the topic has, or how many each of several topics has where a column says a row's topic; `topic` overrides the
-    column. `tasks`: how many Spark tasks write; one a partition unless it is less. A DataFrame of one topic without key and partition is
-    not moved, and only its columns are picked.
+    `partitions`: the topic's number of partitions, or each topic's if a column names a row's topic; `topic` overrides the column. `tasks`:
+    how many Spark tasks write, at most one for each partition. A DataFrame of one topic without key and partition is not moved; only its
+    columns are selected.
     """
     if topic is not None:
         check_own_topic("topic", topic)

@@ -1,8 +1,8 @@
-"""The rows of one Arrow batch as what Kafka gets of them: a batch for each topic with a partition for each row, and the rows that cannot be
-written with the reason.
+"""The rows of one Arrow batch as Kafka gets them: a batch for each topic with a partition for each row, and the rows that cannot be
+written, with the reason.
 
-Rows that were routed carry their number. Rows that were not, which have neither key nor partition, go to one of the partitions that the
-task may write to, the whole batch to the same one (sticky, KIP-794). It sends nothing.
+Routed rows have a number. Rows without key and partition are not routed. All of a batch go to one of the partitions that the task may write
+to (sticky, KIP-794). It sends nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fencepost.txn.spark.rows.topic_limits import TopicLimits
 PLACED: Final = "__fencepost_partition"
 """The column that `places` adds."""
 HEADER_BOUND: Final = 16
-"""Bytes that a header takes at most beside its name and value."""
+"""The largest overhead of a header, besides its name and value."""
 TEXTS: Final = (TOPIC, KEY, VALUE)
 """Columns that are strings or binaries."""
 DESCRIBED: Final = 10
-"""Bad rows that are described at least, where there are so many."""
+"""At least so many bad rows are described, if there are so many."""
 
 
 class Portion(Struct, frozen=True):
@@ -39,10 +39,10 @@ class Portion(Struct, frozen=True):
 
 
 class Placer:
-    """See the module. `own`: the partitions that this task writes. `largest`: bytes that a record may have, as `limited_by` says; `limits`:
-    those of the topics. `kept_bytes`: how much of the keys and values of rows that cannot be written is kept, of all of them together; each
-    has at most half of what is left, so that none is without. `bad_row_limit`: with more of them the batch fails, so that nothing else is
-    placed then, and they are counted and no longer described."""
+    """See the module. `own`: the partitions that this task writes. `largest`: the bytes of a record, limited by `limited_by`. `limits`:
+    those of the topics. `kept_bytes`: how much of the keys and values of all bad rows together is kept; each gets at most half of the rest,
+    so that every row has a share. `bad_row_limit`: with more bad rows the batch fails, so nothing else is placed, and bad rows are only
+    counted."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Placer:
         self._own = {name: [partition for topic, partition in partitions if topic == name] for name in self._routes.topics}
 
     def place(self, batch: pa.RecordBatch) -> tuple[list[Portion], list[Summary]]:
-        """What can be written, and what cannot, as far as it is described: `rest` has the others."""
+        """The rows that can be written, and the bad ones that are described; `rest` has the others."""
         batch = _as_bytes(batch)
         sizes, wrong = _sizes(batch), self._misplaced(batch)
         wrong = pc.or_(wrong, pc.greater(sizes, pa.scalar(self._largest - RECORD_BOUND, pa.int64())))
@@ -97,15 +97,16 @@ class Placer:
 
     @property
     def failed(self) -> bool:
-        """Whether there are more bad rows than may be."""
+        """Whether there are more bad rows than allowed."""
         return self._described + self._counted > self._limit
 
     def rest(self) -> list[Summary]:
-        """One for all bad rows that were not described, where there are any; none of those that only a close look would have shown."""
+        """One summary for all bad rows that were not described, if there are any. Rows that only a close check finds are not
+        counted."""
         return [Summary(kind=BAD, records=self._counted)] if self._counted else []
 
     def _look(self, batch: pa.RecordBatch, sizes: Any, wrong: Any, looked_at: Any) -> tuple[list[Summary], Any]:
-        """Bad rows, and a mask of the right ones. `wrong`: those that are bad for certain."""
+        """Bad rows, and a mask of the good ones. `wrong`: those that are certainly bad."""
         bad: list[Summary] = []
         good = pc.invert(looked_at).to_pylist()
         certain = wrong.to_pylist()
@@ -159,7 +160,7 @@ class Placer:
         return pc.fill_null(pc.equal(batch.column(TOPIC), pa.scalar(topic.encode(), pa.binary())), False)
 
     def _misplaced(self, batch: pa.RecordBatch) -> Any:
-        """A mask of the rows that have no topic, or no partition there."""
+        """A mask of the rows without a topic, or without a partition in it."""
         if ROUTE in batch.schema.names:
             return pc.less(batch.column(ROUTE), pa.scalar(0, pa.int32()))
         if self._topic is not None:
@@ -167,7 +168,7 @@ class Placer:
         return pc.invert(pc.is_in(batch.column(TOPIC), value_set=pa.array([each.encode() for each in self._routes.topics], pa.binary())))
 
     def _why_not(self, row: dict[str, Any], size: int) -> str | None:
-        """Why it can never be written; None where it can."""
+        """Why the row can never be written; None if it can."""
         topic, number = self._topic_of(row), row.get(ROUTE, 0)
         if number < 0:
             return self._routes.why_not(number, topic, row.get(PARTITION))
@@ -216,7 +217,7 @@ class Placer:
 
 
 def bad_headers(headers: Any) -> Any:
-    """A mask of the rows with a header that Kafka has no form for: one that is null, or whose key is, or is no text."""
+    """A mask of the rows with a header that Kafka cannot hold: a null header, or one whose key is null or no text."""
     elements, keys = headers.flatten(), _header_keys(headers)
     wrong = pc.or_(elements.is_null(), keys.is_null())
     try:
@@ -236,7 +237,7 @@ def _is_text(key: bytes) -> bool:
 
 
 def _row(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
-    """One of them, all its texts as bytes: Spark's strings need not be UTF-8."""
+    """One row, with all texts as bytes, because Spark's strings need not be UTF-8."""
     row = {name: batch.column(name)[place] for name in batch.schema.names}
     headers = row.pop(HEADERS, None)
     found = {name: value.as_py() for name, value in row.items()}
@@ -253,7 +254,7 @@ def _as_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sizes(batch: pa.RecordBatch) -> Any:
-    """Bytes of each row's key, value and headers."""
+    """The bytes of each row's key, value and headers."""
     total = _lengths(batch.column(VALUE))
     if KEY in batch.schema.names:
         total = pc.add(total, _lengths(batch.column(KEY)))
@@ -276,5 +277,5 @@ def _header_sizes(headers: Any) -> Any:
 
 
 def _header_keys(headers: Any) -> Any:
-    """Of all rows, one after the other."""
+    """Of all rows, one after another."""
     return pc.struct_field(headers.flatten(), "key").cast(pa.binary())

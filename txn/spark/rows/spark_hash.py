@@ -1,7 +1,7 @@
-"""Where Spark's hash partitioning puts a number, so that before Spark 4.1, which has no repartitionById, rows still get into the very task
-that is meant.
+"""The task into which Spark's hash partitioning puts a number. Before Spark 4.1, which has repartitionById, it moves rows into a chosen
+task.
 
-`repartition(n, column)` takes pmod(murmur3(value, 42), n). So for each task a number is looked for whose hash leads there (`keys`).
+`repartition(n, column)` uses pmod(murmur3(value, 42), n). So for each task `keys` searches a number whose hash leads there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MASK: Final = 0xFFFFFFFF
 
 
 def keys(tasks: int) -> list[int]:
-    """For each of so many tasks a number that Spark's hash partitioning over `tasks` brings to it."""
+    """For each of so many tasks a number that Spark's hash partitioning over `tasks` moves to it."""
     found: dict[int, int] = {}
     for number in count():
         found.setdefault(task_of(number, tasks), number)
@@ -24,7 +24,7 @@ def keys(tasks: int) -> list[int]:
 
 
 def task_of(number: int, tasks: int) -> int:
-    """The task that hash partitioning over `tasks` brings an int to."""
+    """The task to which hash partitioning over `tasks` moves an int."""
     hashed = murmur3(number)
     return (hashed - (1 << 32) if hashed >> 31 else hashed) % tasks
 

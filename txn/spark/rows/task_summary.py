@@ -23,7 +23,7 @@ SCHEMA: Final = (
     " stage int, task int, attempt int, attempt_id long, worker string, size long, retries int, ms double,"
     " reason string, key binary, value binary, cut boolean"
 )
-"""As `mapInArrow` wants it."""
+"""As `mapInArrow` needs it."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -83,14 +83,14 @@ def told_of(written: Written) -> Summary:
 
 
 def account_of(row: Summary) -> Written:
-    """The account that a row of kind WRITTEN is."""
+    """The account in a row of kind WRITTEN."""
     assert row.topic is not None
     assert row.partition is not None
     return Written(row.topic, row.partition, row.records, row.first_offset, row.last_offset, row.next_sequence)
 
 
 def joined(before: Written | None, after: Written) -> Written:
-    """Two accounts of one partition as one; `after` has the sequences that come last."""
+    """Two accounts of one partition as one; `after` has the later sequences."""
     if before is None:
         return after
     return Written(

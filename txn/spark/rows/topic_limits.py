@@ -1,6 +1,6 @@
 """The limits that topics' configs set for a single record. Tasks check rows against them before they write.
 
-A client without DESCRIBE_CONFIGS on the topics has no limits here. Then the brokers refuse such a record, and its batch fails for good.
+A client without DESCRIBE_CONFIGS on the topics has no limits here. Then the brokers refuse such a record, and its batch fails permanently.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ ASKED: Final = [BYTES, POLICY, KIND, BEFORE, AFTER]
 
 
 class Limits(Struct, frozen=True):
-    """Of one topic. `keyed`: it is compacted, so that each record needs a key. The last two are how far a record's timestamp may be from
-    the time at which it is appended."""
+    """The limits of one topic. `keyed`: it is compacted, so each record needs a key. The last two limit the difference between a record's
+    timestamp and the time of its append."""
 
     bytes_max: int = UNLIMITED
     keyed: bool = False
@@ -48,13 +48,13 @@ class Limits(Struct, frozen=True):
     after_max_ms: int = UNLIMITED
 
     def broken(self, rows: pa.RecordBatch) -> Any:
-        """A mask of rows that break one for certain."""
+        """A mask of the rows that certainly break a limit."""
         if self.keyed and KEY in rows.schema.names:
             return rows.column(KEY).is_null()
         return pa.repeat(pa.scalar(self.keyed), rows.num_rows)
 
     def suspects(self, rows: pa.RecordBatch, sizes: Any) -> Any:
-        """A mask of the others that may break one; `sizes`: bytes of their keys, values and headers."""
+        """A mask of the other rows that may break one; `sizes`: the bytes of their keys, values and headers."""
         wrong = pc.greater(sizes, pa.scalar(self.bytes_max - RECORD_BOUND, pa.int64()))
         if TIMESTAMP in rows.schema.names and min(self.before_max_ms, self.after_max_ms) < UNLIMITED:
             earliest, latest = (pa.scalar(each, pa.int64()) for each in self._span())
@@ -63,7 +63,7 @@ class Limits(Struct, frozen=True):
         return wrong
 
     def why_not(self, topic: str, row: Mapping[str, Any], codec: Codec, level: int | None) -> str | None:
-        """Why the topic takes no such record; None where it does."""
+        """Why the topic refuses a record; None if it accepts it."""
         if self.keyed and row.get(KEY) is None:
             return f"topic {topic!r} is compacted ({POLICY}), and takes no record without a key"
         time_ms = row.get(TIMESTAMP)
@@ -73,7 +73,7 @@ class Limits(Struct, frozen=True):
         if time_ms is not None and time_ms > latest:
             return f"timestamp {time_ms} ms is further ahead than topic {topic!r} takes ({AFTER}={self.after_max_ms})"
         headers = [(each["key"], each["value"]) for each in row.get(HEADERS) or ()]
-        # What it takes on its own; brokers look at packed bytes.
+        # The size of a batch with this record alone: brokers check compressed bytes.
         size = len(encode_batch([(max(time_ms or 0, 0), row.get(KEY), row.get(VALUE), headers)], codec=codec, level=level))
         if size > self.bytes_max:
             packed = f", packed with {codec.name.lower()}," if codec else ""
@@ -86,28 +86,28 @@ class Limits(Struct, frozen=True):
 
 
 class TopicLimits(Struct, frozen=True):
-    """Of those topics whose configs could be read. `codec`, `level`: of the producers."""
+    """The limits of the topics whose configs could be read. `codec`, `level`: those of the producers."""
 
     topics: Mapping[str, Limits] = {}
     codec: Codec = Codec.NONE
     level: int | None = None
 
     def why_not(self, topic: str, row: Mapping[str, Any]) -> str | None:
-        """Why the topic takes no such record; None where it does, or where nobody told."""
+        """Why the topic refuses the record; None if it accepts it, or its limits are not known."""
         limits = self.topics.get(topic)
         return limits.why_not(topic, row, self.codec, self.level) if limits is not None else None
 
     def keyed(self, topic: str) -> bool:
-        """Whether it is known to be compacted."""
+        """Whether the topic is known to be compacted."""
         return self.topics.get(topic, Limits()).keyed
 
     def bytes_max(self, topic: str) -> int:
-        """Bytes that a batch may take there."""
+        """The largest batch of the topic, in bytes."""
         return self.topics.get(topic, Limits()).bytes_max
 
 
 def ask_limits(settings: Settings, topics: Sequence[str], timeout_s: float) -> TopicLimits:
-    """Ask the cluster, with the settings of the producers that write."""
+    """Ask the cluster, with the settings of the writing producers."""
 
     async def ask(client: ClusterClient) -> dict[str, Limits]:
         resources = [DescribeConfigsResource(resource_type=TOPIC_TYPE, resource_name=topic, configuration_keys=ASKED) for topic in topics]

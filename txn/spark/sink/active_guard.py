@@ -1,4 +1,4 @@
-"""The guards of one writer: it chooses one for each write, makes it when it is first needed, and closes all of them with the writer."""
+"""The guards of one writer: it chooses one for each write, makes it on first use, and closes all of them with the writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 
 LOOK_S: Final = 0.25
-"""How often slots are counted while they are waited for."""
+"""How often slots are counted while the writer waits for them."""
 
 
 class Guards:
@@ -37,8 +37,8 @@ class Guards:
         self._unreachable = False
 
     def choose(self, df: DataFrame, columns: SinkColumns, tasks: int, metrics: BatchMetrics, last_bytes: int | None) -> tuple[str, str]:
-        """The guard's name, and why it is the one. `last_bytes`: of the batch before. Raises GuardUnavailable for one that was asked for
-        and cannot be had."""
+        """The guard's name, and the reason. `last_bytes`: the size of the previous batch. Raises GuardUnavailable if the user named a guard
+        that is not possible."""
         asked = self._settings.guard
 
         def look() -> Situation:
@@ -58,26 +58,27 @@ class Guards:
         if asked != "auto":
             self._refuse(asked, now, look)
             return asked, "asked for"
-        # All writes of a batch go the same way, as a partition has one writer in a transaction; what went wrong here is not tried again.
+        # All writes of a batch use the same guard, because a partition has one writer in a transaction. What failed here is not tried
+        # again.
         if metrics.guard == "driver" and not metrics.reruns:
             return metrics.guard, metrics.guard_reason
         return choose(replace(now, last_bytes=None) if metrics.guard or metrics.reruns else now)
 
     def _refuse(self, asked: str, now: Situation, look: Callable[[], Situation]) -> None:
-        """Raises GuardUnavailable where the guard cannot be had. One that was had before is waited for: an executor that was lost comes
-        back."""
+        """Raises GuardUnavailable if the guard is not possible. A guard that was possible before is waited for, because a lost executor
+        comes back."""
         deadline = time.monotonic() + self._settings.barrier_wait_ms / 1000.0 if asked in self._had else 0.0
         while (why_not := objection(asked, now)) is not None:
             if time.monotonic() >= deadline:
-                patience = f" (waited for {self._settings.barrier_wait_ms} ms (barrier_wait_ms), as it was had before)"
+                patience = f" (waited for {self._settings.barrier_wait_ms} ms (barrier_wait_ms), because it was possible before)"
                 raise GuardUnavailable(f"guard={asked!r}: {why_not}{patience if asked in self._had else ''}")
             time.sleep(LOOK_S)
             now = look()
         self._had.add(asked)
 
     def get(self, name: str, df: DataFrame) -> Guard:
-        """The guard of that name. Where the program has stopped its SparkContext and has another one by now, guards are made anew: they ask
-        the one that they were made with, or listen at its address."""
+        """The guard of that name. If the program has stopped its SparkContext and made another, guards are made again, because they use the
+        old context or its address."""
         context = context_of(df.sparkSession)
         if context is not self._context:
             self.close()
@@ -88,7 +89,7 @@ class Guards:
             return self._made[name]
 
     def close(self) -> None:
-        """None of them guards any more."""
+        """Close all guards."""
         with self._lock:
             made = [*self._made.values()]
             self._made.clear()
@@ -107,7 +108,7 @@ def _asked(make: Callable[[str, str], Guard], name: str) -> Callable[[WriterSett
         except OSError as error:
             raise GuardUnavailable(
                 f"guard={name!r}: this process cannot listen at {bind}, the address of Spark's driver ({error}): a client of Spark Connect"
-                " is not where the driver is; take kafka-claims"
+                " does not run where the driver runs; use kafka-claims"
             ) from error
 
     return made

@@ -1,7 +1,7 @@
-"""Rows that can never be written. They fail their batch, or become records in a topic of their own (`on_bad_row`).
+"""Rows that can never be written. They fail their batch, or become dead letters: records in a topic of their own (`on_bad_row`).
 
-Such a record keeps key and value, cut where they are too long. Its headers say what is wrong, where the row was to go, and in which batch.
-The batch's own transaction has it.
+A dead letter has the row's key and value, cut if they are too long. Its headers say what is wrong, where the row was to go, and in which
+batch. It is written in the batch's own transaction.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fencepost.txn.transaction import Transaction
 
 PYTHON: Final = ("on_bad_row", "bad_row_limit")
 OPTIONS: Final = ("onBadRow", "badRowLimit")
-"""The same of the data source."""
+"""The names in the data source."""
 NAMED: Final = 3
 MARGIN: Final = 4096
-"""Bytes left for the headers of a record that had to be cut."""
+"""The bytes for the headers of a record that had to be cut."""
 KEPT_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of keys and values of bad rows that a Spark task brings to the driver, which holds those of all tasks."""
+"""The bytes of bad rows' keys and values that one Spark task sends to the driver, which holds those of all tasks."""
 
 
 def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
@@ -36,30 +36,30 @@ def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:
 
 
 def count_of(bad: Sequence[Summary]) -> int:
-    """How many rows they stand for."""
+    """The number of rows that they stand for."""
     return sum(each.records for each in bad)
 
 
 def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, called: tuple[str, str] = PYTHON) -> BadRows:
-    """The error that names them. `called`: how the user knows the two settings."""
+    """The error that describes them. `called`: the names of the two settings for the user."""
     where_to, limit = called
     described = [each for each in bad if each.reason is not None][:NAMED]
     named = "; ".join(map(_described, described))
     left = count_of(bad) - len(described)
     more = f" (and others: {left} more are known)" if left else ""
     way_out = (
-        f'let {where_to}="<topic>" take such rows'
+        f'set {where_to}="<topic>" for such rows'
         if settings.dead_letters is None
-        else f"raise {limit}={settings.bad_row_limit}, as there are more than {where_to}={settings.on_bad_row!r} is to take"
+        else f"raise {limit}={settings.bad_row_limit}, because there are more than {where_to}={settings.on_bad_row!r} may take"
     )
     return BadRows(
-        f"sink {settings.sink_id!r}, batch {batch}: rows that can never be written: {named}{more}. Nothing of the batch is visible. Mend"
+        f"sink {settings.sink_id!r}, batch {batch}: rows that can never be written: {named}{more}. Nothing of the batch is visible. Correct"
         f" the query, or {way_out}"
     )
 
 
 def check_letters(settings: WriterSettings, limits: TopicLimits, *, called: tuple[str, str] = PYTHON) -> None:
-    """Raises Misuse where the topic of bad rows, as far as its configs are known, would not keep them all."""
+    """Raises Misuse if the topic of dead letters, as far as its configs are known, would not keep all of them."""
     topic = settings.dead_letters
     if topic is not None and limits.keyed(topic):
         raise Misuse(
@@ -69,23 +69,23 @@ def check_letters(settings: WriterSettings, limits: TopicLimits, *, called: tupl
 
 
 def check_buried(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> None:
-    """Wait for what `bury` has sent. Raises BadRows where the brokers refuse that, and would again."""
+    """Wait for the dead letters. Raises BadRows if the brokers refuse them permanently."""
     for future in sent:
         try:
             failure = future.exception(timeout_s)
         except TimeoutError:
-            return  # The commit tells.
+            return  # The commit raises it.
         if failure is not None and failure.code in NEVER:
             raise BadRows(
-                f"a bad row cannot be written to topic {topic!r} either, where such rows go: {failure}. Nothing of the batch is visible. A"
-                f" topic that is compacted ({POLICY}) takes no row without a key: name one that is not"
+                f"a bad row cannot be written to topic {topic!r}, the topic for bad rows, either: {failure}. Nothing of the batch is"
+                f" visible. A topic that is compacted ({POLICY}) takes no row without a key: name another topic"
             ) from failure
 
 
 def bury(
     bad: Sequence[Summary], topic: str, transaction: Transaction | Participant, *, sink: str, batch: int, largest: int
 ) -> list[RecordFuture]:
-    """Write them to the topic."""
+    """Write the bad rows to the topic."""
     sent = []
     for row in bad:
         room = max(0, largest - MARGIN)

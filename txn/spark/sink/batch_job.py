@@ -1,7 +1,7 @@
-"""A batch job's DataFrame into Kafka: visible at once, and once for each version of the job, however often the job is run.
+"""A batch job's DataFrame into Kafka: its rows become visible together, once for each version of the job, however often the job runs.
 
-It is a micro-batch without a query: the same transaction, guards and ledger record, under a transactional id and a ledger key of the job's
-own (`sink_id#job_id`). It knows nothing of what the DataFrame reads: another DataFrame under a version that is written is not written.
+The job is a micro-batch without a query: the same transaction, guards and ledger record, under the job's own transactional id and ledger
+key (`sink_id#job_id`). It does not look at what the DataFrame reads: another DataFrame under a written version is not written.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fencepost.txn.spark.sink.sink_session import SinkSession
 log = logging.getLogger("fencepost.spark")
 
 STREAMING: Final = ("checkpoint", "query", "on_new_checkpoint", "on_missing_ledger", "on_gap")
-"""Settings that mean nothing without a query."""
+"""Settings that need a query."""
 
 
 class JobVersion(Struct, frozen=True, kw_only=True):
-    """Which batch it is: a version of a job."""
+    """The identity of the batch: a version of a job."""
 
     job: str
     batch: int
@@ -48,7 +48,7 @@ class JobVersion(Struct, frozen=True, kw_only=True):
         return decide_once(entry, settings.sink_id, job=self.job, version=self.batch)
 
     def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
-        """What the ledger is to have of it."""
+        """The entry for the ledger."""
         return LedgerEntry(
             sink=sink,
             query=None,
@@ -72,12 +72,12 @@ def write_once(
     topic: str | None = None,
     **settings: Unpack[WriterKeywords],
 ) -> dict[str, Any]:
-    """Write a DataFrame with the columns of Spark's Kafka sink, in one transaction. Returns the metrics; where their `ledger` is
-    "skipped", this version was written before, and nothing is read or written now. An older version than the ledger's raises OlderVersion.
+    """Write a DataFrame with the columns of Spark's Kafka sink, in one transaction. Returns the metrics. If their `ledger` is "skipped",
+    this version was written before, and nothing is read or written now. A version older than the ledger's raises OlderVersion.
 
-    `job_id` and `version` say what is written once: a name that stays, and a number that rises with each run that has new rows. With
+    `job_id` and `version` identify what is written once: a lasting name, and a number that rises with each run that has new rows. With
     `job_id=None` the rows are visible together or not at all, and a second run writes them again. The settings are those of
-    `ExactlyOnceKafkaWriter`, but for those of a query.
+    `ExactlyOnceKafkaWriter` that need no query.
     """
     for name in STREAMING:
         if name in settings:
@@ -104,8 +104,8 @@ def write_once(
 def job_version(sink_id: str, job_id: str | None, version: int | None) -> JobVersion:
     if job_id is None:
         if version is not None:
-            raise Misuse(f"version={version}: of which job? Give job_id, too, or neither of them")
-        # The ledger tells this very run whether an unanswered commit was one. Nobody else will ask.
+            raise Misuse(f"version={version} without a job_id: give both, or neither")
+        # The ledger tells this very run whether an unanswered commit was carried out. No later run will ask.
         return JobVersion(job=f"once-{uuid.uuid4().hex}", batch=0)
     ledger_key(sink_id, job_id)
     if version is None:
@@ -117,7 +117,7 @@ def job_version(sink_id: str, job_id: str | None, version: int | None) -> JobVer
 
 
 def _forget(sink_session: SinkSession) -> None:
-    """The ledger need not keep what nobody can ask for."""
+    """Without a job id no later run asks for the entry, so the ledger need not keep it."""
     try:
         with sink_session.producer.transaction(sink_session.timeout_s) as transaction:
             transaction.send(

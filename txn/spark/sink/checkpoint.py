@@ -1,8 +1,8 @@
-"""Which batch of which query is about to be written, as its checkpoint says: for processes that Spark tells nothing and that have no JVM.
+"""The next batch of a query, read from its checkpoint, for processes that Spark tells nothing and that have no JVM.
 
-Spark writes `offsets/<batch>` before it asks a sink for anything, so that the newest there is the batch. A location means what it means to
-Spark, which takes a path as it stands: %20 is no space. Checkpoints are read where pyarrow reads files; what cannot be read is refused, as
-without it a replay cannot be told from other rows under the same number.
+Spark writes `offsets/<batch>` before it calls a sink, so the newest file there names the batch. A location has Spark's meaning: in a path,
+%20 is not a space. Checkpoints are read where pyarrow can read files. An unreadable checkpoint is refused, because without it a repeated
+batch cannot be told from other rows with the same number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fencepost.txn.spark.errors import BatchUnknown
 from fencepost.txn.spark.sink.query_identity import BatchIdentity, files_of, fingerprint_of
 
 SCHEMES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs", "viewfs": "viewfs"}
-"""What pyarrow calls Hadoop's file systems, beside local ones."""
+"""pyarrow's names of Hadoop's file systems, besides local ones."""
 LOCATION: Final = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 """As Hadoop's Path reads it."""
 
@@ -33,7 +33,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class OffsetsIn(msgspec.Struct, frozen=True):
-    """The offsets of a checkpoint's batches, read when they are asked for, wherever that is."""
+    """The source offsets of a checkpoint's batches, read on request, on any file system."""
 
     checkpoint: str
 
@@ -68,7 +68,7 @@ def newest_batch(checkpoint: str) -> BatchIdentity:
 
 
 def open_location(location: str) -> tuple[Any, str]:
-    """The file system of a checkpoint's location, and where it is in it. Raises OSError, ValueError and pyarrow's errors."""
+    """The file system of a checkpoint's location, and the path in it. Raises OSError, ValueError and pyarrow's errors."""
     scheme, host, path = _parts(location)
     if scheme in ("", "file") and host in ("", "localhost"):
         return files.LocalFileSystem(), str(Path(path).absolute())
@@ -81,17 +81,17 @@ def open_location(location: str) -> tuple[Any, str]:
 def _parts(location: str) -> tuple[str, str, str]:
     """Scheme, host and path."""
     found = LOCATION.fullmatch(location)
-    assert found is not None, "whatever it is, it is a path"
+    assert found is not None, "the pattern matches every location"
     return (found["scheme"] or "").lower(), found["host"] or "", found["path"]
 
 
 def _first_line(error: BaseException) -> str:
-    """Without the hundred places where libjvm is not."""
+    """Without the hundred paths at which libjvm was not found."""
     return str(error).partition("\n")[0]
 
 
 def _advice(location: str) -> str:
-    """What can be done about one that cannot be read."""
+    """What to do about a location that cannot be read."""
     scheme = _parts(location)[0]
     if scheme == "":
         return "Without a scheme it is a local path here; where Spark's fs.defaultFS is another, write its scheme"

@@ -1,7 +1,7 @@
-"""The rows of a DataFrame in this process, as Arrow, up to a number of bytes. What is more is not waited for: the job is cancelled.
+"""The rows of a DataFrame in this process, as Arrow, up to a number of bytes. With more, the job is cancelled.
 
-Bytes are counted as rows come, which they do by Spark task. So this process never holds more than the limit and an Arrow batch; what the
-JVM of Spark's driver holds of tasks that are done is for `spark.driver.maxResultSize` to limit.
+Bytes are counted as rows arrive, one Spark task at a time. So this process never holds more than the limit and one Arrow batch.
+`spark.driver.maxResultSize` limits what the driver's JVM holds of finished tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNT: Final = struct.Struct(">i")
 
 
 def collected(frame: Any, bytes_max: int) -> list[pa.RecordBatch]:
-    """The rows, in their order. Raises TooMuch."""
+    """The rows, in order. Raises TooMuch."""
     context = context_of(frame.sparkSession)
     try:
         return _up_to(_connect_batches(frame), bytes_max) if context is None else _classic(frame, context, bytes_max)
@@ -47,7 +47,7 @@ def _up_to(batches: Iterator[pa.RecordBatch], bytes_max: int) -> list[pa.RecordB
 
 
 def _connect_batches(frame: Any) -> Iterator[pa.RecordBatch]:
-    # What `toLocalIterator` of Spark Connect's DataFrame makes rows of.
+    # Rows from the answers that `toLocalIterator` of Spark Connect's DataFrame uses.
     client = frame._session.client
     for each in client.to_table_as_iterator(frame._plan.to_proto(client), frame._plan.observations):
         if isinstance(each, pa.Table):
@@ -55,7 +55,7 @@ def _connect_batches(frame: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _classic(frame: Any, context: Any, bytes_max: int) -> list[pa.RecordBatch]:
-    """What `toArrow` does, with an end."""
+    """As `toArrow`, with a limit."""
     with _cancelled_on(TooMuch, context):
         port, secret, server = frame._jdf.collectAsArrowToPython()
         try:
@@ -74,7 +74,7 @@ def _classic(frame: Any, context: Any, bytes_max: int) -> list[pa.RecordBatch]:
 
 
 def connect() -> Any:
-    """Spark's function of that purpose, which has moved with 4.0."""
+    """Spark's function for this, which moved in 4.0."""
     try:
         from pyspark.util import local_connect_and_auth
     except ImportError:
@@ -88,7 +88,7 @@ def _streamed(stream: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _order(stream: Any) -> list[int]:
-    """Batches come as tasks end; after them it is told in which order they are meant."""
+    """Batches arrive as tasks end; their order follows at the end."""
     (count,) = COUNT.unpack(stream.read(COUNT.size))
     if count < 0:
         (length,) = COUNT.unpack(stream.read(COUNT.size))
@@ -97,7 +97,7 @@ def _order(stream: Any) -> list[int]:
 
 
 def _result(server: Any) -> None:
-    """Waits for Spark's end of the stream, and raises what the job failed with."""
+    """Waits for the end of Spark's stream, and raises the job's error."""
     from pyspark.errors.exceptions.captured import unwrap_spark_exception
 
     with unwrap_spark_exception():

@@ -1,4 +1,4 @@
-"""One DataFrame into the open transaction, from the driver itself: for small batches. No task writes, so there is nothing to guard."""
+"""One DataFrame into the open transaction, from the driver itself: for small batches. No task writes, so no guard is needed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fencepost.txn.transaction import Transaction
 def write_at_driver(
     plan: WritePlan, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None], limit: tuple[int, str]
 ) -> Outcome:
-    """Collect the rows, call `opening`, and write them. `limit`: the bytes that a record may take, and the setting that says so. Raises
-    TooMuch, before anything is written."""
+    """Collect the rows, call `opening`, and write them. `limit`: the bytes of a record, and the setting that limits them. Raises TooMuch
+    before anything is written."""
     with metrics.phase("collect"):
         batches = collected(plan.frame, plan.collect_bytes_max)
     opening()

@@ -1,6 +1,6 @@
-"""How a writer would write a DataFrame, in words: what `explain` returns. It runs no job, takes nothing over, writes and creates nothing.
+"""The text of `explain`: how a writer would write a DataFrame. It runs no job, takes no sink over, and writes and creates nothing.
 
-The cluster is asked for the topics' partitions and for the ledger's newest entry. Settings are shown without their secrets.
+It asks the cluster for the topics' partitions and the ledger's newest entry. It shows the settings without their secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STAGING: Final = {
 
 
 def explain(execution: WriteExecution, df: DataFrame, topic: str | None = None) -> str:
-    """Line by line. Raises BadColumns where the DataFrame is not one for Kafka, TransactionTimeout where nobody answers."""
+    """The lines. Raises BadColumns if the DataFrame does not fit Kafka, TransactionTimeout if no broker answers."""
     settings = execution.settings
     columns = read_columns(df.schema, topic if topic is not None else settings.topic)
     resolved, timeout_ms = execution.kafka.resolve_owner(settings.transaction_timeout_ms)
@@ -101,7 +101,7 @@ def _ledger(settings: Settings, topic: str, sink: str, timeout_s: float) -> str:
 
 
 def _partitions(settings: Settings, topics: Sequence[str], timeout_s: float) -> dict[str, int | None]:
-    """How many each topic has, None where it is not there."""
+    """The number of each topic's partitions, None for a missing topic."""
 
     async def ask(client: ClusterClient) -> dict[str, int | None]:
         counts: dict[str, int | None] = dict.fromkeys(topics)

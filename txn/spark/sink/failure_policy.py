@@ -1,4 +1,4 @@
-"""What a failure of a batch means for the writer: stop, give up, find out, or write the batch again. It does none of it."""
+"""What a failure of a batch means for the writer: stop, give up, find out, or write the batch again. The caller does it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ INTERRUPTED: Final = (
 )
 
 CANCELED: Final = "[OPERATION_CANCELED]"
-"""What Spark Connect says of a job that somebody has interrupted."""
+"""Spark Connect's error for a job that was interrupted."""
 
 BARRIER_REFUSED: Final = (
     "BarrierJobUnsupportedRDDChainException",
     "BarrierJobRunWithDynamicAllocationException",
     "BarrierJobSlotsNumberCheckFailed",
 )
-"""How Spark refuses a barrier stage before it begins (SPARK-24820, SPARK-24942, SPARK-24819)."""
+"""Spark's errors that refuse a barrier stage before it begins (SPARK-24820, SPARK-24942, SPARK-24819)."""
 
 
 class Course(enum.Enum):
@@ -43,8 +43,8 @@ class Course(enum.Enum):
     STOP = "the query is being stopped: abort, and leave"
     GIVE_UP = "it would fail again: abort, and say why"
     FIND_OUT = "it may be committed: find out"
-    FENCED = "the identity is refused: the own transaction's time was up, or another driver came"
-    LOST = "the coordinator does not know the identity: the id expired, or another driver came after that"
+    FENCED = "the identity is refused: this driver's transaction timed out, or another driver registered"
+    LOST = "the coordinator does not know the identity: the id expired, or another driver registered since"
     AGAIN = "abort, and write the batch again"
 
 
@@ -84,20 +84,20 @@ def course_of(error: BaseException) -> Course:
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether Spark has interrupted the thread: `query.stop()`, or its job was cancelled."""
+    """Whether Spark has interrupted the thread: by `query.stop()`, or by cancelling its job."""
     if isinstance(error, FencepostError):
         return False
     return _thrown(error, INTERRUPTED) or (isinstance(error, PySparkException) and CANCELED in str(error))
 
 
 def is_refused_barrier(error: BaseException) -> bool:
-    """Whether Spark has refused to run a barrier stage, as it is, and would again."""
+    """Whether Spark permanently refuses to run a barrier stage."""
     return _thrown(error, BARRIER_REFUSED)
 
 
 def refuse_stopped(spark: SparkSession) -> None:
-    """Raises QueryStopped where Spark has interrupted the thread that called foreachBatch. Who does not run a job of Spark's hears nothing
-    of that otherwise."""
+    """Raises QueryStopped if Spark has interrupted the thread that called foreachBatch. A thread that runs no Spark job would not notice
+    otherwise."""
     context = context_of(spark)
     if context is not None and context._jvm.java.lang.Thread.currentThread().isInterrupted():
         raise QueryStopped
@@ -105,7 +105,7 @@ def refuse_stopped(spark: SparkSession) -> None:
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """What leaves the block because the query is being stopped leaves it as QueryStopped."""
+    """An error that leaves the block because the query is being stopped becomes QueryStopped."""
     try:
         yield
     except Exception as error:

@@ -32,11 +32,11 @@ BATCH_MAX: Final = (1 << 63) - 1
 
 
 class ExactlyOnceKafkaWriter:
-    """For `foreachBatch`. `bootstrap`: brokers. `sink_id` and the settings that follow: `WriterSettings`; all others are the producer's, in
-    either spelling, or Spark's `kafka.*` options. `secrets`: a function that returns those that are not to be pickled.
+    """For `foreachBatch`. `bootstrap`: brokers. `sink_id` and the settings after it: `WriterSettings`. All others are the producer's, in
+    either spelling, or Spark's `kafka.*` options. `secrets`: a function that returns those that must not be pickled.
 
-    The DataFrame's columns are those of Spark's Kafka sink: value, and key, headers, topic, partition, timestamp where they are there.
-    Raises what `txn.spark.errors` and the ledger have, and fails the query with it; nothing of the batch is visible then.
+    The DataFrame's columns are those of Spark's Kafka sink: value, and optionally key, headers, topic, partition, timestamp. The errors of
+    `txn.spark.errors` and of the ledger fail the query; then nothing of the batch is visible.
     """
 
     def __init__(
@@ -74,32 +74,32 @@ class ExactlyOnceKafkaWriter:
         return self.batch_of(sink_session, identity)
 
     def job(self, job: str) -> SinkSession:
-        """The hold of a job without a query (`txn.spark.sink.batch_job`): under its own transactional id and its own key in the ledger."""
+        """The session of a job without a query (`txn.spark.sink.batch_job`), with its own transactional id and ledger key."""
         return self._sessions.of_job(job)
 
     def batch_of(self, sink_session: SinkSession, identity: Identity) -> Batch:
-        """A batch that is not begun."""
+        """A batch that has not begun."""
         batch = Batch(self._execution, self._sessions, sink_session, identity)
         self._history.add(batch.metrics)
         return batch
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Of the newest batch; empty before the first."""
+        """The metrics of the newest batch; empty before the first."""
         return self._history.newest()
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Of the newest batches, the newest last."""
+        """The metrics of the newest batches, the newest last."""
         return self._history.all()
 
     def explain(self, df: DataFrame, topic: str | None = None) -> str:
-        """How this DataFrame would be written, a streaming one as well: `print(writer.explain(df))`. It writes nothing, and takes nothing
-        over; brokers are asked for partitions and for the ledger's newest entry."""
+        """How this DataFrame, also a streaming one, would be written: `print(writer.explain(df))`. It writes nothing and takes nothing
+        over. It asks brokers for partitions and for the ledger's newest entry."""
         return explain(self._execution, df, topic)
 
     def close(self) -> None:
-        """Give the sink back: what is open is aborted. A writer that is used again takes it over again."""
+        """Give the sink up: an open transaction is aborted. If the writer is used again, it takes the sink over again."""
         self._sessions.close()
         self._execution.close()
 

@@ -1,4 +1,4 @@
-"""What each batch cost, as a dict for a StreamingQueryListener or any other code in the driver, and the dicts of the newest batches."""
+"""The metrics of each batch, as a dict for a StreamingQueryListener or any other code in the driver, and those of the newest batches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 from msgspec import Struct, field, to_builtins
 
 HISTORY: Final = 100
-"""Batches whose metrics are kept."""
+"""The number of batches whose metrics are kept."""
 
 
 class BatchMetrics(Struct, kw_only=True):
-    """`ms`: by phase; what was done several times is added up. `guard`: the one it really ran under. `ledger`: what came of the batch
-    there: open, committed, skipped or aborted. `reruns`: transactions that were given up. `retries`: records that were sent again, counted
-    each time. `stage_attempts`: of the write stage beyond the first, where Spark tells. `starved`: barrier stages that did not get their
-    slots. `unreachable`: jobs whose executors did not reach the driver, which guards claims and turns ask."""
+    """`ms`: by phase, added up. `guard`: the guard that was really used. `ledger`: the batch's outcome: open, committed, skipped or
+    aborted. `reruns`: aborted transactions. `retries`: records that were sent again, counted each time. `stage_attempts`: attempts of the
+    write stage beyond the first, if Spark tells. `starved`: barrier stages that did not get their slots. `unreachable`: jobs whose
+    executors did not reach the driver, which the guards claims and turns ask."""
 
     sink: str
     query: str | None
@@ -58,14 +58,14 @@ class BatchMetrics(Struct, kw_only=True):
 
 
 class MetricsHistory:
-    """Of the newest batches. Any thread may use it."""
+    """The metrics of the newest batches. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: list[BatchMetrics] = []
 
     def add(self, metrics: BatchMetrics) -> None:
-        """Of a batch that is about to begin."""
+        """The metrics of a new batch."""
         with self._lock:
             self._kept = [*self._kept[1 - HISTORY :], metrics]
 
@@ -80,6 +80,6 @@ class MetricsHistory:
             return [each.as_dict() for each in self._kept]
 
     def committed_before(self, metrics: BatchMetrics) -> BatchMetrics | None:
-        """Those of the newest batch that was committed, other than this one."""
+        """The metrics of the newest committed batch other than this one."""
         earlier = [each for each in self._kept if each.ledger == "committed" and each is not metrics]
         return earlier[-1] if earlier else None

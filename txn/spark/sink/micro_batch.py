@@ -1,10 +1,10 @@
-"""One micro-batch: any number of writes, and the ledger's record of it, in one Kafka transaction: visible at once, or not at all.
+"""One micro-batch: any number of writes, and its ledger record, in one Kafka transaction: visible together, or not at all.
 
-A write is executed when it is called; where it turns out that the transaction cannot be committed, all writes of the batch are executed
-again in a new one, `max_reruns` times. The DataFrames therefore have to be the same while the block lasts. A batch that the ledger has is
-not written again, but its DataFrames are executed all the same, because Spark checks that the state of stateful operators was committed.
-Where a write has failed for good the transaction is gone, with the writes before it: nothing of the batch is committed any more, even if
-the caller keeps the error from leaving the block.
+A write is executed when it is called. If the transaction cannot be committed, all writes of the batch are executed again in a new one, up
+to `max_reruns` times. So the DataFrames must stay the same during the block. A batch that the ledger has is not written again, but its
+DataFrames are executed, because Spark checks that the state of stateful operators was committed. After a permanent failure of a write the
+transaction is gone, with the writes before it. Then nothing of the batch is committed, even if the caller catches the error inside the
+block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ABORT_S: Final = 10.0
 
 
 class Batch:
-    """See the module. `skipped`: the ledger has the batch. `metrics`: of it, so far."""
+    """See the module. `skipped`: the ledger has the batch. `metrics`: those of the batch, so far."""
 
     def __init__(self, execution: WriteExecution, sessions: WriterSessions, sink_session: SinkSession, identity: Identity) -> None:
         self.identity = identity
@@ -62,9 +62,10 @@ class Batch:
         self._failure: BaseException | None = None
 
     def write(self, df: DataFrame, topic: str | None = None) -> None:
-        """Write a DataFrame with the sink's columns into the batch's transaction. `topic`: instead of the writer's and of the column.
+        """Write a DataFrame with the sink's columns into the batch's transaction. `topic` overrides the writer's topic and the column.
 
-        One at a time: writes of one batch share the sequences of their partitions."""
+        One write at a time, because writes of one batch share the sequences of their partitions.
+        """
         if topic is not None:
             check_own_topic("topic", topic)
         if not self._alone.acquire(blocking=False):
@@ -105,7 +106,7 @@ class Batch:
         return self
 
     def _take(self) -> None:
-        """The sink is this batch's, and whether it is to be written is known."""
+        """The writer has the sink for this batch, and knows whether to write it."""
         try:
             if self._sink_session.held:
                 self._sink_session.look()
@@ -138,20 +139,20 @@ class Batch:
             self._writes.clear()
 
     def _failed(self, *, under_way: bool = False) -> FencepostError:
-        """What is said where the block goes on, or ends, without what one of its writes was to write."""
+        """The error if the block continues or ends without the rows of a failed write."""
         if isinstance(self._failure, QueryStopped):
             return QueryStopped()
         why = "is under way, in another thread: wait for it inside the block"
         if not under_way and self._failure is not None:
-            why = f"has failed, and the transaction went with it: {cause_of(self._failure)}"
+            why = f"has failed, and its transaction is aborted: {cause_of(self._failure)}"
         return Misuse(
             f"{self.identity.name} of sink {self._sink_session.key!r} cannot be committed: a write into it {why}. Nothing"
             f" of the batch is visible"
         )
 
     def _check_repeated(self, write: Write) -> None:
-        """The ledger has the batch. Raises Misuse where an earlier call in this run had it, too, for other rows than these: Spark hands a
-        batch over once in a run, so that nobody but the caller says it twice."""
+        """The ledger has the batch. Raises Misuse if an earlier call in this run wrote it with other rows. Spark passes a batch once in a
+        run, so only the program can pass it twice."""
         earlier = self._earlier
         if earlier is None or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in earlier):
             return
@@ -164,7 +165,7 @@ class Batch:
 
     @property
     def _earlier(self) -> tuple[Write, ...] | None:
-        """What earlier calls in this run have handed over for this batch; None where there was no such call."""
+        """The writes of earlier calls in this run for this batch; None without such a call."""
         batch, writes = self._sink_session.written
         return writes if batch == self.identity.batch else None
 
@@ -174,7 +175,7 @@ class Batch:
     # -- attempts ------------------------------------------------------------------------------------------------------------
 
     def _until_certain(self, step: Callable[[], None]) -> None:
-        """Take the step; where the transaction has to be given up, begin a new one with all writes so far, and the step again."""
+        """Take the step. If the transaction must be aborted, begin a new one with all writes so far, and take the step again."""
         commits = step == self._commit
         while True:
             try:
@@ -195,7 +196,7 @@ class Batch:
         self._commit()
 
     def _settled(self, error: BaseException) -> bool:
-        """Whether the batch turned out to be committed. False: it is to be written again. Raises where it is neither."""
+        """Whether the batch turned out to be committed. False: write it again. Raises if neither is certain."""
         self.metrics.ledger = "aborted"
         match course_of(error):
             case Course.STOP | Course.GIVE_UP as course:
@@ -221,18 +222,18 @@ class Batch:
             return self._taken_over_anew(second)
         self._sink_session.read()
         if self._skips_now():
-            # This one has not, so another driver has.
+            # This driver has not committed it, so another one has.
             self._sink_session.close()
             raise SinkTakenOver(self._takeover_text(error)) from error
         return False
 
     def _find_out(self, error: BaseException) -> bool:
-        """The commit was asked for, and not answered."""
+        """The commit was requested and not answered."""
         assert isinstance(error, CommitOutcomeUnknown)
         try:
             error.resolve(self._sink_session.timeout_s)
         except CommitOutcomeUnknown as unknown:
-            log.warning("sink %s: %s; the ledger will tell", self._sink_session.key, unknown)
+            log.warning("sink %s: %s; the ledger is asked", self._sink_session.key, unknown)
             if self._taken_over_again():
                 return True
             self._count_rerun(error)
@@ -243,8 +244,8 @@ class Batch:
         return True
 
     def _lost(self, error: BaseException) -> bool:
-        """The coordinator knows another producer id for the transactional id, or none: the id expired in the meantime
-        (transactional.id.expiration.ms), and perhaps another driver has registered it since."""
+        """The coordinator knows another producer id for the transactional id, or none. The id has expired (transactional.id.expiration.ms),
+        and another driver may have registered it since."""
         if self._expired:
             self._sink_session.close()
             raise SinkTakenOver(self._takeover_text(error)) from error
@@ -259,7 +260,7 @@ class Batch:
         if others or standing.committed != self._sink_session.entry:
             self._sink_session.close()
             raise SinkTakenOver(self._takeover_text(error)) from error
-        log.warning("sink %s: the ledger is as it was, and the sink is taken over anew: %s", self._sink_session.key, error)
+        log.warning("sink %s: the ledger is unchanged, and the sink is taken over again: %s", self._sink_session.key, error)
         return self._taken_over_again()
 
     def _outlived(self, error: BaseException) -> bool:
@@ -290,7 +291,7 @@ class Batch:
     def _skips_now(self) -> bool:
         if self._decide() is Decision.SKIP:
             self.metrics.ledger = "committed"
-            # Whatever else the block writes is part of what is there.
+            # Further writes of the block belong to the batch that the ledger has.
             self.skipped = True
         return self.skipped
 
@@ -312,7 +313,7 @@ class Batch:
             f"another driver has registered transactional id {self._sink_session.transactional_id!r} (sink"
             f" {self._sink_session.key!r}) while"
             f" {self.identity.full_name} was written here: {error}. Nothing of it was committed by this driver."
-            " Two queries must not share a sink id; where this one was replaced, it may end"
+            " Two queries must not share a sink id; if this query was replaced, it may end"
         )
 
     # -- steps ---------------------------------------------------------------------------------------------------------------
@@ -376,5 +377,5 @@ class Batch:
         except FencepostError as error:
             if not best_effort:
                 raise
-            log.warning("sink %s: not aborted in order (the coordinator will, or the next start): %s", self._sink_session.key, error)
+            log.warning("sink %s: the abort failed (the coordinator or the next start will abort): %s", self._sink_session.key, error)
             self._sink_session.close()

@@ -1,4 +1,4 @@
-"""A batch in which no row names a topic that rows can go to: all its rows are bad rows, and none is written."""
+"""A batch in which no row names a valid topic: all its rows are bad rows, and none is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fencepost.txn.spark.sink.settings import WriterSettings
 
 
 class Nowhere:
-    """Called by `mapInArrow` with the rows. Top level, to be pickled."""
+    """Called by `mapInArrow` with the rows. It is at top level, to be pickled."""
 
     def __init__(self, kept_bytes: int, bad_row_limit: int) -> None:
         self._kept_bytes = kept_bytes
@@ -41,7 +41,7 @@ class Nowhere:
 
 
 def nowhere(frame: DataFrame, settings: WriterSettings) -> list[Summary]:
-    """The rows of a DataFrame of the sink's columns as bad ones."""
+    """The rows of a DataFrame of the sink's columns as bad rows."""
     keeps = settings.dead_letters is not None
     settle_python(context_of(frame.sparkSession))
     return from_rows(frame.mapInArrow(Nowhere(KEPT_BYTES if keeps else 0, settings.bad_rows_taken), SCHEMA).collect())

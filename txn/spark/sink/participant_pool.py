@@ -1,7 +1,7 @@
-"""Participants that outlive tasks: Spark keeps its Python workers, and a participant keeps its connections, from one batch to the next.
+"""Participants that outlive tasks: Spark keeps its Python workers, and a participant keeps its connections, from batch to batch.
 
-A worker runs one task at a time, so a participant that is out belongs to the task. One that failed is closed, never kept. Brokers close
-idle connections and Spark idle workers; a participant opens its connections again by itself.
+A worker runs one task at a time, so a participant in use belongs to that task. A participant that failed is closed, never kept. Brokers
+close idle connections, and Spark idle workers; a participant opens its connections again by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fencepost.txn.shared.participant import Participant
 log = logging.getLogger("fencepost.spark")
 
 KEPT: Final = 4
-"""Participants that are kept in a worker; one is closed before there are more."""
+"""A worker keeps so many participants; it closes one before it keeps another."""
 CLOSE_S: Final = 5.0
 
 _lock = threading.Lock()
@@ -28,7 +28,7 @@ _process = os.getpid()
 
 @contextmanager
 def pooled(key: object, make: Callable[[], Participant]) -> Iterator[Participant]:
-    """A participant without a participation. `key`: what it may be used again for, `make`: where there is none."""
+    """A participant without a participation. `key`: equal for equal settings. `make`: makes one if none is kept."""
     participant = _take(key) or make()
     try:
         yield participant
@@ -39,7 +39,7 @@ def pooled(key: object, make: Callable[[], Participant]) -> Iterator[Participant
 
 
 def close_all() -> None:
-    """Close what is kept."""
+    """Close the kept participants."""
     with _lock:
         kept = [*_kept.values()]
         _kept.clear()
@@ -51,7 +51,7 @@ def _take(key: object) -> Participant | None:
     global _process
     with _lock:
         if _process != os.getpid():
-            # What a parent had belongs to its threads, which are not here.
+            # The participants of a parent process belong to its threads, which do not exist here.
             _kept.clear()
             _process = os.getpid()
         return _kept.pop(key, None)

@@ -1,7 +1,7 @@
-"""How a task hands its rows to its participant: to partitions that are its own for the whole batch, or by turns.
+"""How a task passes its rows to its participant: to partitions that are its own for the whole batch, or by turns.
 
-By turns, rows are put aside by partition until it is the task's turn for some of these; while those are on their way, more rows are read.
-Only when much is put aside does the task wait. What is written is given back when it is acknowledged, not before.
+By turns, the task keeps rows by partition until it is granted some of these partitions. While those are in flight, it reads more rows. It
+waits only when it keeps many rows. It gives a partition back when its records are acknowledged, not before.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from fencepost.txn.spark.rows.row_placement import PLACED, Portion
 from fencepost.txn.spark.rows.task_summary import joined
 
 ASIDE_BYTES: Final = 16 * 1024 * 1024
-"""More than that is not put aside: the task waits for its turn."""
+"""With more bytes the task waits for its turn."""
 
 
 class Delivery(Protocol):
     """See the module."""
 
     def add(self, portion: Portion) -> None:
-        """Rows for one topic."""
+        """Write rows of one topic."""
 
     def finish(self) -> list[Written]:
-        """What was written, for each partition with records, when all of it is acknowledged."""
+        """The accounts, for each partition with records, when all of them are acknowledged."""
 
 
 class OwnPartitions:
-    """`participation`: of the partitions that no other writer has in this batch; `tasks` write others."""
+    """`participation`: of the partitions that only this task writes in this batch. `tasks`: the number of tasks."""
 
     def __init__(self, participant: Participant, participation: Participation, timeout_s: float, *, tasks: int) -> None:
         self._participant = participant
@@ -52,14 +52,14 @@ class OwnPartitions:
 
 
 class Aside(Struct):
-    """Rows of one partition whose turn has not come."""
+    """Rows of one partition that the task has not been granted yet."""
 
     rows: list[pa.RecordBatch]
     bytes: int
 
 
 class ByTurns:
-    """`participation`: of all partitions; its sequences are those of the batch's beginning, and not gone by. `tasks`: that write the
+    """`participation`: of all partitions; its sequences are those of the batch's beginning, and not used. `tasks`: the tasks that write the
     batch."""
 
     def __init__(self, participant: Participant, participation: Participation, turn: Turn, timeout_s: float, *, tasks: int) -> None:
@@ -96,7 +96,7 @@ class ByTurns:
         return [self._written[tp] for tp in sorted(self._written)]
 
     def _take(self, wait_s: float) -> None:
-        """Send what it is the task's turn for."""
+        """Send the rows of the granted partitions."""
         wanted = sorted(self._aside, key=lambda tp: -self._aside[tp].bytes)
         granted = self._turn.take(wanted, wait_s)
         if not granted:
@@ -107,7 +107,7 @@ class ByTurns:
             aside = self._aside.pop((topic, partition))
             self._bytes -= aside.bytes
             rows.setdefault(topic, []).extend(aside.rows)
-        # In one piece: what was put aside may be in as many as there are partitions, each of a few rows.
+        # In one piece, because the kept rows may be in many pieces of few rows each.
         self._out += [
             send(self._participant, topic, batch)
             for topic, pieces in rows.items()
@@ -115,7 +115,7 @@ class ByTurns:
         ]
 
     def _give(self) -> None:
-        """Wait for what is on its way, and let others have its partitions."""
+        """Wait for the records in flight, and give the partitions back."""
         if not self._out:
             return
         written = self._participant.finish(self._timeout_s)
@@ -127,7 +127,7 @@ class ByTurns:
 
 
 def split(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each partition, in the order in which they came."""
+    """The rows of each partition, in their order."""
     order = pc.array_sort_indices(rows.column(PLACED))
     rows = rows.take(order)
     runs = pc.run_end_encode(rows.column(PLACED))
@@ -143,5 +143,5 @@ def send(participant: Participant, topic: str, rows: pa.RecordBatch) -> BulkFutu
 
 
 def columns_of(rows: pa.RecordBatch) -> dict[str, Any]:
-    """The columns that there are, as `send_arrow` wants to be told."""
+    """The existing columns, as `send_arrow` needs them."""
     return {"value": VALUE, **{name: name if name in rows.schema.names else None for name in (KEY, HEADERS, TIMESTAMP)}}

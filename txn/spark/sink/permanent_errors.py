@@ -1,8 +1,8 @@
-"""Failures on an executor that would come again, wherever and as often as the task ran under its guard, on their way to the driver.
+"""Permanent errors of an executor, on their way to the driver: retrying the task cannot help.
 
-Of a failed task Spark tells the driver nothing but a text, with a stack trace in it. So the task marks its last words, and the driver finds
-them by the mark, in what Spark raises or, where a later attempt has failed for another reason, in Spark's status store. Whatever is not
-marked may go well another time.
+Of a failed task Spark tells the driver only a text with a stack trace. So the task marks its error text, and the driver finds the mark. It
+looks in the error that Spark raises and, if a later attempt failed for another reason, in Spark's status store. A retry may help against an
+unmarked error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fencepost.txn.spark.errors import AttemptConflict, BadRows, DriverUnreachab
 KINDS: Final[dict[str, type[FencepostError]]] = {
     kind.__name__: kind for kind in (AuthenticationFailed, NoUsableBroker, ConfigError, NotPermitted, Misuse, BadRows, DriverUnreachable)
 }
-"""What is marked. Subclasses go by the name of the first one here that they belong to."""
+"""The errors that are marked. A subclass is marked with the name of its first base class here."""
 PASSING: Final = (ProducerClosed, ProducerForked)
 """Not these: the next task has another producer."""
 DENIED: Final = (
@@ -45,14 +45,14 @@ DENIED: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
-"""A delivery that failed with one of these goes as NotPermitted."""
+"""Delivery errors with one of these codes are marked as NotPermitted."""
 NEVER: Final = (
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.INVALID_TIMESTAMP,
     ErrorCode.INVALID_RECORD,
 )
-"""And one that failed with one of these as BadRows: the same rows would be refused again."""
+"""Delivery errors with one of these codes are marked as BadRows, because the same rows would be refused again."""
 
 _BEGIN: Final = "[fencepost: no attempt would go better: "
 _END: Final = " :fencepost]"
@@ -64,26 +64,26 @@ _ABSENT: Final = re.compile(
     r"|\[(?:PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\].*"
     r'|Cannot run program "[^"\n]*[Pp]ython[^"\n]*".*'
 )
-"""What a Python worker says that has no fencepost, none that is whole, or one that is much older, or that is another Python, or none: then
-none of our words can be marked."""
+"""Errors of a Python worker without fencepost, with an incomplete or much older one, with another Python, or without Python. Such a worker
+cannot mark an error."""
 STORE_WAIT_S: Final = 1.0
 """How long the status store may be behind."""
 STORE_STEP_S: Final = 0.02
 STORE_TASKS: Final = 1000
 TRACEBACK: Final = "Traceback (most recent call last)"
 PY4J: Final = "An error occurred while calling "
-"""How it begins what the JVM says."""
+"""The beginning of the JVM's own errors."""
 CAUSE_CHARS: Final = 1000
-"""Of a cause that is told in one line."""
+"""The length of a cause that is told in one line."""
 
 
 class _LastWords(FencepostError):
-    """On an executor. Its text is all that the driver hears."""
+    """Raised on an executor. The driver gets only its text."""
 
 
 @contextmanager
 def last_words() -> Iterator[None]:
-    """In a task: an error that would come again leaves the block marked."""
+    """In a task: mark a permanent error that leaves the block."""
     try:
         yield
     except FencepostError as error:
@@ -95,7 +95,7 @@ def last_words() -> Iterator[None]:
 
 @contextmanager
 def of_rows() -> Iterator[None]:
-    """Nothing but our own code runs in the block, on rows that are there: what is wrong with them the next attempt would meet, too."""
+    """Only our own code runs in the block, on rows that exist, so the next attempt would meet the same error."""
     try:
         yield
     except FencepostError:
@@ -105,10 +105,10 @@ def of_rows() -> Iterator[None]:
 
 
 def never(refusal: FencepostError) -> str:
-    """What is said of rows that the brokers refuse, and would again."""
+    """The words for rows that the brokers refuse permanently."""
     return (
-        f"{refusal}. Nothing of the batch is visible, and it would be refused again. Such rows are found beforehand, and can go to"
-        " on_bad_row, where this client may read the topic's configs (DESCRIBE_CONFIGS)"
+        f"{refusal}. Nothing of the batch is visible, and the brokers would refuse it again. If this client may read the topic's configs"
+        " (DESCRIBE_CONFIGS), such rows are found before the write, and can go to on_bad_row"
     )
 
 
@@ -119,8 +119,8 @@ def _marked(kind: str, words: str) -> _LastWords:
 
 @contextmanager
 def executors_words(context: Any) -> Iterator[None]:
-    """On the driver: where a job of the block fails for what an executor has marked, that is raised, in its words. `context`: Spark's, None
-    under Connect."""
+    """On the driver: if a job of the block fails and an executor has marked an error, raise that. `context`: Spark's, None under
+    Connect."""
     tag = f"fencepost-{uuid.uuid4().hex}"
     if context is not None:
         context.addJobTag(tag)
@@ -129,7 +129,7 @@ def executors_words(context: Any) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         said = heard(str(error))
         if said is None and AttemptConflict.__name__ in str(error):
-            # Spark started the task again, and the guard refused that: what was wrong the first time is told elsewhere.
+            # Spark started the task again, and the guard refused that attempt; the first attempt's error is elsewhere.
             before = _failures(context, tag)
             said = next(filter(None, map(heard, before)), None)
             if said is None and before:
@@ -145,7 +145,7 @@ def executors_words(context: Any) -> Iterator[None]:
 
 
 def heard(text: str) -> FencepostError | None:
-    """The executor's error, where Spark's text has a marked one, or says that there is no fencepost."""
+    """The executor's error, if Spark's text contains a marked one, or says that fencepost is missing."""
     marked = _MARKS.search(text)
     if marked is not None:
         return KINDS.get(marked[1], Misuse)(marked[2])
@@ -161,13 +161,13 @@ def heard(text: str) -> FencepostError | None:
 
 
 def cause_of(error: BaseException) -> str:
-    """What is wrong, in one line: of what Spark raises, the error of the Python function or of the JVM that failed, without its stack."""
-    # An error of ours tells Spark's lines as one.
+    """The cause in one line: of an error that Spark raises, that of the Python function or of the JVM, without its stack."""
+    # fencepost's own errors have Spark's lines joined into one.
     text = BaseException.__str__(error) if isinstance(error, FencepostError) else str(error)
     lines = [line.rstrip() for line in text.splitlines()]
     begins = [place for place, line in enumerate(lines) if TRACEBACK in line]
     if begins:
-        # What comes after the frames of the last one.
+        # The text after the frames of the last error.
         lines = list(dropwhile(lambda line: not line or line.startswith(" "), lines[begins[-1] + 1 :]))
     said = next((line.strip(": ") for line in lines if line.strip(": ") and not line.startswith(PY4J)), "") or type(error).__name__
     return said if len(said) <= CAUSE_CHARS else f"{said[:CAUSE_CHARS]}..."
@@ -182,7 +182,7 @@ def _kind_of(error: FencepostError) -> str | None:
 
 
 def _failures(context: Any, tag: str) -> list[str]:
-    """What tasks of the tagged jobs said that failed before a guard had anything to refuse, as far as Spark's status store knows."""
+    """The errors of the tagged jobs' tasks that failed before a guard refused an attempt, as far as Spark's status store knows."""
     deadline = time.monotonic() + STORE_WAIT_S
     while context is not None:
         try:

@@ -1,6 +1,6 @@
-"""Which batch of which query this is: the ids that Spark sets for the thread that calls foreachBatch, and the digest of its source offsets.
+"""The query and the batch: the ids that Spark sets for the thread that calls foreachBatch, and the digest of the batch's source offsets.
 
-In classic Spark both are found; under Spark Connect neither is, and the writer has to be told (`query=`, `checkpoint=`).
+Classic Spark tells both. Spark Connect tells neither, so the user must (`query=`, `checkpoint=`).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ BATCH_ID: Final = "streaming.sql.batchId"
 RUN_ID: Final = "spark.jobGroup.id"
 FINGERPRINT_DIGITS: Final = 32
 HEAD_LINES: Final = 2
-"""Of an offsets file: the format's version, and metadata (times and settings), which a replay may have otherwise."""
+"""The lines of an offsets file that do not count: the format's version, and metadata (times and settings), which may differ in a replay."""
 
 Read = Callable[[str], str | None]
-"""A small text file, None where it is not there."""
+"""Reads a small text file, None if it is missing."""
 
 
 class FileOffset(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What Spark's file source has for an offset: which entry of its own log is the newest. It says nothing of the files in it."""
+    """The offset of Spark's file source: the number of the newest entry in its own log. It does not name the files."""
 
     log_offset: int
 
 
 class FileEntry(Struct, frozen=True, rename="camel"):
-    """A line of that log: a file. `batch_id`: its entry, which has other lines beside it where the log was compacted."""
+    """A line of that log: a file. `batch_id`: its entry; a compacted log has lines of several entries."""
 
     batch_id: int
 
 
 class Identity(Protocol):
-    """Which batch it is, and what that is to the ledger: a micro-batch of a query, or a version of a job."""
+    """The identity of a batch for the ledger: a micro-batch of a query, or a version of a job."""
 
     @property
     def query(self) -> str | None: ...
@@ -65,15 +65,15 @@ class Identity(Protocol):
         """The same, with the query or the job."""
 
     def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
-        """Whether it is to be written, given what the ledger has. Raises a LedgerRefusal."""
+        """Whether to write it, given the ledger's entry. Raises a LedgerRefusal."""
 
     def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
-        """What the ledger is to have of it."""
+        """The entry for the ledger."""
 
 
 class BatchIdentity(Struct, frozen=True, kw_only=True):
-    """`query`: the id in the checkpoint's metadata, the same after a restart. `run`: another with each start. `fingerprint`: of the source
-    offsets that the checkpoint holds for the batch. `offsets_of`: the text of those of an earlier batch, None where that is gone."""
+    """`query`: the id in the checkpoint's metadata, the same after a restart. `run`: another one with each start. `fingerprint`: the digest
+    of the batch's source offsets in the checkpoint. `offsets_of`: the text of an earlier batch's source offsets, None if it is gone."""
 
     query: str
     run: str
@@ -104,7 +104,7 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
         )
 
     def read_since(self, batch: int) -> bool:
-        """Whether a batch after that one, and before this, has read something: its sources' offsets are others than the batch's before it.
+        """Whether a batch after that one, and before this one, has read something: its source offsets differ from the previous batch's.
         Spark keeps those of the newest hundred batches."""
         later = self.offsets_of(self.batch - 1)
         for number in range(self.batch - 2, batch - 1, -1):
@@ -117,7 +117,7 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
         return False
 
     def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:
-        """What the ledger is to have of it."""
+        """The entry for the ledger."""
         return LedgerEntry(
             sink=sink,
             query=self.query,
@@ -131,7 +131,7 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
 
 
 def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint: str | None = None) -> BatchIdentity:
-    """The identity of the batch that foreachBatch was called with. Raises BatchUnknown where Spark does not tell, and nobody else did."""
+    """The identity of the batch that foreachBatch was called with. Raises BatchUnknown if neither Spark nor the user tells it."""
     spark = df.sparkSession
     here = _local_properties(spark)
     found = here.get(QUERY_ID)
@@ -144,9 +144,9 @@ def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint:
         query = _query_of(spark, checkpoint)
     if query is None:
         raise BatchUnknown(
-            "which query this batch is of is not known here (Spark Connect does not tell, nor Spark any thread but the one that calls"
-            " foreachBatch's function): call it there; or give the writer checkpoint=, the query's"
-            " checkpointLocation, or query=, a name that stays the same as long as the checkpoint does"
+            "the query of this batch is not known here: Spark Connect does not tell it, and classic Spark tells only the thread that calls"
+            " foreachBatch's function. Call the writer in that thread; or give it checkpoint=, the query's checkpointLocation,"
+            " or query=, a name that stays the same as long as the checkpoint does"
         )
     told = here.get(BATCH_ID)
     if told is not None and int(told) != batch:
@@ -170,20 +170,20 @@ def identify(df: DataFrame, batch: int, *, query: str | None = None, checkpoint:
 
 
 def fingerprint_of(offsets: str, files: Sequence[str] = ()) -> str:
-    """Of the text of `<checkpoint>/offsets/<batch>`, and of the files that its file sources have read: the sources' offsets count, times
-    and settings do not."""
+    """The digest of the text of `<checkpoint>/offsets/<batch>`, and of the files that its file sources have read. The sources' offsets
+    count; times and settings do not."""
     return hashlib.sha256("\n".join([*_sources(offsets), *files]).encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
 
 def files_of(offsets: str, read: Read, sources: str) -> list[str]:
-    """The lines of the newest entry in the log of every file source. The offset of such a source only counts the entries, so that a batch
-    that was planned anew over other files has the same."""
+    """The lines of the newest entry in the log of each file source. The offset of such a source only counts entries, so a batch that was
+    planned again over other files has the same."""
     found: list[str] = []
     for number, line in enumerate(_sources(offsets)):
         try:
             newest = msgspec.json.decode(line, type=FileOffset).log_offset
         except NO_JSON:
-            continue  # another kind of source, whose offsets say what they are, or "-" for none
+            continue  # another kind of source, whose offsets identify what they read, or "-" for none
         entry = read(f"{sources}/{number}/{newest}") or read(f"{sources}/{number}/{newest}.compact") or ""
         found += [line for line in entry.split("\n")[1:] if line and msgspec.json.decode(line, type=FileEntry).batch_id == newest]
     return found
@@ -194,7 +194,7 @@ def _sources(offsets: str) -> list[str]:
 
 
 def _local_properties(spark: SparkSession) -> dict[str, str]:
-    """What Spark says about the thread; nothing under Connect."""
+    """What Spark tells about the thread; nothing under Connect."""
     context = context_of(spark)
     if context is None:
         return {}
@@ -203,7 +203,7 @@ def _local_properties(spark: SparkSession) -> dict[str, str]:
 
 
 def _root_of(spark: SparkSession, query: str) -> str | None:
-    """The checkpoint of a query that runs, where Spark tells."""
+    """The checkpoint of a running query, if Spark tells."""
     context = context_of(spark)
     if context is None:
         return None
@@ -213,7 +213,7 @@ def _root_of(spark: SparkSession, query: str) -> str | None:
 
 
 def _reader(spark: SparkSession) -> Read:
-    """How files are read here."""
+    """How to read files here."""
     context = context_of(spark)
     if context is None:
         return lambda place: _read_through_spark(spark, place)
@@ -221,7 +221,7 @@ def _reader(spark: SparkSession) -> Read:
 
 
 def _read_through_hadoop(context: Any, place: str) -> str | None:
-    """A small file wherever Hadoop reads files. It starts no job."""
+    """A small file, on any of Hadoop's file systems. It starts no job."""
     jvm = context._jvm
     path = jvm.org.apache.hadoop.fs.Path(place)
     system = path.getFileSystem(context._jsc.hadoopConfiguration())
@@ -235,7 +235,7 @@ def _read_through_hadoop(context: Any, place: str) -> str | None:
 
 
 def _read_through_spark(spark: SparkSession, place: str) -> str | None:
-    """The same with a job, where there is no JVM to talk to."""
+    """The same with a job, if there is no JVM to call."""
     try:
         rows = spark.read.option("wholetext", "true").text(place).collect()
     except PySparkException as error:

@@ -1,5 +1,5 @@
-"""What a user can say of a sink: every setting of the writer with its default, checked where it is said. Those of the connection are
-`txn.spark.connection.options`'."""
+"""The settings of the Spark writer with their defaults, checked when they are set. `txn.spark.connection.options` reads the
+connection's."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     """Times in milliseconds. docs/spark.md has these in a table."""
 
     sink_id: str
-    """Names the sink: its transactional id and its entry in the ledger. The same after a restart, another for each query and sink."""
+    """Names the sink: its transactional id and its entry in the ledger. It stays the same after a restart, and differs for each query and
+    sink."""
     topic: str | None = None
-    """Where rows go; None where a column `topic` says it."""
+    """The topic of all rows; None if a column `topic` names it."""
     topics: tuple[str, ...] | None = None
-    """With a column `topic`: those that there may be. Without it they are looked for first, which reads each batch once more."""
+    """With a column `topic`: the possible topics. Without this setting the writer looks for them first, which reads each batch once
+    more."""
     guard: str = "auto"
-    """What makes sure that exactly one attempt of each task wrote: `txn.spark.guards.guards`."""
+    """The guard, which makes sure that exactly one attempt of each task wrote: `txn.spark.guards.guards`."""
     on_bad_row: str = "fail"
-    """What becomes of rows that can never be written: "fail", or the name of a topic that they go to in the same transaction."""
+    """What happens to rows that can never be written: "fail", or the name of a topic for them in the same transaction."""
     bad_row_limit: int = 1000
-    """How many of them in one write are taken for rows that are bad rather than for a query that is."""
+    """With more bad rows in one write the batch fails, because the query rather than its rows is bad."""
     on_new_checkpoint: str = "error"
-    """What becomes of a batch of another query than the ledger's: "error", or "reset" to write it all the same."""
+    """What happens to a batch of another query than the ledger's: "error", or "reset" to write it nevertheless."""
     on_missing_ledger: str = "error"
-    """What becomes of a later batch where the ledger has nothing: "error", or "start"."""
+    """What happens to a later batch without a ledger entry of the sink: "error", or "start"."""
     on_gap: str = "error"
-    """What becomes of a batch where the ledger has none of those before it, and the checkpoint shows that these have read something:
-    "error", or "write"."""
+    """What happens to a batch if the ledger lacks those before it, and the checkpoint shows that they have read something: "error", or
+    "write"."""
     stage: str = "auto"
-    """Whether rows are prepared and kept before anything of them is written: "always", "never", or "auto" after a transaction that took
-    too long, for the rest of the query's run."""
+    """Whether rows are prepared and kept before the first write: "always", "never", or "auto" after a transaction that took too long, for
+    the rest of the query's run."""
     max_reruns: int = 2
     """How often a batch is written again in one call before the query fails."""
     transaction_timeout_ms: int = 300_000
@@ -62,17 +64,17 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
     """How long one call to the brokers may take."""
     tasks: int | None = None
-    """How many Spark tasks write; None: as many as Spark makes of the DataFrame where they take turns, otherwise at most one for each Kafka
+    """How many Spark tasks write. None: with the guard turns as many as the DataFrame has, otherwise at most one for each Kafka
     partition."""
     collect_bytes_max: int = 16 * 1024 * 1024
-    """How many bytes of rows the driver may collect to write them itself. Under guard="auto" a batch that has more is written by tasks."""
+    """How many bytes of rows the driver may collect to write them itself. With guard="auto" tasks write a larger batch."""
     barrier_wait_ms: int = 30_000
-    """How long a barrier stage may wait for slots that others have, or that were lost with an executor. After that guard="auto" takes
+    """How long a barrier stage may wait for slots that other jobs have, or that were lost with an executor. Then guard="auto" chooses
     another guard, and "barrier" fails."""
     checkpoint: str | None = None
-    """The query's checkpointLocation, where Spark does not tell (Spark Connect)."""
+    """The query's checkpointLocation, if Spark does not tell it (Spark Connect)."""
     query: str | None = None
-    """A name for the query, where Spark does not tell and the checkpoint's metadata are not to be read."""
+    """A name for the query, if Spark does not tell it and the checkpoint's metadata must not be read."""
     ledger_topic: str = LEDGER_TOPIC
     """The topic of the ledger."""
     claims_topic: str = CLAIMS_TOPIC
@@ -106,7 +108,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
         self._check_own_topics()
 
     def _check_own_topics(self) -> None:
-        """Each of them is for one thing."""
+        """Each topic has one purpose."""
         rows = dict.fromkeys((*(self.topics or ()), *((self.topic,) if self.topic else ())), "rows go to")
         taken = {**rows, **({self.dead_letters: "bad rows go to (on_bad_row)"} if self.dead_letters else {})}
         for setting in ("ledger_topic", "claims_topic"):
@@ -118,8 +120,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def own_topics(self) -> dict[str, str]:
-        """Topics that no row may name, and what they are for: in the ledger it would be read as an entry, and bad rows have another writer
-        than the tasks."""
+        """Topics that no row may name, and their purpose: a row in the ledger would be read as an entry, and dead letters have another
+        writer than the tasks."""
         own = {self.ledger_topic: "ledger_topic names", self.claims_topic: "claims_topic names"}
         return own if self.dead_letters is None else own | {self.dead_letters: "bad rows go to"}
 
@@ -129,12 +131,12 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def dead_letters(self) -> str | None:
-        """The topic of bad rows."""
+        """The topic of dead letters."""
         return None if self.on_bad_row == "fail" else self.on_bad_row
 
     @property
     def bad_rows_taken(self) -> int:
-        """How many bad rows a write may have."""
+        """The largest number of bad rows in a write."""
         return 0 if self.dead_letters is None else self.bad_row_limit
 
 

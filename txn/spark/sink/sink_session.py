@@ -1,13 +1,13 @@
-"""A driver's hold of a sink: its transactional producer, and what the ledger said when it took over.
+"""A driver's session with a sink: its transactional producer, and the ledger's entry at the takeover.
 
-The first batch of a query's run takes over unconditionally, which aborts what a driver before has left open. From then on the identity is
-only gone on with, so that a driver that was replaced meanwhile is refused instead of taking the sink back. Only who outlived its own
-transaction's time takes over once more, and reads the ledger again before it writes anything.
+The first batch of a query's run takes the sink over unconditionally, which aborts an open transaction of an earlier driver. From then on
+the session keeps its identity, so a driver that was replaced is refused and does not take the sink back. Only a driver whose own
+transaction timed out takes over once more; it reads the ledger again before it writes.
 
-The ledger's entries name the transactional id. Where the newest is of another id (another `transactional_id_prefix`), or there is none yet,
-nothing that this driver registers holds back the other id's driver. So the batch is committed only after its record has been written to the
-ledger, the other id has been taken over, and the ledger was read once more: of two that do so at the same time, the one whose record comes
-second sees the other's.
+The ledger's entries name the transactional id. If the newest entry names another id (another `transactional_id_prefix`), or there is none,
+this driver's registration does not stop the other id's driver. So the session writes the batch's record to the ledger, takes the other id
+over, reads the ledger once more, and only then commits. If two drivers do so at the same time, the one whose record comes second sees the
+other's.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ log = logging.getLogger("fencepost.spark")
 
 CLOSE_S = 10.0
 LOOK_S = 10.0
-"""How often the ledger's topic is looked at."""
+"""How often the ledger's topic is checked."""
 MARKERS_S = 10.0
 """How long the markers of an abort may take."""
 
 
 class SinkSession:
-    """See the module. `job`: one in the sink, with a key and a transactional id of its own. `timeout_s`: of every call, where that is to be
-    less than the setting. `entry`: the sink's newest, read after taking over and kept up to date by commits. `too_slow`: a transaction of
-    this hold was open for too long, and later ones had better begin when their rows are prepared. `at_work`: what is being written.
-    `written`: the newest batch that was written or skipped under this hold, and what was handed over for it."""
+    """See the module. `job`: a job of the sink, with a key and a transactional id of its own. `timeout_s`: for each call, if shorter than
+    the setting. `entry`: the sink's newest entry, read after the takeover and updated by commits. `too_slow`: a transaction of this session
+    was open for too long, so later ones should begin after their rows are prepared. `at_work`: what is being written. `written`: the newest
+    batch that this session wrote or skipped, and its writes."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings, *, job: str | None = None, timeout_s: float | None = None) -> None:
         self.key = ledger_key(settings.sink_id, job)
@@ -71,7 +71,8 @@ class SinkSession:
         self._first_offset = sys.maxsize
 
     def take_over(self) -> None:
-        """Register, whoever had the id before, and read the ledger. Raises QueryStopped where the query's next run has the sink."""
+        """Register, which fences an earlier producer of the id, and read the ledger. Raises QueryStopped if the query's next run has the
+        sink."""
         self.close()
         if self._retired:
             raise QueryStopped
@@ -90,15 +91,15 @@ class SinkSession:
         log.info("sink %s: taken over as transactional id %s; the ledger says %s", self.key, self.transactional_id, self.entry)
 
     def look(self) -> None:
-        """Now and then, whether the ledger is still what it was when the sink was taken over: nothing is asked of it while batches go well.
-        Raises LedgerUnusable."""
+        """Check from time to time that the ledger's topic is still the one of the takeover; successful batches do not read it. Raises
+        LedgerUnusable."""
         if monotonic() - self._looked_at >= LOOK_S:
             with self._last_known():
                 self.ledger.ensure(self.timeout_s)
             self._looked_at = monotonic()
 
     def read(self) -> None:
-        """The ledger's newest entry, once more. An abort is answered before its markers are written, so they are waited for."""
+        """The ledger's newest entry, read again. An abort is answered before its markers are written, so this waits for them."""
         waiting = Retrying(
             retry=retry_if_exception_type(LedgerBusy),
             wait=wait_random_exponential(multiplier=0.02, max=1.0),
@@ -109,9 +110,8 @@ class SinkSession:
             self.entry = waiting(self.ledger.read, self.key, self.timeout_s)
 
     def begin(self, announced: LedgerEntry | None = None) -> Transaction:
-        """A transaction of this hold. The brokers know nothing of it before something is written or shared: `opening` says when.
-        `announced`: what the ledger is to say then, while it has nothing of this id that counts, for other queries to see that the sink is
-        at work."""
+        """A transaction of this session. Brokers do not know it before a write or a share: `opening` reports that. `announced`: the entry
+        to write then, if the ledger has none of this id that counts, so that other queries see that the sink is at work."""
         self._opened_at = None
         self._first_offset = sys.maxsize
         self._announced = announced
@@ -119,15 +119,15 @@ class SinkSession:
         return self._transaction
 
     def opening(self) -> None:
-        """The transaction is about to be opened at the brokers, where it is not yet: its time runs from here on."""
+        """The brokers are about to learn of the transaction, if they do not know it yet: its timeout begins now."""
         if self._opened_at is None:
             self._opened_at = monotonic()
             if self._announced is not None and not self.settled:
                 self._write(self._announced)
 
     def record(self, entry: LedgerEntry) -> None:
-        """Write the batch's entry into the transaction. Where the ledger has nothing of this id yet, wait for it, and see that nobody else
-        is writing, or has written meanwhile: raises LedgerBusy and SinkTakenOver."""
+        """Write the batch's entry into the transaction. If the ledger has no entry of this id yet, wait for the record, and check that no
+        other driver writes or has written meanwhile. Raises LedgerBusy and SinkTakenOver."""
         if self.settled:
             self._send(entry)
             return
@@ -146,12 +146,12 @@ class SinkSession:
                 raise LedgerBusy(
                     f"sink {self.key!r}: a transaction of transactional id {named!r} is open that writes {describe(each.entry)}, and this"
                     f" driver writes as {self.transactional_id!r}: one sink has one transactional_id_prefix. Nothing was committed by this"
-                    " driver; where the other one has died, its transaction is aborted when its timeout has passed"
+                    " driver; if the other driver has died, its transaction is aborted after its timeout"
                 )
 
     @property
     def settled(self) -> bool:
-        """Whether the newest entry is of this id, so that whoever registers another one has to take this one over first."""
+        """Whether the newest entry is of this id, so that a driver with another id must first take this one over."""
         return self.entry is not None and self.entry.transactional_id == self.transactional_id
 
     @property
@@ -162,21 +162,21 @@ class SinkSession:
 
     @property
     def held(self) -> bool:
-        """Whether it has been taken over."""
+        """Whether the sink has been taken over."""
         return self._producer is not None
 
     @property
     def outlived(self) -> bool:
-        """Whether the transaction begun last has been open for as long as it may be: the coordinator has aborted it, or is about to."""
+        """Whether the newest transaction has reached its timeout: the coordinator has aborted it, or is about to."""
         return self._opened_at is not None and monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
 
     def retire(self) -> None:
-        """Another run of the query has begun: this one's callback, where it is still at it, must not take the sink back."""
+        """Another run of the query has begun. If this run's callback still runs, it must not take the sink back."""
         self._retired = True
         self.close()
 
     def close(self) -> None:
-        """Abort what is open, and end."""
+        """Abort an open transaction, and end."""
         producer, self._producer = self._producer, None
         if producer is not None:
             self._close(producer)
@@ -184,14 +184,14 @@ class SinkSession:
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     def _registered(self, transactional_id: str) -> TransactionalProducer:
-        """A producer of this id, which nobody else has any more."""
+        """A producer of this id; it fences every other one."""
         producer = TransactionalProducer(
             {
                 **self._kafka,
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": self.transaction_timeout_ms,
                 "on_open_transaction": "abort",
-                # Made by a broker on the way, they would be as the cluster has topics by default.
+                # If brokers created the topic on demand, it would have the cluster's default configs.
                 "existing_topics": self._own_topics,
             }
         )
@@ -203,12 +203,12 @@ class SinkSession:
         return producer
 
     def _take_over_before_us(self) -> bool:
-        """Take over the id that the newest entry is of, where that is another one. Whether it was."""
+        """Take over the newest entry's id, if it is another one. Returns whether it was."""
         before = self.entry.transactional_id if self.entry is not None else None
         if before is None or before == self.transactional_id:
             return False
         log.warning(
-            "sink %s: the ledger's newest entry is of transactional id %s, which is taken over as well: from here on it is %s",
+            "sink %s: the ledger's newest entry is of transactional id %s, which is taken over as well: the sink's id is %s now",
             self.key,
             before,
             self.transactional_id,
@@ -218,7 +218,7 @@ class SinkSession:
 
     @contextmanager
     def _last_known(self) -> Iterator[None]:
-        """What makes the ledger unusable is told with what this driver knows of the sink."""
+        """An error about the ledger is raised with what this driver knows of the sink."""
         try:
             yield
         except LedgerUnusable as error:
@@ -238,7 +238,7 @@ class SinkSession:
             raise
 
     def _write(self, entry: LedgerEntry) -> None:
-        """An entry that is in the log then. Where the first of a transaction stands is kept in mind."""
+        """An entry that is in the log afterwards. The place of the transaction's first entry is kept."""
         offset = self._send(entry).result(self.timeout_s).offset
         if offset >= 0:
             self._first_offset = min(self._first_offset, offset)

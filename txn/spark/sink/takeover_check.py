@@ -13,7 +13,7 @@ from fencepost.txn.spark.sink.sink_session import SinkSession
 
 
 def look_first(sink_session: SinkSession, identity: Identity, settings: WriterSettings) -> None:
-    """Raises what the ledger has against it, and LedgerBusy where another query is writing into the sink."""
+    """Raises the ledger's refusal of the batch, and LedgerBusy if another query is writing into the sink."""
     sink_session.ledger.ensure(sink_session.timeout_s)
     standing = sink_session.ledger.standing(sink_session.key, sink_session.timeout_s)
     found, opened = standing.committed, standing.open
@@ -25,9 +25,8 @@ def look_first(sink_session: SinkSession, identity: Identity, settings: WriterSe
         raise LedgerBusy(
             f"sink {sink_session.key!r}: to be written is {identity.full_name}, and a transaction is open that writes batch"
             f" {opened.batch} of query"
-            f" {opened.query}: that query is at work, or it died not long ago, and what it left is aborted when its transaction timeout has"
-            " passed. Give this query a sink id of its own; or wait; or on_new_checkpoint='reset' (option onNewCheckpoint), which ends the"
-            " other one"
+            f" {opened.query}: that query is at work, or it died recently and its transaction is aborted after its timeout. Give this"
+            " query a sink id of its own; or wait; or set on_new_checkpoint='reset' (option onNewCheckpoint), which ends the other one"
         )
     try:
         identity.decide(opened, settings)

@@ -1,4 +1,4 @@
-"""How the writes of one writer are carried out: the plan of each, its guard, and the driver or the executors that write it.
+"""How the writes of one writer are executed: the plan of each, its guard, and the driver or the executors that write it.
 
 It begins and ends no transaction: `micro_batch` does.
 """
@@ -39,14 +39,14 @@ from fencepost.txn.transaction import Transaction
 log = logging.getLogger("fencepost.spark")
 
 TURNS: Final = 1 << 20
-"""Keyless rows begin elsewhere in each batch, around and around."""
+"""Keyless rows begin at another partition in each batch, in a cycle."""
 LIMITS_S: Final = 60.0
-"""For how long it is believed what topics take."""
+"""How long the limits of topics are kept."""
 NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
 
 
 class WriteExecution:
-    """See the module. `history`: of the batches before, whose size decides whether the driver writes."""
+    """See the module. `history`: the metrics of previous batches, whose size decides whether the driver writes."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings, history: MetricsHistory) -> None:
         self.settings = settings
@@ -66,7 +66,7 @@ class WriteExecution:
         staged: bool,
         collects: bool = True,
     ) -> Outcome:
-        """Write a DataFrame into the transaction. `collects`: whether that may be tried from the driver."""
+        """Write a DataFrame into the transaction. `collects`: whether the driver may try to write it."""
         columns = read_columns(df.schema, topic if topic is not None else self.settings.topic)
         frame = select_columns(df, columns)
         with metrics.phase("plan"):
@@ -106,7 +106,8 @@ class WriteExecution:
                 if self.settings.guard == "driver":
                     raise GuardUnavailable(f"guard='driver': {error}: raise that, or take guard='auto'") from error
                 if before:
-                    # An earlier write of this batch has partitions, which nobody else can write to in its transaction: all writes anew.
+                    # An earlier write of this batch has partitions, and only its writer can write to them in its transaction: all writes
+                    # are repeated.
                     raise
                 log.info("sink %s: %s: tasks write it", sink_session.key, error)
                 metrics.guard = ""
@@ -116,7 +117,7 @@ class WriteExecution:
         return self._accepted(outcome, metrics)
 
     def dispose_of(self, bad: Sequence[Summary], sink_session: SinkSession, transaction: Transaction, metrics: BatchMetrics) -> None:
-        """Write the rows that cannot be written where such rows go."""
+        """Write the bad rows to the topic of dead letters."""
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:
@@ -127,10 +128,10 @@ class WriteExecution:
             check_buried(sent, topic, sink_session.timeout_s)
 
     def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
-        """How many Spark tasks write; None: as many as Spark makes of the DataFrame."""
+        """The number of Spark tasks that write; None: as many as the DataFrame has."""
         if guard == LeaseGuard.name:
             return self.settings.tasks
-        # A task needs a partition of its own, in each topic where rows are not brought to it, unless it writes to all of them by turns.
+        # Unless tasks write by turns, each needs a partition of its own in each topic whose rows are not moved to tasks.
         moves = self._moves(df, routes, columns, guard)
         most = routes.total if moves else min(routes.counts)
         if self.settings.tasks is not None:
@@ -139,8 +140,8 @@ class WriteExecution:
         return most if slots is None or not (moves or guard == BarrierGuard.name) else max(1, min(most, slots))
 
     def _moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
-        """Whether rows are brought to tasks that have their partitions: where they say which these are, and where tasks would otherwise
-        have to be fewer than could run at once, as each needs a partition of its own."""
+        """Whether rows are moved to the tasks that have their partitions. They are if they name their partitions. They also are if
+        otherwise fewer tasks could write than can run at once, because each needs a partition of its own."""
         if guard == LeaseGuard.name or columns.placed:
             return guard != LeaseGuard.name
         slots = slots_that_may_come(df.sparkSession)
@@ -149,7 +150,7 @@ class WriteExecution:
     def choose_guard(
         self, df: DataFrame, columns: SinkColumns, routes: Routes, metrics: BatchMetrics, *, collects: bool = True
     ) -> tuple[str, str]:
-        """The guard, and why it is that one. Raises GuardUnavailable."""
+        """The guard, and the reason. Raises GuardUnavailable."""
         earlier = self._history.committed_before(metrics)
         before = earlier.bytes + ROW_BYTES * earlier.rows if earlier is not None and collects else None
         tasks = self.tasks_for(df, routes, columns, BarrierGuard.name)
@@ -157,17 +158,17 @@ class WriteExecution:
         return self._guards.choose(df, columns, tasks, metrics, before)
 
     def forget_limits(self) -> None:
-        """A run of the query begins: what topics take is asked anew."""
+        """A run of the query begins: the topics' limits are asked for again."""
         self._limits = NOT_ASKED
 
     def close(self) -> None:
-        """Nothing is guarded any more."""
+        """Close the guards."""
         self._guards.close()
 
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     def _limits_of(self, topics: Sequence[str]) -> TopicLimits:
-        """What topics take. It is asked again every now and then, as it may be changed while a query runs."""
+        """The topics' limits. They are asked for again from time to time, because they may change while a query runs."""
         asked, limits, at = self._limits
         if not asked.issuperset(topics) or time.monotonic() - at >= LIMITS_S:
             asked = asked.union(topics)
@@ -176,15 +177,15 @@ class WriteExecution:
         return limits
 
     def _accepted(self, outcome: Outcome, metrics: BatchMetrics) -> Outcome:
-        """Raises BadRows where its bad rows are too many."""
+        """Raises BadRows if there are too many bad rows."""
         metrics.bad_rows = count_of(outcome.bad)
         if is_too_much(outcome.bad, self.settings):
             raise refuse(outcome.bad, self.settings, metrics.batch)
         return outcome
 
     def _topics(self, frame: DataFrame, columns: SinkColumns) -> Sequence[str] | None:
-        """The topics that the batch may go to; None where it has no rows. A row with what no topic can be called, or with the name of one
-        that is for something else, is a bad row."""
+        """The topics of the batch's rows; None without rows. A row with an invalid topic name, or with a topic of another purpose, is a bad
+        row."""
         own = self.settings.own_topics
         if columns.topic in own:
             raise Misuse(f"topic={columns.topic!r}: a topic of its own, not the one that {own[columns.topic]}")
@@ -192,7 +193,7 @@ class WriteExecution:
             return (columns.topic,)
         if self.settings.topics is not None:
             return self.settings.topics
-        # As bytes: to a collation two names may be one.
+        # As bytes, because a collation may treat two names as one.
         found = [row[0] for row in frame.select(F.col(TOPIC).cast("binary")).distinct().collect()]
         names = [bytes(name).decode(errors="replace") for name in found if name is not None]
         return [name for name in names if name not in own and _is_name(name)] if found else None

@@ -1,6 +1,6 @@
-"""One DataFrame into the open transaction, through executors: the participation, the job, and what Spark delivered of it, looked at twice.
+"""One DataFrame into the open transaction, through executors: the participation, the job, and two checks of what Spark delivered.
 
-It ends nothing. Whether the job's rows mean what they say is for the guard; that each partition has one writer is checked here.
+It does not end the transaction. The guard checks that the job's rows are valid; this module checks that each partition had one writer.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ ROWS_PER_BATCH: Final = 100_000
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOCKS: Final = "spark.fencepost.largeBatches"
-"""How many blocks of `large_batches` there are in a session, which may have several objects here: so it is kept where the setting is."""
+"""The number of open blocks of `large_batches` in a session. It is kept beside the setting, because a program may have several objects for
+one session."""
 _CONF: Final = threading.Lock()
 
 
 def write_on_executors(
     plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
 ) -> Outcome:
-    """Have the executors write. `opening` is called before that. Raises AttemptConflict where exactly one attempt may not be what wrote."""
+    """Let the executors write. `opening` is called first. Raises AttemptConflict if not certainly exactly one attempt wrote."""
     settle_python(context_of(plan.frame.sparkSession))
     frame = _brought(plan)
     tasks = plan.tasks or _at_once(plan)
@@ -82,11 +83,11 @@ def write_on_executors(
 
 @contextmanager
 def prepared(frame: DataFrame, plan: WritePlan, metrics: BatchMetrics) -> Iterator[None]:
-    """The rows are where they are written, and kept there during the block, where that is wanted."""
+    """If wanted, move the rows to the tasks that write them, and keep them there during the block."""
     if not plan.staged:
         yield
         return
-    # What the user keeps is not taken out of there again.
+    # Rows that the user has cached stay cached.
     keeps = not (frame.storageLevel.useDisk or frame.storageLevel.useMemory)
     try:
         with metrics.phase("stage"):
@@ -96,7 +97,7 @@ def prepared(frame: DataFrame, plan: WritePlan, metrics: BatchMetrics) -> Iterat
         yield
     except BaseException:
         if keeps:
-            # What made the rows fail Spark may meet there again.
+            # Spark may meet the same error again here.
             with suppress(PySparkException, Py4JError):
                 frame.unpersist()
         raise
@@ -114,12 +115,12 @@ def _brought(plan: WritePlan) -> DataFrame:
 
 
 def _at_once(plan: WritePlan) -> int:
-    """About how many tasks write at once, where Spark has as many as it likes."""
+    """The approximate number of tasks that write at once, if Spark chooses it."""
     return max(1, min(plan.routes.total, slots_that_may_come(plan.frame.sparkSession) or plan.routes.total))
 
 
 def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary]:
-    """The rows of what was written, each partition's once unless they are shared, each from a task that read all of its input. Raises
+    """The rows about written partitions: each partition once unless it is shared, each from a task that read all of its input. Raises
     AttemptConflict."""
     attempts = {(each.task, each.attempt_id) for each in summaries if each.kind == DONE}
     written = [each for each in summaries if each.kind == WRITTEN]
@@ -129,7 +130,7 @@ def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary
         if other is not each and not shared:
             raise AttemptConflict(f"{each.topic}-{each.partition} was written by task {other.task} and by task {each.task}")
         if (each.task, each.attempt_id) not in attempts:
-            raise AttemptConflict(f"task {each.task} did not come to its end, and Spark delivered rows of it")
+            raise AttemptConflict(f"task {each.task} did not read all of its input, but Spark delivered rows of it")
     if len({task for task, _ in attempts}) != len(attempts):
         raise AttemptConflict("Spark delivered the rows of two attempts of one task")
     return written
@@ -137,7 +138,7 @@ def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary
 
 @contextmanager
 def refusals(guard: Guard) -> Iterator[None]:
-    """A barrier stage that Spark would refuse as often as it is tried fails once, with what to do."""
+    """A barrier stage that Spark refuses permanently fails once, with what to do."""
     try:
         yield
     except Exception as error:
@@ -146,13 +147,13 @@ def refusals(guard: Guard) -> Iterator[None]:
         reason = "; ".join(str(error).strip().split("\n")[1:2]).strip(": ")
         raise GuardUnavailable(
             f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
-            ' and their tasks are put together from others, which barrier stages forbid: guard="status" or "auto", or give rows a key'
+            ' and their tasks are combined from others, which barrier stages forbid: use guard="status" or "auto", or give rows a key'
         ) from error
 
 
 @contextmanager
 def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
-    """A barrier stage that does not get its slots is given up, and noted."""
+    """A barrier stage that does not get its slots is given up, and counted."""
     if not guard.barrier:
         yield
         return
@@ -166,9 +167,8 @@ def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[No
 
 @contextmanager
 def large_batches(frame: DataFrame) -> Iterator[None]:
-    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has said how many rows they may have, or their bytes
-    are not limited as well: so many large rows would not fit where Spark's own number of them does. Blocks of one session may overlap: the
-    last of them takes it back."""
+    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has set the number of rows, or Spark does not limit
+    the bytes too. Then so many large rows would not fit. Blocks of one session may overlap: the last one restores the setting."""
     conf = frame.sparkSession.conf
     if not _bytes_are_limited(conf):
         yield
@@ -188,7 +188,7 @@ def large_batches(frame: DataFrame) -> Iterator[None]:
 
 
 def _bytes_are_limited(conf: Any) -> bool:
-    """Whether this release of Spark has a limit of them."""
+    """Whether this release of Spark limits the bytes of a batch."""
     try:
         conf.get(ARROW_BYTES)
     except (PySparkException, Py4JError):
@@ -208,8 +208,8 @@ def _leave(conf: Any) -> None:
 
 
 def account(participation: Participation, rows: Sequence[Summary]) -> list[Written]:
-    """What was written to each partition, by however many tasks. Raises AttemptConflict where their records do not take all sequences up
-    to the last one."""
+    """What was written to each partition, by any number of tasks. Raises AttemptConflict if their records do not take all sequences up to
+    the last one."""
     begins = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
     found: dict[TP, Written] = {}
     for written in sorted(map(account_of, rows), key=lambda each: distance(begins[each.topic, each.partition], each.next_sequence)):

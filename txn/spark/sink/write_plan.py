@@ -1,4 +1,4 @@
-"""How one DataFrame is to be written: its columns, the partitions there are, and how many Spark tasks share them. And what came of it."""
+"""The plan of one write: the DataFrame's columns, the partitions, and the number of Spark tasks that share them. And its result."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ class Write(Struct, frozen=True):
 
 
 class WritePlan(Struct, frozen=True, kw_only=True):
-    """`frame`: with exactly the sink's columns. `numbered`: whether the rows say which partition they go to. `tasks`: how many Spark tasks
-    write, None for those that there are; `moves`: whether rows are brought to those that have their partitions. `staged`: whether they are
-    where they are written, and kept, before anything is written. `keep_bad`: whether rows that cannot be written are collected;
-    with more than `bad_row_limit` of them the batch fails. `limits`: those of the topics. `collect_bytes_max`: of what is collected, where
-    the driver writes."""
+    """`frame`: with exactly the sink's columns. `numbered`: whether rows name their partitions. `tasks`: how many Spark tasks write, None
+    for those of the DataFrame. `moves`: whether rows are moved to the tasks that have their partitions. `staged`: whether all rows are
+    prepared and kept before the first write. `keep_bad`: whether bad rows are collected; with more than `bad_row_limit` of them the batch
+    fails. `limits`: those of the topics. `collect_bytes_max`: the limit of collected rows, if the driver writes."""
 
     frame: DataFrame
     columns: SinkColumns
@@ -51,7 +50,7 @@ class WritePlan(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What one write put into the transaction. `bytes`: of keys and values."""
+    """What one write put into the transaction. `bytes`: those of keys and values."""
 
     partitions: tuple[LedgerPartition, ...] = ()
     rows: int = 0
@@ -59,7 +58,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     bad: list[Summary] = field(default_factory=list)
 
     def and_then(self, other: Any) -> Outcome:
-        """Both."""
+        """The sum of both."""
         return Outcome(
             partitions=merged((*self.partitions, *other.partitions)),
             rows=self.rows + other.rows,
@@ -69,7 +68,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def merged(partitions: Iterable[LedgerPartition]) -> tuple[LedgerPartition, ...]:
-    """One row for each partition, with all its records and the first offset that is known."""
+    """One row for each partition, with all its records and the first known offset."""
     found: dict[tuple[str, int], LedgerPartition] = {}
     for each in partitions:
         place = (each.topic, each.partition)
@@ -83,7 +82,7 @@ def merged(partitions: Iterable[LedgerPartition]) -> tuple[LedgerPartition, ...]
 
 
 def ledger_partition(told: Written | Summary) -> LedgerPartition:
-    """What the ledger has of what was told of a partition."""
+    """A ledger entry's partition, from a row about a partition."""
     assert told.topic is not None
     assert told.partition is not None
     return LedgerPartition(told.topic, told.partition, told.records, told.first_offset if told.first_offset >= 0 else None)

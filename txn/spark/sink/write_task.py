@@ -1,7 +1,7 @@
-"""What runs on executors: the rows of one Spark task into Kafka partitions, its own or by turns, under the driver's identity.
+"""The code that runs on executors: it writes one Spark task's rows to Kafka partitions, its own or by turns, under the driver's identity.
 
-It takes Arrow batches in and gives a few rows of `summary` out. It never ends the transaction: a killed task sees its input end like
-any other, and only the driver, who hears of the tasks that Spark accepted, may decide.
+It takes Arrow batches and yields a few rows of `task_summary`. It never ends the transaction. A killed task sees its input end like any
+other, and only the driver knows which tasks Spark accepted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
 
 
 class Work(Struct):
-    """What a task has done. `told`: the rows for the driver, but the last."""
+    """What a task has done. `told`: the rows for the driver, without the last."""
 
     told: list[Summary] = field(default_factory=list)
     size: int = 0
@@ -44,12 +44,12 @@ class Work(Struct):
 
 
 class WriteTask:
-    """Called by `mapInArrow` with the batches of one task. Top level, and small when pickled.
+    """Called by `mapInArrow` with the batches of one task. It is at top level, and small when pickled.
 
-    `participation`: of all partitions; the task takes its own part, or by turns what its guard has. `tasks`: how many Spark tasks share
-    them, task t having every partition whose number is t modulo `tasks`, or by turns about how many write at once. `numbers`: whether it
-    has to find out itself where rows go. `bad_row_limit`: how many rows that cannot be written there may be, with key and value where
-    `keep_bad`. `limits`: those of the topics.
+    `participation`: of all partitions; the task uses its own part, or by turns what its guard grants. `tasks`: how many Spark tasks share
+    them. Task t has every partition whose number is t modulo `tasks`; by turns, about so many write at once. `numbers`: whether the task
+    must find the partition of each row. `bad_row_limit`: the largest number of bad rows; their keys and values are kept with `keep_bad`.
+    `limits`: those of the topics.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class WriteTask:
         self._version = VERSION
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The version first: what comes after it another one may not even be able to read.
+        # The version comes first, because another version may not be able to read the rest.
         return unpacked, (self._version, cloudpickle.dumps(self.__dict__))  # type: ignore[no-untyped-call]  # not typed by pyspark
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,7 +92,8 @@ class WriteTask:
         context = TaskContext.get()
         assert context is not None, "outside a Spark task"
         began = time.perf_counter()
-        # The input first: a task whose shuffle files are gone must fail for that, or Spark would start it in vain until it gives up.
+        # The task reads its input first: if its shuffle files are gone, it must fail for that, or Spark would restart it without effect
+        # until it gives up.
         first = next((batch for batch in batches if batch.num_rows), None)
         with self._guard.enter(context) or nullcontext() as turn:
             work = self._write(first, batches, context.partitionId(), turn)
@@ -117,7 +118,7 @@ class WriteTask:
             if turn is not None:
                 turn.give([], done=True)
             return work
-        # By turns any partition can be written to, and each task begins with another one.
+        # By turns any partition can be written, and each task begins with another one.
         own = self._routes.of_task(task, self._tasks) if turn is None else self._routes.every
         with pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant:
             delivery: Delivery
@@ -153,7 +154,7 @@ class WriteTask:
 
 
 def unpacked(drivers: str, packed: bytes) -> WriteTask:
-    """A task on an executor, where it is from a driver of the same version. Raises Misuse, marked, where it is not."""
+    """A task on an executor, if its driver has the same version. Raises Misuse, marked, if not."""
     with last_words():
         check_version(drivers)
     task = WriteTask.__new__(WriteTask)
@@ -162,7 +163,7 @@ def unpacked(drivers: str, packed: bytes) -> WriteTask:
 
 
 def check_version(drivers: str) -> None:
-    """What was pickled by another version may mean something else here. Raises Misuse."""
+    """The pickle of another version may have another meaning here. Raises Misuse."""
     if drivers != VERSION:
         raise Misuse(f"the driver has fencepost {drivers}, and the executor {socket.gethostname()} has {VERSION}: install the same on both")
 

@@ -1,4 +1,4 @@
-"""The sessions of one writer: one for each run of its query, or one for a job, of which one at a time has the sink."""
+"""The sessions of one writer: one for each run of its query, or one for a job. One session at a time has the sink."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WriterSessions:
         self._holds: dict[str, SinkSession] = {}
 
     def of_run(self, run: str) -> tuple[SinkSession, bool]:
-        """That of a query's run, and whether it is new."""
+        """The session of a query's run, and whether it is new."""
         with self._lock:
             begins = run not in self._holds
             if begins:
@@ -32,15 +32,15 @@ class WriterSessions:
             return self._holds[run], begins
 
     def of_job(self, job: str) -> SinkSession:
-        """A new one, of a job."""
+        """A new session of a job."""
         with self._lock:
             sink_session = self._holds[job] = SinkSession(self._settings, self._kafka, job=job)
         return sink_session
 
     def claim(self, sink_session: SinkSession, identity: Identity) -> None:
-        """A batch is about to be written under the hold. Raises what speaks against it: LedgerBusy where this writer is at work for another
-        query, which goes on, Misuse where it is for this one, and before the sink is taken over what the ledger says. A query whose turn
-        comes meanwhile waits for the decision: one that is refused must not have been in another one's way."""
+        """A batch is about to be written in the session. Raises LedgerBusy if this writer is writing for another query, which continues,
+        and Misuse if it is writing for this one. Before a takeover it also raises the ledger's refusal. Another query waits for the
+        decision meanwhile, because a refused query must not have disturbed it."""
         with self._deciding:
             with self._lock:
                 for other in self._holds.values():
@@ -49,22 +49,21 @@ class WriterSessions:
                     if self._settings.on_new_checkpoint != "reset":
                         raise LedgerBusy(
                             f"sink {sink_session.key!r}: to be written is {identity.full_name}, and this writer is writing"
-                            f" {other.at_work.full_name}: a writer is for one query, which goes on. Give the other one a writer and a sink"
-                            " id of its own"
+                            f" {other.at_work.full_name}: a writer is for one query, and that query continues. Give the other"
+                            " one a writer and a sink id of its own"
                         )
                 if sink_session.at_work is not None:
                     raise Misuse(
                         f"sink {sink_session.key!r}: {sink_session.at_work.full_name} is under way in another call of this writer,"
-                        f" which writes one after"
-                        " the other. Several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
-                        " batch.write(...)"
+                        " which writes one batch after another. Several writes of one batch go inside"
+                        " `with writer.batch(df, batch_id) as batch:`, each by batch.write(...)"
                     )
             if not sink_session.held:
                 look_first(sink_session, identity, self._settings)
             sink_session.at_work = identity
 
     def retire_others(self, sink_session: SinkSession) -> None:
-        """The hold is about to take the sink over. Those of earlier runs are ended: a callback that outlives `stop()` must not touch the
+        """The session is about to take the sink over. The sessions of earlier runs end: a callback that outlives `stop()` must not use the
         new run's."""
         with self._lock:
             earlier = {run: each for run, each in self._holds.items() if each is not sink_session}
@@ -74,7 +73,7 @@ class WriterSessions:
             each.retire()
 
     def close(self) -> None:
-        """Give the sink back: what is open is aborted."""
+        """Give the sink up: an open transaction is aborted."""
         with self._lock:
             holds = [*self._holds.values()]
             self._holds.clear()

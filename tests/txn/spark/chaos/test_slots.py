@@ -71,7 +71,7 @@ def test_an_executor_that_comes_back_and_one_that_is_late(tmp_path: Path) -> Non
     kind, text = told["in vain"]["error"]
     assert kind == "GuardUnavailable"
     assert "needs as many slots, and there are 1" in text
-    assert "waited for 3000 ms (barrier_wait_ms), as it was had before" in text
+    assert "waited for 3000 ms (barrier_wait_ms), because it was possible before" in text
     assert told["afterwards"] == good
     kind, text = told["for good"]["error"]
     assert (kind, told["for good"]["reruns"]) == ("ConfigError", 0)
