@@ -83,7 +83,7 @@ def test_an_executors_words_reach_the_client(remote: Any, stub: BrokerStub, monk
     ("settings", "text"),
     [
         ({"guard": "status"}, "guard='status': Spark Connect has no status tracker"),
-        ({"guard": "turns"}, "guard='turns': under Spark Connect .* take kafka-claims"),
+        ({"guard": "turns"}, "guard='turns': under Spark Connect .* use kafka-claims"),
         ({"guard": "barrier"}, "guard='barrier': Spark Connect does not say how many tasks can run at once.* set tasks= to what"),
     ],
 )
@@ -100,7 +100,7 @@ def test_claims_need_a_client_on_the_drivers_host(remote: Any, stub: BrokerStub,
     told = conf.get
     elsewhere = {"spark.driver.host": "203.0.113.7", "spark.driver.bindAddress": "203.0.113.7"}
     monkeypatch.setattr(conf, "get", lambda self, key, *default: elsewhere.get(key) or told(self, key, *default))
-    with pytest.raises(GuardUnavailable, match=r"guard='claims': this process cannot listen at 203\.0\.113\.7.* take kafka-claims"):
+    with pytest.raises(GuardUnavailable, match=r"guard='claims': this process cannot listen at 203\.0\.113\.7.* use kafka-claims"):
         once(remote, stub, keyed=True, guard="claims")
     assert committed(stub) == []
 
@@ -230,7 +230,7 @@ def test_a_query_that_fails_says_why(remote: Any, stub: BrokerStub, tmp_path: Pa
     stream = Stream(remote, tmp_path)
     stream.feed("1", "a")
     writer = ExactlyOnceKafkaWriter(stub.bootstrap, "query", topic=TOPIC)
-    with pytest.raises(StreamingQueryException, match=r"txn\.spark\.errors\.BatchUnknown: which query .* give the writer checkpoint="):
+    with pytest.raises(StreamingQueryException, match=r"txn\.spark\.errors\.BatchUnknown: the query .* or give it checkpoint="):
         stream.run(lambda to: to.foreachBatch(writer))
     assert committed(stub) == []
 
