@@ -47,8 +47,8 @@ def known(store: Store) -> tuple[dict[Key, Committed], dict[int, dict[Key, Commi
     return committed, {pid: offsets for pid, offsets in store.pending._by_producer.items() if offsets}
 
 
-def offset_commit(offset: int, *, group: str = "g", topic: str = "t", retention_ms: int = -1) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(committed_offset=offset)
+def offset_commit(offset: int, *, group: str = "g", topic: str = "t", retention_ms: int = -1, metadata: str = "") -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(committed_offset=offset, committed_metadata=metadata)
     return OffsetCommitRequest(
         group_id=group, retention_time_ms=retention_ms, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])]
     )

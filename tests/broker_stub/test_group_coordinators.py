@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.broker_stub.groups.group import subscription
 from fencepost.broker_stub.groups.states import State
-from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest
+from fencepost.producer.wire import ErrorCode, Message
+from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
 from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,8 +18,10 @@ from fencepost.producer.wire.messages.group_offsets import (
     OffsetFetchRequestGroup,
 )
 from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest
 from tests.broker_stub.group_talk import REBALANCE_MS, SESSION_MS, Groups
 from tests.broker_stub.offsets_talk import code_of, offset_delete
+from tests.broker_stub.stub_talk import Inside
 
 
 def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
@@ -159,6 +162,20 @@ def test_who_asks_for_every_offset_hears_of_no_topic_without_one() -> None:
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     (group,) = world.start(asked, 9).answer.groups
     assert [(topic.name, len(topic.partitions)) for topic in group.topics] == [("other", 1)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "listed"),
+    [(ListGroupsRequest(), 5, "groups"), (ListTransactionsRequest(), 1, "transaction_states")],
+    ids=["groups", "transactions"],
+)
+def test_nothing_is_listed_before_there_is_a_coordinator(request_: Message, version: int, listed: str) -> None:
+    """On a cluster where nobody has had a group or a transaction yet lists are empty and no error; to ask makes no topic."""
+    world = Inside(brokers=2)
+    for node in world.cluster.brokers:
+        answer = world.ask(request_, version, node=node)
+        assert (answer.error_code, getattr(answer, listed)) == (ErrorCode.NONE, [])
+    assert [world.cluster.topics.named(name) for name in (OFFSETS_TOPIC, STATE_TOPIC)] == [None, None]
 
 
 def test_groups_of_different_partitions_are_apart() -> None:

@@ -271,6 +271,51 @@ def test_a_rebalance_that_nobody_joins_goes_on_waiting() -> None:
     assert world.group().state is State.EMPTY
 
 
+def test_who_comes_late_to_a_rebalance_that_nobody_joined_is_answered() -> None:
+    """Static members that all stayed away are waited for as long again, and whoever comes meanwhile does not wait longer than that."""
+    world = Groups()
+    first, _, third = world.stable("a", "b", "c", static=True, rebalance_ms=1_000)
+    assert third.leave() == ErrorCode.NONE
+    world.pass_time(1_000)
+    world.pass_time(500)
+    waiting = first.join(rebalance_ms=1_000)
+    world.pass_time(499)
+    assert waiting.waits
+    world.pass_time(1)
+    assert {each.group_instance_id for each in waiting.answer.members} == {"a", "b"}
+    assert (waiting.answer.leader, waiting.answer.generation_id) == (waiting.answer.member_id, first.generation + 1)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize(("session_ms", "rebalance_ms"), [(8_000, 40_000), (20_000, 120_000)])
+def test_a_member_that_joins_again_says_anew_how_long_to_wait_for_it(session_ms: int, rebalance_ms: int, moves: bool) -> None:
+    """Its last JoinGroup says how long it may be silent and how long a rebalance waits for it, also to the next coordinator."""
+    world = Groups(brokers=3)
+    first, second = members = world.stable("a", "b")
+    joining = [each.join(session_ms=session_ms, rebalance_ms=rebalance_ms) for each in members]
+    for member, pending in zip(members, joining, strict=True):
+        member.heard(pending.answer)
+    world.share_out(*members)
+    if moves:
+        world.move_coordinator()
+    world.pass_time(0)
+    assert [each.heartbeat() for each in members] == [ErrorCode.NONE] * 2
+    waiting = second.join(protocols={"range": b"new"}, session_ms=session_ms, rebalance_ms=rebalance_ms)
+    for _ in range(rebalance_ms // session_ms):
+        world.pass_time(session_ms - 1)
+        assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_time(rebalance_ms // session_ms - 1)
+    assert waiting.waits
+    world.pass_time(1)
+    assert [each.member_id for each in waiting.answer.members] == [second.id]
+    second.heard(waiting.answer)
+    second.sync({second.id: b"all"})
+    world.pass_time(session_ms - 1)
+    assert list(world.group().members) == [second.id]
+    world.pass_time(1)
+    assert list(world.group().members) == []
+
+
 def test_members_that_never_sync_are_out() -> None:
     """The group waits for their SyncGroup as long as for their JoinGroup, also when the leader has brought the assignment."""
     world = Groups()

@@ -125,6 +125,24 @@ def test_a_coordinator_that_is_none_any_more_writes_nothing() -> None:
     assert markers_in(world, 1) == [ControlType.COMMIT]
 
 
+@pytest.mark.parametrize("lost_first", [False, True])
+def test_a_topic_that_was_deleted_holds_no_transaction_up(lost_first: bool) -> None:
+    """Its partitions need no marker, whether the topic went before the end or after a first marker was refused; the id goes on."""
+    world = world_with_data()
+    rule = on_markers(world) if lost_first else world.cluster.faults.on(Api.WRITE_TXN_MARKERS).where(topic="other")
+    fault = rule.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if lost_first:
+        assert world.end().answer[0] == OK
+        assert world.state is State.PREPARE_COMMIT
+    world.cluster.delete_topic(world.topic_named())
+    if lost_first:
+        world.pass_time(RETRY_MS)
+    else:
+        assert world.end().answer[0] == OK
+    assert (world.state, fault.hits) == (State.COMPLETE_COMMIT, int(lost_first))
+    assert world.init().answer[0] == OK
+
+
 def test_rules_about_others_do_not_meet_markers() -> None:
     """Neither one for every API, which is about clients, nor one for another partition, id or broker."""
     world = world_with_data()

@@ -174,6 +174,22 @@ def test_a_commit_waits_for_every_replica() -> None:
     assert (code_of(waiting), world.committed("t")) == (ErrorCode.NONE, 7)
 
 
+def test_what_changes_nothing_is_not_written() -> None:
+    """A commit of which everything is refused, and a deletion of an offset that is not there, are answered at once though a replica is
+    behind, and leave no trace in the log."""
+    world = Groups(brokers=3)
+    for name in ("t", "other"):
+        world.topic(name)
+    assert world.commit("t", 3) == ErrorCode.NONE
+    severed(world)
+    log = partition_of(world).log
+    before = log.log_end_offset, partition_of(world).storage.size
+    assert code_of(world.start(offset_commit(7, metadata="x" * 5_000), 9)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert code_of(world.start(offset_delete(topic="other"), 0)) == ErrorCode.NONE
+    assert (log.log_end_offset, partition_of(world).storage.size) == before
+    assert world.committed("t") == 3
+
+
 def test_a_commit_that_took_too_long_counts_all_the_same() -> None:
     """Its committer is told to try again after offsets.commit.timeout.ms; the record is in the log, and counts once it is everywhere."""
     world = Groups(brokers=3)

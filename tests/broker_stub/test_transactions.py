@@ -22,6 +22,7 @@ OK, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
 FENCED, STALE = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
 TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS
 CLEANUP_MS = 10_000
+CLEANUP = "transaction.remove.expired.transaction.cleanup.interval.ms"
 
 
 def markers(world: Transactions, partition: int = 0) -> list[tuple[bool, int]]:
@@ -276,6 +277,20 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     storage = world.state_partition.storage
     values = [record.value for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
     assert None in values
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+@pytest.mark.parametrize(("early_ms", "forgotten"), [(1, False), (0, True)])
+def test_an_id_is_not_forgotten_before_it_is_looked_for(looks: int, early_ms: int, forgotten: bool) -> None:
+    """However long it has been unused: its producer goes on with its producer id until the coordinator looks, which it does every
+    transaction.remove.expired.transaction.cleanup.interval.ms, and counts from its last look."""
+    world = Transactions(config={"transactional.id.expiration.ms": 1_000, CLEANUP: str(3_600_000)})
+    for _ in range(looks):
+        world.given()
+        world.pass_time(3_600_000)
+    identity = world.given()
+    world.pass_time(3_600_000 - early_ms)
+    assert (world.given().producer_id != identity.producer_id) == forgotten
 
 
 def test_the_last_epoch_gives_a_new_producer_id() -> None:
