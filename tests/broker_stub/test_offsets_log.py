@@ -190,6 +190,24 @@ def test_what_changes_nothing_is_not_written() -> None:
     assert world.committed("t") == 3
 
 
+def test_a_commit_that_could_not_be_written_does_not_count() -> None:
+    """With too few replicas the committer is told to try again, what counted before counts still, and the offset does not come back; a
+    commit counts again once there are enough."""
+    world = Groups(brokers=3, config={"min.insync.replicas": "2"})
+    world.topic(replicas=3)
+    assert world.commit("t", 3) == ErrorCode.NONE
+    others = [node for node in world.cluster.brokers if node != world.coordinator()]
+    for node in others:
+        world.cluster.stop_broker(node)
+    assert world.commit("t", 7) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.committed("t") == 3
+    for node in others:
+        world.cluster.start_broker(node)
+    world.now()
+    assert world.committed("t") == 3
+    assert (world.commit("t", 8), world.committed("t")) == (ErrorCode.NONE, 8)
+
+
 def test_a_commit_that_took_too_long_counts_all_the_same() -> None:
     """Its committer is told to try again after offsets.commit.timeout.ms; the record is in the log, and counts once it is everywhere."""
     world = Groups(brokers=3)
