@@ -19,7 +19,7 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from fencepost.broker_stub import Acl, BrokerStub, Tls
 from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER
-from fencepost.broker_stub.security.acls import Filter
+from fencepost.broker_stub.security.acls import Filter, operation_named
 from fencepost.broker_stub.security.authorizer import Authorizer
 from fencepost.broker_stub.security.operations import Operation, Pattern, Resource
 from fencepost.producer import DeliveryFatal, Fatal, Persisted, Producer, RecordRefused
@@ -108,6 +108,12 @@ def test_kafkas_own_configs_say_the_same() -> None:
         assert nobody.produce("open", batch()).error_code == 0
         assert nobody.produce("closed", batch()).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert nobody.fetch("denied").error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("name", [Operation.IDEMPOTENT_WRITE, "IDEMPOTENT_WRITE", "IdempotentWrite", "idempotent write"])
+def test_operation_goes_by_member_or_by_any_spelling(name: str | Operation) -> None:
+    """Whoever writes an ACL names its operation by the enum's member, or as Kafka's tools, Java or people spell it."""
+    assert operation_named(name) is Operation.IDEMPOTENT_WRITE
 
 
 def test_whether_anything_is_allowed_depends_on_the_host() -> None:
