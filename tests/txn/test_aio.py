@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -78,6 +78,40 @@ def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
     run(story())
     assert sorted(committed(stub, "t")) == sorted([*[b"%02d" % row for row in range(50)], b"many", b"many", b"many"])
     assert ends(stub) == [True, False]
+
+
+@pytest.mark.parametrize("error", [None, ZeroDivisionError()], ids=["", "error"])
+@pytest.mark.parametrize(
+    ("call", "ended"),
+    [
+        (AsyncTransaction.commit, [True]),
+        (AsyncTransaction.abort, [False]),
+        (AsyncTransaction.prepare, []),
+        (AsyncTransactionalProducer.prepare, []),
+    ],
+    ids=lambda given: getattr(given, "__qualname__", ""),
+)
+def test_a_transaction_that_is_ended_or_prepared_in_its_block(
+    stub: BrokerStub, caplog: pytest.LogCaptureFixture, call: Callable[..., Awaitable[object]], ended: list[bool], error: Exception | None
+) -> None:
+    """What the caller decided in the block stands when the block is left, also by an exception; the end of the block asks for nothing more,
+    and complains of nothing."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            with contextlib.nullcontext() if error is None else pytest.raises(type(error)):
+                async with producer.transaction(LIMIT_S) as tx:
+                    await tx.send("t", b"row")
+                    await call(producer if call is AsyncTransactionalProducer.prepare else tx, LIMIT_S)
+                    if error is not None:
+                        raise error
+            assert ends(stub) == ended
+            if not ended:
+                await producer.abort(LIMIT_S)
+
+    run(story())
+    assert ends(stub) == (ended or [False])
+    assert not caplog.records
 
 
 def test_an_end_where_no_transaction_is_open(stub: BrokerStub) -> None:

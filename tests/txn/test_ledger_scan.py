@@ -4,6 +4,7 @@ may take of the reader's memory."""
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_bat
 from fencepost.producer.wire.records.compression import Codec, compress
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 from fencepost.producer.wire.records.record_batch import Record, encode_batch
+from fencepost.txn.ledger.entry import VALUE_BYTES_MAX
 from fencepost.txn.ledger.errors import LedgerDamaged
 from fencepost.txn.ledger.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 
@@ -199,6 +201,14 @@ def test_what_a_batch_may_take_of_memory(codec: Codec, payload: bytes, count: in
     finally:
         tracemalloc.stop()
     assert peak < 4 * OPENED_BYTES_MAX
+
+
+def test_the_page_tells_the_limits() -> None:
+    """Whoever plans with docs/ledger.md, or writes entries with another program, finds there what readers open."""
+    mib = 1024 * 1024
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    words = f"at most {VALUE_BYTES_MAX / mib:g} MiB. A reader opens at most {OPENED_BYTES_MAX / mib:g} MiB and {RECORDS_MAX:,} records"
+    assert words in page
 
 
 def test_only_what_is_wanted_is_kept() -> None:

@@ -117,9 +117,11 @@ def test_contradictions_are_no_outcome() -> None:
 
 
 def test_an_open_transaction_has_a_deadline() -> None:
-    """By the coordinator's clock; past it the coordinator aborts when it next looks; a transaction without one says so."""
+    """By the coordinator's clock, and the words say how long that is; past it the coordinator aborts when it next looks; a transaction
+    without one says so."""
     open_state = state("Ongoing", EPOCH)
     status = conclude(TOKEN, open_state, [], NOW_MS)
     assert (status.outcome, status.deadline_left_s) == (Outcome.OPEN, 50.0)
-    assert conclude(TOKEN, open_state, [], NOW_MS + 60_000).why.endswith("its deadline has passed")
+    for later_ms, words in ((0, "for another 50.0 s"), (49_900, "for another 0.1 s"), (50_000, "has passed"), (60_000, "has passed")):
+        assert conclude(TOKEN, open_state, [], NOW_MS + later_ms).why.endswith(words)
     assert conclude(replace(TOKEN, deadline_ms=None), open_state, [], NOW_MS).why.endswith("no deadline")

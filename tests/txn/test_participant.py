@@ -206,7 +206,8 @@ def test_a_second_owner(site: Site) -> None:
 
 
 def test_a_produce_that_is_fenced(site: Site) -> None:
-    """The participant ends, and each later call says which partition it was about; the owner is not asked, and aborts."""
+    """The participant ends, and whatever is called then says which partition it was about, also a send after its close; the owner is not
+    asked, and aborts."""
     participant = site.participant()
     tx = site.begin()
     participation = tx.share(TPS)
@@ -223,6 +224,9 @@ def test_a_produce_that_is_fenced(site: Site) -> None:
     for call in (lambda: participant.send("t", b"row", partition=0), lambda: participant.begin(participation, LIMIT_S)):
         with pytest.raises(Fenced, match=words):
             call()
+    participant.close(LIMIT_S)
+    with pytest.raises(Fenced, match=words):
+        participant.send("t", b"row", partition=0)
     tx.abort(LIMIT_S)
 
 

@@ -30,6 +30,7 @@ NOWHERE = "127.0.0.1:1"
         ({}, "transactional_id is missing"),
         ({"transactional_id": ""}, "transactional_id='': must be a non-empty text"),
         ({"transactional.id": 7}, "transactional_id=7: must be a non-empty text"),
+        ({"transactional_id": "\u00e9" * 16_384}, "transactional_id='\u00e9+: Kafka's protocol takes at most 32767 bytes"),
         ({"transactional.id": "a", "transactional_id": "b"}, "transactional_id is set twice"),
         ({"transactional_id": "a", "transaction_timeout_ms": 0}, "transaction_timeout_ms=0: a whole number of milliseconds from 1"),
         ({"transactional_id": "a", "transaction.timeout.ms": 1.5}, "transaction_timeout_ms=1.5"),
@@ -52,6 +53,13 @@ def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
     """Each is refused with its name, its value and what it may be, in either spelling."""
     with pytest.raises(ConfigError, match=words):
         TransactionalProducer(settings, bootstrap_servers=NOWHERE)
+
+
+def test_the_longest_transactional_id() -> None:
+    """Whatever Kafka's protocol takes is taken: bytes count, and not characters."""
+    name = "\u00e9" * 16_383 + "a"
+    with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id=name) as producer:
+        assert producer.transactional_id == name
 
 
 def test_nothing_is_sent_outside_a_transaction() -> None:

@@ -135,6 +135,24 @@ def test_a_leader_that_moves_and_a_reply_that_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "offsets"),
+    [((7, 20), (7, 21)), ((0,), (0, 1)), ((None,), (-1, -1)), ((None, 20), (-1, 21)), ((7, None), (7, -1))],
+)
+def test_offsets_that_nobody_tells(told: tuple[int | None, ...], offsets: tuple[int, int]) -> None:
+    """An older broker that has a batch already does not say where (None): its records count, and -1 stands for an offset at that end."""
+    stall = Stall(batch_size=4_096, linger_ms=5.0).take_up()
+    for offset in told:
+        stall.send(b"two", b"rows")
+        stall.advance(5)
+        if offset is None:
+            stall.refuse(stall.produces()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        else:
+            stall.ack(stall.produces()[0], offset=offset)
+    tally = stall.borrowed.tallies[TOPIC, 0]
+    assert (tally.records, (tally.first_offset, tally.last_offset)) == (2 * len(told), offsets)
+
+
+@pytest.mark.parametrize(
     "code",
     [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_RECORD],
 )
