@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from fencepost.txn.coordinator.state_machine import IllegalCall, State
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
+from tests.txn.stage import ends
 
 NOWHERE = "127.0.0.1:1"
 
@@ -98,6 +100,30 @@ def test_a_transaction_with_nothing_in_it() -> None:
         assert begun
         producer.abort(30)
         assert stub.journal.requests(Api.END_TXN) == []
+
+
+@pytest.mark.parametrize("error", [None, ZeroDivisionError()], ids=["", "error"])
+@pytest.mark.parametrize(
+    ("call", "ended"),
+    [(Transaction.commit, [True]), (Transaction.abort, [False]), (Transaction.prepare, []), (TransactionalProducer.prepare, [])],
+    ids=lambda given: getattr(given, "__qualname__", ""),
+)
+def test_a_transaction_that_is_ended_or_prepared_in_its_block(
+    caplog: pytest.LogCaptureFixture, call: Callable[..., object], ended: list[bool], error: Exception | None
+) -> None:
+    """What the caller decided in the block stands when the block is left, also by an exception; the end of the block asks for nothing more,
+    and complains of nothing."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        with contextlib.nullcontext() if error is None else pytest.raises(type(error)), producer.transaction(30) as tx:
+            tx.send("t", b"row")
+            call(producer if call is TransactionalProducer.prepare else tx, 30)
+            if error is not None:
+                raise error
+        assert ends(stub) == ended
+        if not ended:
+            producer.abort(30)
+        assert ends(stub) == (ended or [False])
+    assert not caplog.records
 
 
 def test_a_transaction_object_is_of_one_transaction() -> None:

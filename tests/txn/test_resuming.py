@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -195,17 +195,21 @@ def test_replies_that_are_lost(site: Site, point: str) -> None:
     assert all(end.committed for end in site.ends())
 
 
-def test_a_coordinator_that_never_answers_again(site: Site) -> None:
-    """The commit was asked for, so nothing is known at the deadline; asked once more, when it can be, there is an answer."""
+@pytest.mark.parametrize(
+    ("call", "outcome"), [(Resumed.commit, Outcome.COMMITTED), (Resumed.abort, Outcome.ABORTED)], ids=["commit", "abort"]
+)
+def test_a_coordinator_that_never_answers_again(site: Site, call: Callable[..., object], outcome: Outcome) -> None:
+    """The end was asked for, so nothing is known at the deadline but which end it was; asked once more, when it can be, there is an
+    answer."""
     token = site.prepare(b"one")
     silent = site.stub.faults.on(Api.END_TXN).after_append().forever().drop_reply()
-    with pytest.raises(CommitOutcomeUnknown, match="asked to commit") as unknown:
+    with pytest.raises(CommitOutcomeUnknown, match=f"asked to {call.__name__}") as unknown:
         while True:
             with contextlib.suppress(TransactionTimeout):  # it was not even asked in that time
-                site.resume(token).commit(1.0)
+                call(site.resume(token), 1.0)
     silent.remove()
     unknown.value.resolve(WAIT_S)
-    assert site.resume(token).status(WAIT_S).outcome is Outcome.COMMITTED
+    assert site.resume(token).status(WAIT_S).outcome is outcome
 
 
 def test_nobody_answers(site: Site) -> None:
