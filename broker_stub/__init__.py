@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.faults.rules import Fault as Fault
     from fencepost.broker_stub.faults.rules import Faults as Faults
     from fencepost.broker_stub.faults.rules import Point as Point
-    from fencepost.broker_stub.journal import Exchange as Exchange
-    from fencepost.broker_stub.journal import Heard as Heard
-    from fencepost.broker_stub.journal import Journal as Journal
+    from fencepost.broker_stub.journal.exchange import Exchange as Exchange
+    from fencepost.broker_stub.journal.exchange import Heard as Heard
+    from fencepost.broker_stub.journal.journal import Journal as Journal
     from fencepost.broker_stub.network.tls import Tls as Tls
     from fencepost.broker_stub.proxy.proxy import FaultProxy as FaultProxy
     from fencepost.broker_stub.security.acls import Acl as Acl
@@ -36,7 +36,8 @@ _HOMES = {
     "fencepost.broker_stub.security.sasl": ("Sasl",),
     "fencepost.broker_stub.cluster.clock": ("Clock", "RealClock", "VirtualClock"),
     "fencepost.broker_stub.faults.rules": ("Fault", "Faults", "Point"),
-    "fencepost.broker_stub.journal": ("Exchange", "Heard", "Journal"),
+    "fencepost.broker_stub.journal.exchange": ("Exchange", "Heard"),
+    "fencepost.broker_stub.journal.journal": ("Journal",),
     "fencepost.broker_stub.proxy.proxy": ("FaultProxy",),
     "fencepost.broker_stub.stub": ("BrokerStub",),
     "fencepost.broker_stub.network.tls": ("Tls",),

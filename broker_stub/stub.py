@@ -25,7 +25,7 @@ from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
 from fencepost.broker_stub.configs.topic_configs import Value, as_text
 from fencepost.broker_stub.faults.rules import Faults
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log import ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
 from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded

@@ -16,7 +16,7 @@ from fencepost.producer.wire import Message, error_name
 from fencepost.producer.wire.codes import api_name
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.journal import Exchange
+    from fencepost.broker_stub.journal.exchange import Exchange
     from fencepost.broker_stub.stub import BrokerStub
 
 EXCHANGES_MAX = 12

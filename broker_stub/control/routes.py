@@ -16,7 +16,8 @@ from fencepost.broker_stub.control.http import Refused, Request
 from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Fault, Faults
 from fencepost.broker_stub.faults.specs import add_fault, told
-from fencepost.broker_stub.journal import Exchange, Journal
+from fencepost.broker_stub.journal.exchange import Exchange
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import PORT_MAX
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.requests.router import served

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
-from fencepost.broker_stub.journal import Exchange, Heard
+from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.proxy.journal import note_answer, note_request
 from fencepost.broker_stub.proxy.request import Names, Slot
 from fencepost.broker_stub.proxy.writes import is_write, refusal, together, without
@@ -26,7 +26,7 @@ from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, Fram
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.clock import Clock
     from fencepost.broker_stub.faults.rules import Faults
-    from fencepost.broker_stub.journal import Journal
+    from fencepost.broker_stub.journal.journal import Journal
     from fencepost.broker_stub.proxy.counters import ProxyCounters
     from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
 

@@ -19,7 +19,7 @@ import msgspec
 from fencepost.broker_stub.cluster.clock import RealClock
 from fencepost.broker_stub.configs.server_properties import Place
 from fencepost.broker_stub.faults.rules import Faults, TopicPartition
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import printable, spelled
 from fencepost.broker_stub.network.listeners import bound, naming
 from fencepost.broker_stub.proxy.connection import ProxyConnection

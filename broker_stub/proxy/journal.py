@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from fencepost.broker_stub.journal import Exchange, Heard, Journal, lightened
+from fencepost.broker_stub.journal.exchange import Exchange, Heard
+from fencepost.broker_stub.journal.journal import Journal
+from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.proxy.messages import read_answer, read_request
 from fencepost.broker_stub.proxy.request import Slot
 from fencepost.producer.wire import Api, ErrorCode, Malformed, decode_request_header

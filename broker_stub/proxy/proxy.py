@@ -23,7 +23,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_from
 from fencepost.broker_stub.faults.rules import Faults
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import all_spelled, read_address
 from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded
 from fencepost.broker_stub.proxy.discovery import discover

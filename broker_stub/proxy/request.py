@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Action, Everything, TopicPartition
 from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of, with_error
-from fencepost.broker_stub.journal import Exchange
+from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.proxy.messages import must_read, names_in, read_answer, read_request, readdressed
 from fencepost.broker_stub.proxy.writes import together
 from fencepost.producer.wire import Api, Buffer, ErrorCode, Malformed, Message, decode_request_header, encode_response

@@ -16,7 +16,8 @@ import msgspec
 from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.faults.subjects import with_error
-from fencepost.broker_stub.journal import Exchange, lightened
+from fencepost.broker_stub.journal.exchange import Exchange
+from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.permissions import INJECTED, Asker, Needs
 from fencepost.broker_stub.requests.services import Services

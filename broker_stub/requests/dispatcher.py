@@ -12,7 +12,8 @@ from typing import Any
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
 from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of
-from fencepost.broker_stub.journal import Exchange, lightened
+from fencepost.broker_stub.journal.exchange import Exchange
+from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.requests.call import Call, Reply
 from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.router import route_to

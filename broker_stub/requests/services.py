@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators

@@ -12,7 +12,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import Topic
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.journal import EXCHANGE_BYTES, HEADER_BYTES, RECORDS_BYTES_MAX, Exchange, Journal, footprint
+from fencepost.broker_stub.journal.exchange import Exchange
+from fencepost.broker_stub.journal.journal import EXCHANGE_BYTES, Journal
+from fencepost.broker_stub.journal.memory import HEADER_BYTES, RECORDS_BYTES_MAX, footprint
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

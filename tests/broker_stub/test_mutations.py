@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub import BrokerStub, Sasl, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import route_to, served
 from fencepost.broker_stub.requests.services import Services

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub, Exchange
-from fencepost.broker_stub.journal import HEADER_BYTES, RECORDS_BYTES_MAX, Heard, Journal
+from fencepost.broker_stub.journal.exchange import Heard
+from fencepost.broker_stub.journal.journal import Journal
+from fencepost.broker_stub.journal.memory import HEADER_BYTES, RECORDS_BYTES_MAX
 from fencepost.broker_stub.proxy import messages as proxy_messages
 from fencepost.broker_stub.proxy.journal import note_answer
 from fencepost.broker_stub.proxy.proxy import FaultProxy

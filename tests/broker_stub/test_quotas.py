@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.quotas.quotas import Entity, Limit, Quotas, why_not
 from fencepost.broker_stub.quotas.rates import Rate
 from fencepost.broker_stub.requests.dispatcher import Dispatcher

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.requests.call import Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub import handlers
 from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.journal import Journal
+from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from fencepost.broker_stub import FaultProxy
 from fencepost.broker_stub.faults.rules import Fault
-from fencepost.broker_stub.journal import Exchange
+from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.cli.txn_asking import OpenTransaction, describe_transaction, open_transactions
 from fencepost.cli.txn_options import ask_within
 from fencepost.producer.errors import Fenced

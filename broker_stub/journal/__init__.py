@@ -1,0 +1,1 @@
+"""The exchanges that a cluster or a proxy had, for assertions."""

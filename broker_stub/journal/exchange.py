@@ -1,0 +1,95 @@
+"""One exchange: a request, and its response. The journal keeps it; fault rules look at it while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import Enum
+
+from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.rules import TopicPartition
+from fencepost.producer.wire import Message
+
+
+class Heard(Enum):
+    """What a proxy sent to its client of the broker's response."""
+
+    NOTHING = "nothing"  # a fault dropped it or cut the connection, the client has gone, nothing came, or it has not left yet
+    CHANGED = "changed"  # a fault put an error or a throttle time into it, or answered for a part of the request itself
+    ALL = "all"  # as the broker gave it, but for the addresses and versions that every client of a proxy is shown differently
+
+
+class Exchange:
+    """One request and what was answered; `response` is None when nothing was, or not yet.
+
+    In a stub's journal `response` is what the client could see, None for one that a fault dropped, and `heard` is None. In a proxy's it is
+    what the broker answered, whatever became of it on its way to the client, and `heard` says what that was.
+    """
+
+    __slots__ = (
+        "_partitions",
+        "api",
+        "at_ms",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "heard",
+        "kept",
+        "node",
+        "on_settled",
+        "request",
+        "response",
+        "version",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        *,
+        node: int,
+        connection_id: int,
+        api: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        request: Message,
+        at_ms: int,
+        partitions: Callable[[], Collection[TopicPartition]] | None = None,
+        heard: Heard | None = None,
+    ) -> None:
+        self.node = node
+        self.connection_id = connection_id
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request = request
+        self.response: Message | None = None
+        self.heard = heard
+        self.at_ms = at_ms
+        self.weight = 0
+        self.kept = False  # by the journal, which counts its weight
+        self._partitions = partitions
+        self.on_settled: Callable[[Exchange], None] | None = None  # tells the journal's followers
+
+    def partitions(self) -> Collection[TopicPartition]:
+        """The (topic, partition)s the request names, resolved. Empty once the exchange has ended."""
+        return self._partitions() if self._partitions is not None else ()
+
+    def groups(self) -> Collection[str]:
+        """The groups the request names."""
+        return groups_of(self.request)
+
+    def transactional_ids(self) -> Collection[str]:
+        """The transactional ids the request names."""
+        return transactional_ids_of(self.request)
+
+    def settle(self) -> None:
+        """Ends the exchange: forgets what only a running exchange needs, and tells the journal's followers of the response."""
+        on_settled, self.on_settled, self._partitions = self.on_settled, None, None
+        if on_settled is not None and self.response is not None:
+            on_settled(self)
+
+    def __repr__(self) -> str:
+        answer = type(self.response).__name__ if self.response is not None else None
+        heard = f", heard: {self.heard.value}" if self.heard is not None else ""
+        return f"Exchange({type(self.request).__name__} v{self.version} to node {self.node} at {self.at_ms}, {answer}{heard})"
