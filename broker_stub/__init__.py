@@ -3,11 +3,11 @@
     with BrokerStub(brokers=3) as stub:
         producer = Producer(stub.settings)
 
-It speaks Kafka's protocol to any client with Kafka's own semantics, loses replies and moves leaders when told to, and keeps its data in
-memory. It is no broker for data that must survive its process.
+It speaks Kafka's protocol with Kafka's semantics to any client. On request it loses replies and moves leaders. It keeps its data in
+memory, so it is no broker for data that must survive its process.
 
-Names are loaded when first asked for: pytest imports this package at every start for the plugin in it, and a stub starts without the proxy
-and without what secures its listeners.
+Names are imported at their first use. pytest imports this package at every start for its plugin, and a stub starts without the proxy and
+without TLS and SASL.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
+    except AttributeError as error:  # Python's own message says only that the name cannot be imported
         raise ImportError(f"{home}: {error}") from error
     return found
 

@@ -1,7 +1,7 @@
-"""Runs a cluster in the foreground until it is told to stop: what `python -m fencepost.broker_stub` and `fencepost broker` do.
+"""Runs a cluster in the foreground until a signal: `python -m fencepost.broker_stub` and `fencepost broker`.
 
-It prints one line when clients may connect, one more with the address of its control where it has one, and nothing else. SIGINT and
-SIGTERM end it; a second one is not needed.
+It prints one line when clients may connect, one more with the address of its control if it has one, and nothing else. SIGINT and SIGTERM
+end it.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.security.sasl import Sasl
 
 PORT: Final = 9092
-EXCHANGES: Final = 1000  # that a journal keeps, where somebody can ask for it
+EXCHANGES: Final = 1000  # kept by the journal, where a control can show them
 
 
 def serve(
@@ -48,8 +48,8 @@ def serve(
     virtual_clock: bool = False,
     emulate: str = NEWEST,
 ) -> None:
-    """Blocks until a signal; raises OSError when a port is taken or a file not there, ValueError for what cannot be used. `properties` is a
-    file of Kafka's own; `config` counts over it."""
+    """Blocks until a signal. Raises OSError for a port in use or a missing file, ValueError for invalid values. `properties` is a file of
+    Kafka's own format; `config` overrides it."""
     configs = {**(_read(properties) if properties is not None else {}), **(config or {})}
     if port is None and LISTENERS not in configs:
         port = PORT
@@ -85,8 +85,8 @@ def serve(
 
 @contextmanager
 def controlled(target: "BrokerStub | FaultProxy", where: str | None) -> Iterator[str | None]:
-    """The URL of its control at [HOST:]PORT, open within the block; None for none. Its token may come from the environment, where nobody
-    sees it who lists processes."""
+    """Opens a control at [HOST:]PORT for the block, and yields its URL; None without one. The token comes from the environment, if it is
+    there, because a list of processes would show an argument."""
     if where is None:
         yield None
         return
@@ -102,7 +102,7 @@ def _read(file: str) -> dict[str, str]:
         with open(file, encoding="utf-8") as opened:
             return read_properties(opened.read())
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is no text: {error}") from None
+        raise ValueError(f"{file} is not a text file: {error}") from None
 
 
 def _sasl(users: Mapping[str, str], mechanisms: Sequence[str]) -> "Sasl | None":
@@ -113,14 +113,14 @@ def _sasl(users: Mapping[str, str], mechanisms: Sequence[str]) -> "Sasl | None":
 
     useless = [] if users else [each for each in mechanisms if each in PASSWORD_MECHANISMS]
     if useless:
-        raise ValueError(f"--sasl-mechanism {useless[0]} lets in who has a password, and nobody has one: name users with --sasl-user")
+        raise ValueError(f"--sasl-mechanism {useless[0]} needs users with passwords: name them with --sasl-user")
     return Sasl(dict(users), list(mechanisms) or None)
 
 
 def _tls(cert: str | None, key: str | None, client_ca: str | None) -> "Tls | None":
     if cert is None:
         if key is not None or client_ca is not None:
-            raise ValueError("a TLS key or client CA is of no use without the brokers' certificate (--tls-cert)")
+            raise ValueError("--tls-key and --tls-client-ca need the brokers' certificate: give --tls-cert")
         return None
     from fencepost.broker_stub.network.tls import Tls
 

@@ -1,7 +1,7 @@
-"""The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and what their stubs saw when a test fails.
+"""The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and a report of their stubs when a test fails.
 
-pytest imports this module at every start, in every worker of xdist too: it loads nothing until a test asks for a fixture. It shares no
-stub between tests and configures none: what a test wants other than the defaults it says to the factory.
+pytest imports this module at every start, also in every worker of xdist. So it imports nothing until a test uses a fixture. Tests share no
+stub. The factory takes settings other than the defaults.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _STUBS = pytest.StashKey["list[BrokerStub]"]()
 
 @pytest.fixture
 def kafka_stub(kafka_stub_factory: Callable[..., BrokerStub]) -> BrokerStub:
-    """A Kafka-compatible broker of this test alone, listening at `kafka_stub.bootstrap`; `Producer(kafka_stub.settings)` is quick to miss a
-    lost reply."""
+    """A Kafka-compatible broker for this test, listening at `kafka_stub.bootstrap`. `Producer(kafka_stub.settings)` waits only a second
+    for a lost reply."""
     return kafka_stub_factory()
 
 
 @pytest.fixture
 def kafka_stub_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., BrokerStub]]:
-    """Starts brokers: it takes what BrokerStub takes, such as brokers=3 or clock=VirtualClock(). All are closed after the test."""
+    """Starts brokers with BrokerStub's arguments, such as brokers=3 or clock=VirtualClock(). All are closed after the test."""
     from contextlib import ExitStack
 
     from fencepost.broker_stub.stub import BrokerStub
@@ -44,7 +44,7 @@ def kafka_stub_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A report of a failure says what the test's stubs saw; after the last one they are forgotten."""
+    """Adds what the test's stubs saw to the report of a failure. After the last report the stubs are forgotten."""
     report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest sends the report, which Iterator has no word for
     stubs = item.stash.get(_STUBS, [])
     if report.failed and stubs:

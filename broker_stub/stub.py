@@ -1,7 +1,7 @@
 """`BrokerStub`: a cluster with its own thread, for tests and for the command line.
 
-Every public method may be called from any thread: it runs on the loop's thread and comes back within a deadline, or raises TimeoutError.
-Before `start` and after `close`, when there is no loop, it runs where it was called. One stub starts once.
+Any thread may call its public methods. They run on the loop's thread and return within a deadline, or raise TimeoutError. Before `start`
+and after `close` there is no loop, and they run in the caller's thread. A stub starts only once.
 """
 
 from __future__ import annotations
@@ -54,29 +54,30 @@ handlers.register()
 
 
 class BrokerStub(Restrictions):
-    """A Kafka-compatible cluster of brokers 1 to n, for any client; `Producer(stub.settings)` waits a second for a lost reply, and not 30.
+    """A Kafka-compatible cluster of brokers 1 to n, for any client. `Producer(stub.settings)` waits 1 s for a lost reply, not 30 s.
 
-    `port` is the first broker's, the others follow it; 0 takes free ones. `advertised_host` is what clients are told to connect to, where
-    that is not `host`: without it, one that listens everywhere (0.0.0.0, ::) tells the address by which this machine reaches others.
+    `port` is the first broker's, the others follow it; 0 takes free ones. `advertised_host` is the host that clients connect to, if it is
+    not `host`. By default a stub that listens on every interface (0.0.0.0, ::) advertises the address by which this computer reaches
+    others.
 
-    `config` takes Kafka's broker configs, which are also its topics' defaults, by the names that they have in a server.properties, with
-    `listeners` and `advertised.listeners` among them; what has no meaning here is passed over with a warning, and an unknown name is
-    refused. `journal` is how many exchanges are kept, 0 for none.
+    `config` takes Kafka's broker configs by the names of a server.properties, with `listeners` and `advertised.listeners` among them. They
+    are also the topics' defaults. A config without meaning here is ignored with a warning; an unknown name is refused. `journal` is how
+    many exchanges are kept.
 
-    `clock`: real unless it is a `VirtualClock`, which stands still until `advance`: record timestamps, sessions and delays live by
-    it, and nothing that waits for a time comes to pass by itself.
+    `clock`: real by default. A `VirtualClock` stands still until `advance`; record timestamps, sessions and delays follow it, so nothing
+    that waits for a time happens by itself.
 
-    `tls` makes clients speak TLS: a `Tls`, a pair of certificate and key file, or a context for servers. `sasl` makes them say who they
-    are: a `Sasl`, or a dictionary of users and their passwords, for PLAIN and SCRAM.
+    `tls` makes clients speak TLS: a `Tls`, a pair of certificate and key file, or a context for servers. `sasl` makes clients authenticate:
+    a `Sasl`, or a dictionary of users and their passwords, for PLAIN and SCRAM.
 
-    `acls`, even none (`[]`), has it ask Kafka's StandardAuthorizer what each client may do; `super_users` may do everything. Both take
-    users' names. Without either, and without `authorizer.class.name` in `config`, everybody may do everything.
+    `acls`, even an empty list, turns on Kafka's StandardAuthorizer; `super_users` may do everything. Both take users' names. Without
+    either, and without `authorizer.class.name` in `config`, every client may do everything.
 
-    `emulate` is the release of Kafka that it is, "4.3" or "3.9". `transaction_version` is the finalized level of `transaction.version`, 2
-    in 4.3; with 0 or 1 clients do without the epochs of KIP-890.
+    `emulate` is the release of Kafka, "4.3" or "3.9". `transaction_version` is the finalized level of `transaction.version`, 2 in 4.3. With
+    0 or 1 clients do not use the epochs of KIP-890.
     """
 
-    # Of the class, for one that was never made: `__del__` sees that, too.
+    # On the class, because `__del__` also runs for an object whose `__init__` failed.
     _loop: asyncio.AbstractEventLoop | None = None
     _thread: threading.Thread | None = None
 
@@ -112,7 +113,7 @@ class BrokerStub(Restrictions):
             protocol=PROTOCOLS[tls is not None, sasl is not None],
         )
         if not 0 <= self._place.port <= PORT_MAX - (brokers - 1):
-            room = f"from 1 to {PORT_MAX - (brokers - 1)}, so that {brokers} brokers find room, or 0 for free ones"
+            room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that all {brokers} brokers have a port, or 0 for free ones"
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = clock or RealClock()
         self._tls = _context(tls) if tls is not None else None
@@ -148,26 +149,26 @@ class BrokerStub(Restrictions):
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Where clients find each broker, now or when it is up again."""
+        """Where clients find each broker, also one that is down."""
         return {node_id: (broker.host, broker.port) for node_id, broker in self.cluster.brokers.items()}
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as `bootstrap_servers`. RuntimeError before the start: the ports are not known."""
+        """The value for `bootstrap_servers` of clients. RuntimeError before the start, when the ports are unknown."""
         if any(port == 0 for _, port in self.addresses.values()):
             raise RuntimeError("the stub has not started, so its ports are not known: use `with BrokerStub() as stub:`, or call start()")
         return all_spelled(self.addresses.values())
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What fencepost's producers are given in a test: `Producer(stub.settings, linger_ms=0)`. Their own `request_timeout_ms` is 30 s,
-        which is how long a lost reply would keep a test waiting; here it is one second."""
+        """Settings for fencepost's producers in a test: `Producer(stub.settings, linger_ms=0)`. Their `request_timeout_ms` is one second,
+        not 30 s, so that a test does not wait long for a lost reply."""
         return {"bootstrap_servers": self.bootstrap, "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
     def start(self) -> Self:
         """Binds, listens and starts the thread. Clients may connect as soon as it returns."""
         if self._thread is not None:
-            raise RuntimeError("a stub starts once")
+            raise RuntimeError("this stub was started before: a stub starts only once")
         loop = asyncio.new_event_loop()
         server = Server(self.acceptor, self.clock, loop, tls=self._tls)
         try:
@@ -181,7 +182,7 @@ class BrokerStub(Restrictions):
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Cuts every connection, closes every socket, ends the thread; a second call does nothing."""
+        """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
@@ -207,7 +208,7 @@ class BrokerStub(Restrictions):
                 loop.call_soon_threadsafe(loop.stop)
 
     async def __aenter__(self) -> Self:
-        """`start`, while the loop goes on."""
+        """`start`, without blocking the event loop."""
         try:
             return await _off_loop(self.start)
         except asyncio.CancelledError:
@@ -220,9 +221,9 @@ class BrokerStub(Restrictions):
     # Time
 
     def advance(self, ms: int) -> int:
-        """Moves a virtual clock forward, and returns the new time when everything that came due has been done.
+        """Moves a virtual clock forward, does everything that is due then, and returns the new time.
 
-        Only a stub with `clock=VirtualClock()` can: another raises TypeError, and a step back ValueError.
+        Raises TypeError for a stub without `clock=VirtualClock()`, and ValueError for a step back.
         """
         clock = self.clock
         if not isinstance(clock, VirtualClock):
@@ -236,21 +237,21 @@ class BrokerStub(Restrictions):
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int | None = None, config: Mapping[str, Value] | None = None
     ) -> None:
-        """Creates the topic, or raises ValueError with the reason that a client would get."""
+        """Creates the topic. ValueError with the reason that a client would get."""
         self._call(lambda: self._create(name, partitions, replication_factor, config))
 
     def delete_topic(self, name: str) -> None:
         self._call(lambda: self.cluster.delete_topic(self._topic(name)))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Grows the topic to `total` partitions; refused when it has as many already."""
+        """Grows the topic to `total` partitions. Refused when it has as many already."""
         self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
 
     def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed") -> list[Record]:
-        """The records that a consumer of that isolation level can read: by default nothing of transactions that are open or were aborted,
-        and nothing that comes after an open one; with "read_uncommitted" all that is replicated."""
+        """The records that a consumer of that isolation level can read: by default none of open or aborted transactions, and none after
+        an open one. With "read_uncommitted" all that are replicated."""
         if isolation not in get_args(Isolation):
-            raise ValueError(f"isolation={isolation!r}: it is one of {', '.join(get_args(Isolation))}")
+            raise ValueError(f"isolation={isolation!r}: give one of {', '.join(get_args(Isolation))}")
         found = self._call(lambda: self._contents(self._partition(topic, partition), read_committed=isolation == "read_committed"))
         return [
             record
@@ -264,23 +265,23 @@ class BrokerStub(Restrictions):
         return self._call(lambda: self._partition(topic, partition).log.log_end_offset)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The node that leads the partition, -1 for none."""
+        """The node that leads the partition; -1 for none."""
         return self._call(lambda: self._partition(topic, partition).leader)
 
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
-        """Has another in-sync replica lead, by default the next; raises ValueError when there is none. Returns the new leader."""
+        """Makes another in-sync replica the leader, by default the next one. ValueError when there is none. Returns the new leader."""
         return self._call(lambda: self.cluster.move_leader(self._partition(topic, partition), to=to))
 
     # Brokers
 
     def stop_broker(self, node: int, *, clean: bool = True) -> None:
-        """Its connections end, its port refuses, its leaderships move. Nobody can see afterwards whether it was clean, as with Kafka."""
+        """Stops a broker: its connections end, its port refuses, its leaderships move. As in Kafka, clients cannot tell a clean stop."""
         self._known(node)
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=clean))
 
     def start_broker(self, node: int, *, port: int | None = None) -> None:
-        """Back on the same port, or on another one, 0 for a free one; OSError for one that is taken, and it stays down."""
+        """Starts a broker on the same port, or on another one, 0 for a free one. OSError for a port in use; then it stays down."""
         self._known(node)
         server = self._server
         if server is not None:
@@ -288,39 +289,39 @@ class BrokerStub(Restrictions):
         elif port is None:
             self._call(lambda: self.cluster.start_broker(node))
         else:
-            raise RuntimeError("a stub that has not been started has no ports")
+            raise RuntimeError("the stub has not started, so its brokers have no ports: call start() first")
 
     def restart_broker(self, node: int, *, clean: bool = True, port: int | None = None) -> None:
-        """Down and up again; `port` as in `start_broker`."""
+        """Stops and starts a broker; `port` as in `start_broker`."""
         self.stop_broker(node, clean=clean)
         self.start_broker(node, port=port)
 
     def sever(self, one: int, other: int) -> None:
-        """These two brokers no longer reach each other, though clients reach both: followers stay behind, acks=all waits for them until
-        replica.lag.time.max.ms has passed, and one that comes to lead has only what it got."""
+        """Cuts the link between two brokers, though clients reach both. Followers fall behind, and acks=all waits for them until
+        replica.lag.time.max.ms has passed. A follower that becomes leader has only what it got."""
         self._between(one, other, lambda: self.cluster.broker_links.sever(one, other))
 
     def mend(self, one: int, other: int) -> None:
-        """These two brokers reach each other again."""
+        """Mends the link between two brokers."""
         self._between(one, other, lambda: self.cluster.broker_links.mend(one, other))
 
     @property
     def severed(self) -> list[tuple[int, int]]:
-        """The pairs of brokers that do not reach each other."""
+        """The pairs of brokers whose link is cut."""
         return self._call(lambda: self.cluster.broker_links.down)
 
     def isr(self, topic: str, partition: int) -> list[int]:
-        """The nodes that are in sync, the leader among them."""
+        """The nodes that are in sync, with the leader."""
         return self._call(lambda: list(self._partition(topic, partition).isr))
 
     def cut_links(self, node: int | None = None) -> int:
-        """Ends every client connection now, of one broker or of all; returns how many."""
+        """Ends every client connection, of one broker or of all. Returns how many there were."""
         if node is not None:
             self._known(node)
         return self._call(lambda: self.cluster.cut_links(node))
 
     def stats(self) -> dict[str, int]:
-        """The cluster's counters, and the connections open now."""
+        """The cluster's counters, and the number of open connections."""
         return self._call(
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.links) for each in self.cluster.brokers.values())}
         )
@@ -351,7 +352,7 @@ class BrokerStub(Restrictions):
         self._known(one)
         self._known(other)
         if one == other:
-            raise ValueError(f"broker {one} always reaches itself")
+            raise ValueError(f"broker {one} has no link to itself: give two brokers")
         self._call(change)
 
     def _known(self, node: int) -> None:
@@ -364,7 +365,7 @@ class BrokerStub(Restrictions):
         return replace(found, records=bytes(found.records))  # the storage's memory stays on its thread
 
     def _call(self, run: Callable[[], T]) -> T:
-        """Runs it on the loop's thread, or here when there is none."""
+        """Runs it on the loop's thread, or in the caller's without a loop."""
         calls, server = self._calls, self._server
         if self._loop is None or calls is None or server is None or self._thread is threading.current_thread():
             return run()
@@ -382,7 +383,7 @@ class BrokerStub(Restrictions):
 
 
 async def _off_loop(call: Callable[[], T]) -> T:
-    """Runs it in another thread and waits for its end, also when it is cancelled meanwhile: nothing half done is left behind."""
+    """Runs it in another thread and waits for its end, also after a cancellation, so that nothing is left half done."""
     running = asyncio.ensure_future(asyncio.to_thread(call))
     try:
         return await asyncio.shield(running)
@@ -391,7 +392,7 @@ async def _off_loop(call: Callable[[], T]) -> T:
         raise
 
 
-# Only a stub that wants them loads them: a stub has to start fast.
+# Imported only by a stub that needs them, so that a stub starts fast.
 
 
 def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
@@ -407,7 +408,7 @@ def _sasl(given: Sasl | Mapping[str, str]) -> Sasl:
 
 
 def _run(loop: asyncio.AbstractEventLoop, server: Server, calls: LoopCalls) -> None:
-    """The thread: serves until the loop is stopped, then leaves nothing behind."""
+    """The thread: serves until the loop is stopped, then closes everything."""
     try:
         loop.call_soon(server.serve)
         loop.run_forever()

@@ -1,7 +1,7 @@
-"""One broker of the cluster: its address, whether it is up, and what it knows that no other broker does.
+"""One broker of the cluster: its address, whether it is up, and its own state.
 
-Fetch sessions, connections and what clients have used of it are a broker's own and end with it. Partitions are the cluster's: their
-replicas share one storage.
+Fetch sessions, connections and the use by clients belong to a broker and end with it. Partitions belong to the cluster, because replicas
+share one storage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Connection(Protocol):
 
     @property
     def principal(self) -> str:
-        """Who it belongs to."""
+        """Its principal."""
         ...
 
     def cut(self) -> None:
@@ -33,22 +33,22 @@ class Connection(Protocol):
 
 
 class Broker:
-    """A node. `generation` counts its lives: what began in an earlier one is over."""
+    """A broker. `generation` counts its starts: what began in an earlier one has ended."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.host = ""  # where clients are told to connect to
+        self.host = ""  # the host that clients are told to connect to
         self.port = 0
         self.listens_on = ""
         self.alive = True
-        self.killed = False  # the last time that it went down
+        self.killed = False  # whether its last stop was a kill
         self.generation = 0
         self.sessions = SessionCache()
         self.links: set[Connection] = set()
-        self.throttling: Throttling | None = None  # what clients have used of it, once there is a quota
+        self.throttling: Throttling | None = None  # None while there is no quota
 
     def stop(self) -> None:
-        """Cuts every connection; what runs is abandoned."""
+        """Cuts every connection and abandons waiting requests."""
         self.alive = False
         self.generation += 1
         for link in tuple(self.links):

@@ -1,7 +1,7 @@
-"""The links between a cluster's brokers: severing and mending them, and what happens to the followers at their ends.
+"""The links between a cluster's brokers: severing and mending them, and the effect on followers.
 
-Both ends still reach the controller, and clients reach both. A follower that does not reach its leader stays where it is; after
-replica.lag.time.max.ms its leader gives it up, looking twice in that time as Kafka's leaders do. It carries no bytes.
+Both ends still reach the controller, and clients reach both. A follower that does not reach its leader stops replicating. After
+replica.lag.time.max.ms its leader removes it from the ISR, and checks twice in that time as Kafka's leaders do. It carries no bytes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class BrokerLinks:
-    """Every link is up until it is severed."""
+    """The links of one cluster. Every link is up until it is severed."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._looking: Timer | None = None
 
     def sever(self, one: int, other: int) -> None:
-        """These brokers no longer reach each other."""
+        """Severs the link between these brokers."""
         self._context.severed.add(frozenset((one, other)))
         self._follow()
         if self._looking is None:
             self._look()
 
     def mend(self, one: int, other: int) -> None:
-        """These brokers reach each other again: followers catch up at once."""
+        """Mends the link between these brokers. Followers catch up at once."""
         self._context.severed.discard(frozenset((one, other)))
         self._follow()
 
@@ -46,7 +46,7 @@ class BrokerLinks:
             partition.follow(live)
 
     def _look(self) -> None:
-        """Gives up who has been behind for too long, and looks again while a link is down."""
+        """Removes followers that have been behind for too long, and checks again while a link is down."""
         context, self._looking = self._context, None
         lag_max_ms = int(context.config["replica.lag.time.max.ms"])
         for partition in self._partitions():

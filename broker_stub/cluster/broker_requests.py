@@ -1,7 +1,7 @@
 """Requests from one broker to another. Fault rules act on them as on requests of clients.
 
-Only rules that name its API do: a rule for every API is about clients. A reply that is lost is REQUEST_TIMED_OUT, at once where the
-connection ends and after a while where nothing comes. It is in no journal, and nothing throttles it.
+Only rules that name its API do, because a rule for every API is about clients. A lost reply is REQUEST_TIMED_OUT: at once where the
+connection ends, after a while where the reply was dropped. The journal does not have it, and nothing throttles it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Then = Callable[[int], None]
 
 
 class Asked(NamedTuple):
-    """What a rule looks at: `node` is the broker that is asked."""
+    """What a rule looks at. `node` is the broker that receives the request."""
 
     api: int
     node: int
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 
 class BrokerRequest:
-    """One request on its way: `do` does what is asked and says how it went, `then` hears what comes back, if it does not take forever."""
+    """One request on its way. `do` processes it and reports a code; `then` gets the code of the reply."""
 
     def __init__(self, context: Context, asked: Asked, do: Callable[[Then], None], then: Then) -> None:
         self._context = context
@@ -109,4 +109,4 @@ class BrokerRequest:
 
 
 def _unheard(code: int) -> None:
-    """Where the answer of a repeated request goes."""
+    """Ignores the reply to a repeated request."""

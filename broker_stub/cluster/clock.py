@@ -1,7 +1,7 @@
-"""The time a cluster lives in: real, or virtual and moved by hand.
+"""The clock of a cluster: real, or virtual and advanced by the tester.
 
-One timeline serves record timestamps and deadlines alike. It never runs backwards, a virtual clock never advances by itself, and nothing
-here sleeps: whoever owns a loop asks how long to wait.
+One clock serves record timestamps and deadlines. It never runs backwards. A virtual clock never advances by itself. Nothing here sleeps:
+the owner of a loop asks how long to wait.
 """
 
 import threading
@@ -10,27 +10,27 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 LATEST_MS: Final = (1 << 63) - 1
-"""The last time that a record can have."""
+"""The latest timestamp that a record can have."""
 
 
 class Clock(Protocol):
-    """What the cluster and the server ask of time."""
+    """What the cluster and the server need of a clock."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
         ...
 
     def delay_s(self, deadline_ms: int) -> float | None:
-        """Real seconds until the deadline; None when only `advance` can bring it."""
+        """Real seconds until the deadline. None: only `advance` reaches it."""
         ...
 
     def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
-        """Has `moved` called after every jump of the clock, in the thread that made it jump; the result ends that."""
+        """Calls `moved` after every jump of the clock, in the thread that made it. Calling the result ends that."""
         ...
 
 
 class RealClock:
-    """Wall time at the start, monotonic from there on: a step of the system clock moves no deadline."""
+    """Wall time at the start, monotonic from then on: a change of the system clock moves no deadline."""
 
     __slots__ = ("_offset_s",)
 
@@ -51,8 +51,8 @@ class RealClock:
 class VirtualClock:
     """Stands still until `advance`; any thread may advance it.
 
-    It begins at the wall clock's time unless told otherwise: brokers refuse records that clients have stamped with a time from more than
-    `message.timestamp.after.max.ms`, an hour, ahead.
+    It begins at the wall clock's time by default, because brokers refuse records whose timestamp is more than
+    `message.timestamp.after.max.ms`, an hour, ahead of the clock.
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
@@ -74,12 +74,12 @@ class VirtualClock:
         return lambda: self._unwatch(moved)
 
     def advance(self, ms: int) -> int:
-        """Moves time forward and tells the watchers; refuses to go back. Returns the new time."""
+        """Moves time forward and calls the watchers. ValueError for a negative time. Returns the new time."""
         if _whole("ms", ms) < 0:
-            raise ValueError(f"a clock never runs backwards: advance({ms})")
+            raise ValueError(f"advance({ms}): a clock never runs backwards")
         with self._lock:
             if self._now_ms + ms > LATEST_MS:
-                raise ValueError(f"advance({ms}): no record has a time after {LATEST_MS}")
+                raise ValueError(f"advance({ms}): the latest time of a record is {LATEST_MS}")
             self._now_ms += ms
             now_ms, watchers = self._now_ms, tuple(self._watchers)
         for moved in watchers:
@@ -93,11 +93,11 @@ class VirtualClock:
 
 
 def _whole(name: str, given: object) -> int:
-    """Times travel as whole milliseconds: a clock that shows a fraction would break every answer that tells it."""
+    """Raises TypeError for a time that is no whole number, which would break every response that has it."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name}={given!r}: whole milliseconds, an int")
     return given
 
 
 def _nothing() -> None:
-    """Ends a watch that never began."""
+    """Ends nothing, because a real clock never jumps."""

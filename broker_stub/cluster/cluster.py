@@ -1,7 +1,7 @@
 """The cluster: its brokers and topics, and what an administrator changes in them.
 
-Everything here runs on one thread, does no I/O and reads no clock but the one it is given. A server or a simulator calls `tick` when
-`next_deadline` has come. It knows no requests and checks no arguments: the handlers do.
+Everything here runs on one thread, does no I/O and reads only the given clock. A server or a simulator calls `tick` when
+`next_deadline` has come. The cluster knows no requests and checks no arguments: the handlers do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Cluster(Context):
-    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id, members' ids and nothing else."""
+    """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id and members' ids, and nothing else."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class Cluster(Context):
         self.broker_links = BrokerLinks(self)
 
     def _in_force(self, brokers: int) -> dict[str, str]:
-        """The configs of brokers that are otherwise than given, or by default: for want of brokers, or because they were said differently.
-        They are described as they are."""
+        """The configs of brokers that differ from the given or default ones, because there are too few brokers or because another config
+        sets them. DescribeConfigs shows these values."""
         config = self.config
         found = {
             "num.partitions": str(self.default_partitions),
@@ -103,8 +103,8 @@ class Cluster(Context):
         return {name: value for name, value in found.items() if value != config[name].lower()}
 
     def _say_what_is_unheeded(self, given: Mapping[str, str], level: int) -> None:
-        """Once for each config that somebody counts on and that is only described. Clients give their topics many, as Spark's ledger does,
-        and count on few of them in a test."""
+        """Logs each config once that is kept but not obeyed. The level is lower for topics: clients such as Spark's ledger set many of
+        their configs, and few tests rely on those."""
         if given.keys() <= self._unheeded:
             return
         from fencepost.broker_stub.configs.uses import unheeded
@@ -114,7 +114,7 @@ class Cluster(Context):
         self._unheeded.update(given)
 
     def _authorizer(self, acls: Iterable[Acl] | None, super_users: Iterable[str]) -> Authorizer | None:
-        """Who decides what clients may do: nobody, unless something was said about it."""
+        """Decides what clients may do. None: everything is permitted, because the stub was given no ACLs."""
         config = self.config
         super_users = [*super_users, *filter(None, map(str.strip, config["super.users"].split(";")))]
         if acls is None and not super_users and not config["authorizer.class.name"]:
@@ -125,17 +125,17 @@ class Cluster(Context):
         return Authorizer(acls or (), super_users=super_users, allow_everyone=allow_everyone)
 
     def tick(self, now_ms: int | None = None) -> None:
-        """Runs whatever has come due."""
+        """Runs everything that is due."""
         self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
 
     def next_deadline(self) -> int | None:
-        """When to call `tick` again, None when nothing waits."""
+        """When to call `tick` again. None: nothing is due."""
         return self.timers.next_deadline()
 
     # Brokers
 
     def throttling_of(self, broker: Broker) -> Throttling:
-        """What clients have used of the broker, loaded when there is a quota."""
+        """The use of the broker by clients, created with the first quota."""
         if broker.throttling is None:
             from fencepost.broker_stub.quotas.throttling import Throttling
 
@@ -149,8 +149,8 @@ class Cluster(Context):
         return broker.throttling
 
     def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
-        """Cuts its connections and moves its leaderships. Clean or not, it leaves the same behind, as Kafka, too, starts from snapshots
-        after either; but who was killed is trusted with less when it comes back."""
+        """Cuts the broker's connections and moves its leaderships. Clean or not, it leaves the same snapshot, as Kafka does. But after a
+        kill the broker is not eligible to lead when it comes back."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return
@@ -185,7 +185,7 @@ class Cluster(Context):
     # Topics
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, overrides: Mapping[str, str] | None = None) -> Topic:
-        """A topic whose replicas go round the brokers, live ones first; its parameters must have been checked."""
+        """Creates a topic, with replicas round robin over the brokers, live ones first. The caller has checked the parameters."""
         return self.create_assigned(name, self.assign(partitions, replication_factor), overrides=overrides)
 
     def create_assigned(self, name: str, assignments: list[tuple[int, ...]], *, overrides: Mapping[str, str] | None = None) -> Topic:
@@ -197,7 +197,7 @@ class Cluster(Context):
         return topic
 
     def internal_topic(self, name: str) -> Topic:
-        """The offsets topic or that of the transactions; it comes into being when it is first asked for."""
+        """The offsets topic or the topic of transactions, created at its first use."""
         topic = self.topics.named(name)
         if topic is None:
             made = MADE_ON_DEMAND[name]
@@ -209,7 +209,7 @@ class Cluster(Context):
         return topic
 
     def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
-        """Replicas for so many partitions: each on its own brokers, the leaders round robin over the live ones, from the one `after` on."""
+        """Replicas for so many partitions, each on its own brokers. Leaders are round robin over the live brokers, after `after`."""
         nodes = sorted(self.brokers, key=lambda node_id: not self.brokers[node_id].alive)
         live = len(self.live) or len(nodes)
         start = len(self.topics) if after is None else nodes.index(after) + 1 - first
@@ -221,7 +221,7 @@ class Cluster(Context):
         return assigned
 
     def add_partitions(self, topic: Topic, total: int) -> None:
-        """Grows the topic to so many partitions; refused with ValueError when it has as many already."""
+        """Grows the topic to so many partitions. ValueError if it has as many already."""
         grown = total - len(topic.partitions)
         if grown < 1:
             raise ValueError(
@@ -231,11 +231,11 @@ class Cluster(Context):
         self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
 
     def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        """Grows the topic by partitions with these replicas, which must have been checked."""
+        """Adds partitions with these replicas. The caller has checked them."""
         self._extend(topic, assignments)
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
-        """These are the topic's own configs from now on; they must have been checked."""
+        """Sets the topic's own configs. The caller has checked them."""
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
@@ -245,7 +245,7 @@ class Cluster(Context):
             self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
 
     def _lead_again(self, topic: Topic) -> None:
-        """Kafka's controller looks for partitions without a leader whose topics allow unclean elections by now."""
+        """Elects leaders for partitions without one, if their topic allows unclean elections now, as Kafka's controller does."""
         if self.topics.named(topic.name) is topic:
             for partition in topic.partitions:
                 if partition.leader == NO_LEADER:
@@ -260,7 +260,7 @@ class Cluster(Context):
             deleted(topic.name)
 
     def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
-        """Another in-sync replica leads, by default the next one; refused with ValueError when there is none. Returns the new leader."""
+        """Makes another in-sync replica the leader, by default the next one. ValueError if there is none. Returns the new leader."""
         able = [node for node in partition.replicas if node in partition.isr and self.brokers[node].alive and node != partition.leader]
         if not able or (to is not None and to not in able):
             raise ValueError(f"{partition} has no in-sync replica {'to lead it instead' if to is None else to}: {partition.isr}")

@@ -1,4 +1,4 @@
-"""What everything in a cluster shares: the time, configs, topics, brokers, fault rules, and which brokers can reach each other.
+"""What all parts of a cluster share: the time, configs, topics, brokers, fault rules, and which brokers can reach each other.
 
 Coordinators, followers and requests between brokers take this and no more. It changes no topic and no leader: `cluster` does.
 """
@@ -22,7 +22,7 @@ from fencepost.broker_stub.faults.rules import Faults
 
 
 class TransactionEnded(Protocol):
-    """Hears of each marker that a partition gets."""
+    """Is called for each marker that a partition gets."""
 
     def __call__(self, partition: Partition, producer_id: int, *, commit: bool) -> None: ...
 
@@ -43,7 +43,7 @@ class Context:
     ) -> None:
         self.now_ms = clock.now_ms
         self.timers = Timers()
-        self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # how another thread hands work to this one
+        self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # runs it on the loop's thread, from any thread
         self.config = config
         self.release = release
         self.features = features
@@ -77,5 +77,5 @@ class Context:
         return UUID(int=self._random.getrandbits(128), version=4)
 
     def soon(self, run: Callable[[], None]) -> None:
-        """Runs it in the next tick, never inside the handler that asks."""
+        """Runs it in the next tick, never inside the handler that calls this."""
         self.timers.at(self.now_ms(), run)

@@ -1,4 +1,4 @@
-"""What the cluster has counted since it began. Only the loop's thread counts; a copy is what others read."""
+"""Counters of a cluster. Only the loop's thread changes them; other threads read a copy."""
 
 from msgspec import Struct
 from msgspec.structs import asdict

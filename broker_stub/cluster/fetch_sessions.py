@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): what a client has asked for so far, so that it need not say it again.
+"""Fetch sessions (KIP-227): which partitions a client fetches, so that its next Fetch need not name them again.
 
-One cache per broker, gone when the broker stops. It decides which partitions are asked for and which answers are news; it reads no log. It
-never evicts a session for a busier one: beyond the limit a new session is refused by id 0, which every client takes as "no session".
+Each broker has one cache, which ends with the broker. A session decides which partitions are fetched and which results are news; it reads
+no log. The cache never evicts a session: beyond the limit a new session gets id 0, which clients take as "no session".
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ Key = tuple[str, UUID, int]
 
 
 class Asked(NamedTuple):
-    """One partition of a Fetch as the client wants it, its topic called as the request called it: by name or by id."""
+    """One partition of a Fetch, with its topic as the request names it: by name or by id."""
 
     topic: str
     topic_id: UUID
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class _Cached:
-    """What the session last told about one partition."""
+    """What the session last sent about one partition."""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset")
 
@@ -42,13 +42,13 @@ class _Cached:
 
 
 class Session:
-    """The partitions of one client, in the order they are served: whoever got records goes to the end."""
+    """The partitions of one client, in the order of serving. A partition that got records goes to the end."""
 
     def __init__(self, session_id: int, *, uses_ids: bool) -> None:
         self.id = session_id
         self.uses_ids = uses_ids
         self.epoch = 1
-        self.names: dict[UUID, str] = {}  # what the topic ids stood for when they were first read; a session goes by that from then on
+        self.names: dict[UUID, str] = {}  # the topics of the ids when the session first read them; the session keeps to that
         self._cached: dict[Key, _Cached] = {}
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[Key] = ()) -> None:
@@ -70,12 +70,12 @@ class Session:
     def is_news(
         self, key: Key, *, has_records: bool, failed: bool, diverges: bool = False, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Whether an incremental answer must name this partition; remembers what it then told."""
+        """Whether an incremental response must name this partition. Remembers what the response then says."""
         cached = self._cached.get(key)
         if cached is None:
             return True
         news = has_records or failed or diverges or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
-        # After an error the client knows nothing: the first good answer is news again.
+        # After an error the client knows nothing, so the next good result is news.
         cached.high_watermark = -1 if failed else high_watermark
         cached.log_start_offset = log_start_offset
         if has_records:
@@ -98,7 +98,7 @@ class SessionCache:
         return self._sessions.get(session_id)
 
     def create(self, *, uses_ids: bool) -> Session | None:
-        """A new session, or None when there are too many."""
+        """A new session. None: there are too many."""
         if len(self._sessions) >= self._limit:
             return None
         session = Session(self._next_id, uses_ids=uses_ids)

@@ -1,6 +1,6 @@
-"""The live followers of a partition that cannot reach its leader: where the log of each ends, and since when it has been so.
+"""The live followers of a partition that cannot reach its leader: where the log of each ends, and since when.
 
-Followers that can reach their leader are never behind here and have no entry. It moves no data and elects nobody.
+Followers that can reach their leader are never behind here and have no entry. This file moves no data and elects no leader.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ class Followers:
         return bool(self._behind)
 
     def fall_behind(self, node: int, log: Checkpoint, *, now_ms: int) -> None:
-        """The follower's log ends there and grows no more."""
+        """Stops the follower's log at its current end."""
         self._behind[node] = _Behind(log, now_ms)
 
     def catch_up(self, node: int) -> None:
-        """It has all that the leader has."""
+        """Removes the follower, because it has caught up."""
         self._behind.pop(node, None)
 
     def log_of(self, node: int) -> Checkpoint | None:
-        """Where its log ends, None for one that is not behind."""
+        """Where its log ends. None: it is not behind."""
         behind = self._behind.get(node)
         return behind.log if behind is not None else None
 
     def cut(self, to: Checkpoint) -> None:
-        """The leader's log ends there: nobody keeps more."""
+        """Truncates the followers' logs to where the leader's log ends."""
         self._behind = {
             node: each if each.log.end_offset <= to.end_offset else _Behind(to, each.since_ms) for node, each in self._behind.items()
         }
 
     def least(self, nodes: Collection[int]) -> int | None:
-        """The lowest end among these, None when none of them is behind."""
+        """The lowest end among these followers. None: none of them is behind."""
         return min((each.log.end_offset for node, each in self._behind.items() if node in nodes), default=None)
 
     def overdue(self, now_ms: int, *, lag_max_ms: int) -> list[int]:
-        """Who has been behind for longer than that."""
+        """The followers that have been behind for longer than that."""
         return [node for node, each in self._behind.items() if now_ms - each.since_ms >= lag_max_ms]

@@ -1,7 +1,7 @@
-"""What coordinators append to partitions, with acks of all in-sync replicas: records of their own topics, and transaction markers.
+"""The appends of coordinators with acks=all: records of their own topics, and transaction markers.
 
-`then` hears once how it went, at once if every in-sync replica has it at once. It retries nothing; what a code means to the transaction is
-its caller's to know.
+`then` gets the code once: at once if every in-sync replica has the batch at once. There are no retries here; the caller decides what a
+code means for the transaction.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
 
 RETRY_MS: Final = 100
-"""How long a coordinator waits before it tries again what must be written."""
+"""How long a coordinator waits before it retries a write."""
 
 Then = Callable[[int], None]
 
 
 class How(Struct, frozen=True, kw_only=True):
-    """What else there is to say about a batch: the transaction version of a marker, the guard of a transactional one, and what is to be
-    done once it is in the leader's log."""
+    """More about a batch: the transaction version of a marker, the guard of a transactional batch, and what to call once the leader's log
+    has the batch."""
 
     transaction_version: int = 0
     guard: int | None = None
@@ -39,7 +39,7 @@ PLAINLY: Final = How()
 
 
 def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
-    """Writes one batch as a coordinator does."""
+    """Appends one batch as a coordinator does."""
     if partition.leader == NO_LEADER:
         then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return

@@ -1,6 +1,6 @@
-"""Whether a broker can serve a partition: it leads it, or has a copy, in the leader epoch that the client names.
+"""Whether a broker can serve a partition: it must lead it, or have a copy, in the leader epoch that the client names.
 
-It answers with codes and leaders and changes nothing.
+It returns codes and leaders and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_EPOCH = -1
 
 
 def leadership_error(broker: Broker, partition: Partition | None, leader_epoch: int = NO_EPOCH, *, follower_will_do: bool = False) -> int:
-    """Why this broker cannot serve the partition to a client that believes in that leader epoch, if in any; 0 if it can (KIP-320)."""
+    """The code for why this broker cannot serve the partition to a client with that leader epoch, if any; 0 if it can (KIP-320)."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if broker.node_id not in partition.replicas:

@@ -1,16 +1,18 @@
-"""One partition across its brokers: who replicates, who leads since which epoch, and the leader's log.
+"""One partition across its brokers: its replicas, its leader and leader epoch, and the leader's log.
 
-The replicas share one log: a follower that reaches its leader has at once what the leader has, one that does not stays where it was
-(`followers`), holds back the high watermark while it is in the ISR, and has only so much when it comes to lead. What a new leader knows of
-the log is what the old one knew, less what a replica of its own would not: a broker that was stopped or killed remembers of each producer
-only the newest batch from before, and all of what came after, as Kafka's snapshots have it; one that was up all the time remembers five.
-No byte is read for that, however long the log is.
+The replicas share one log. A follower that reaches its leader has at once what the leader has. A follower that does not reach it stays
+behind (`followers`), and holds back the high watermark while it is in the ISR. When it becomes leader, the log is truncated to its end.
 
-Who leaves the ISR while it has fewer than min.insync.replicas is eligible to lead (KIP-966): the high watermark stands still from then
-on, so that it has all that was acknowledged by all. It is so no more when it comes back from being killed, for it may have lost what it
-had. A partition without a live replica that is in sync or eligible has no leader, until the last one is back where nobody else is eligible,
-or unclean.leader.election.enable, or an administrator, lets another live one lead and what it lacks be lost. Before Kafka 4.1 nobody is
-eligible, and the last in-sync replica stays in the ISR when it goes.
+A new leader knows the producers as its own replica would. A broker that was stopped or killed knows of each producer the newest batch
+from before the stop, and everything since, as with Kafka's snapshots. A broker that was always up knows five batches of each. No bytes
+are read for that, however long the log is.
+
+A replica that leaves the ISR while this has fewer than min.insync.replicas becomes eligible to lead (KIP-966). It has every
+acknowledged record, because the high watermark stands still from then on. A kill ends its eligibility, because it may have lost records.
+
+A partition without a live replica that is in sync or eligible has no leader. It gets one when the last leader is back and no other
+replica is eligible, or by an unclean election: through unclean.leader.election.enable or by an administrator. An unclean election loses
+the records that the new leader lacks. Before Kafka 4.1 no replica is ever eligible; the last in-sync replica stays in the ISR instead.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ class Watcher(Protocol):
     """A delayed operation or a coordinator's shard, which the partition tells of its changes."""
 
     def grew(self, size_bytes: int) -> None:
-        """So many bytes more can be read."""
+        """So many bytes were appended and can be read."""
         ...
 
     def changed(self) -> None:
-        """Something else changed: the leader, or the partition is gone."""
+        """The leader changed, the high watermark moved, or the partition was deleted."""
         ...
 
 
@@ -44,7 +46,7 @@ Reaches = Callable[[int, int], bool]
 
 
 class _Left(NamedTuple):
-    """What a broker had when it went down: a log that ended there, and this snapshot of its producers, None for one that fits no more."""
+    """The state of a broker when it went down: where its log ended, and the snapshot of its producers. None: the snapshot is obsolete."""
 
     log: Checkpoint
     snapshot: bytes | None
@@ -94,14 +96,14 @@ class Partition:
         self.index = index
         self.replicas = replicas
         self.isr = list(replicas)
-        self.eligible: list[int] = []  # to lead, though not in sync
-        self.last_leader = NO_LEADER  # who led when the last one left the ISR, until there is another
+        self.eligible: list[int] = []  # may lead, though not in sync
+        self.last_leader = NO_LEADER  # the leader when the last replica left the ISR, until there is another
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.followers = Followers()
         self.storage = MemoryStorage()
         self.log = PartitionLog(self.storage, clock_ms=clock_ms, config=config)
-        self.watchers: dict[Watcher, None] = {}  # in the order they came
+        self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
         self._left: dict[int, _Left] = {}
@@ -118,11 +120,11 @@ class Partition:
 
     @property
     def elects_unclean(self) -> bool:
-        """Whether a replica that is not in sync may come to lead without anybody asking for it."""
+        """Whether a replica that is not in sync may become leader without an administrator."""
         return self.topic_config["unclean.leader.election.enable"].lower() == "true"
 
     def begin(self, live: Collection[int]) -> None:
-        """The first leader of a new partition: nothing to recover."""
+        """Makes this broker the first leader of a new partition."""
         self.isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
@@ -131,8 +133,8 @@ class Partition:
         self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
-        """That broker went down. It leaves a snapshot of its producers behind, however it went: Kafka writes one when it stops, and after
-        a kill at the end of the scan of its logs.
+        """Notes that a broker went down. It leaves a snapshot of its producers, after a stop and after a kill: Kafka writes one when it
+        stops, and after a kill at the end of the scan of its logs.
         """
         if node not in self.replicas:
             return
@@ -149,7 +151,7 @@ class Partition:
         self._replicate()
 
     def regain(self, node: int, live: Collection[int], *, killed: bool = False) -> None:
-        """That broker is back. Every live replica catches up at once where there is a leader that it reaches."""
+        """Notes that a broker is back. Every live replica catches up at once where it reaches a leader."""
         if node not in self.replicas:
             return
         if killed and node in self.eligible:
@@ -159,7 +161,7 @@ class Partition:
         self.follow(live)
 
     def follow(self, live: Collection[int]) -> None:
-        """Who leads, who is up, or who reaches whom has changed: live followers catch up with their leader, or fall behind."""
+        """Makes live followers catch up or fall behind, after a change of the leader, of the live brokers or of their links."""
         if self.leader != NO_LEADER:
             self.followers.catch_up(self.leader)
             for node in self.replicas:
@@ -174,7 +176,7 @@ class Partition:
         self._replicate()
 
     def give_up(self, *, lag_max_ms: int) -> None:
-        """Followers that have been behind for that long leave the ISR, and the high watermark waits for them no more."""
+        """Removes followers from the ISR that have been behind for that long. The high watermark does not wait for them any more."""
         overdue = self.followers.overdue(self._clock_ms(), lag_max_ms=lag_max_ms)
         if any(node in self.isr for node in overdue):
             self._in_sync([node for node in self.isr if node not in overdue])
@@ -182,8 +184,8 @@ class Partition:
             self.tell_changed()
 
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
-        """A new leader, the next epoch, and the log as that one has it. `unclean`: where no live replica is in sync another may lead,
-        whatever the topic's config says."""
+        """Elects a leader, begins the next epoch, and truncates the log to the leader's. `unclean`: if no live replica is in sync, another
+        one may lead, also where the topic's config forbids it."""
         able = [node for node in self.replicas if node in live and (node in self.isr or node in self.eligible)]
         if not able and not self.isr and not self.eligible and self.last_leader in live:
             able = [self.last_leader]
@@ -206,7 +208,7 @@ class Partition:
         self.tell_changed()
 
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """What becomes of a batch that was written in that leader epoch and ends before that offset; None while an in-sync replica lacks
+        """The code for a batch that was written in that leader epoch and ends before that offset. None: an in-sync replica still lacks
         it."""
         if self.leader_epoch != leader_epoch or self.leader == NO_LEADER:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -215,14 +217,14 @@ class Partition:
         return ErrorCode.NONE if len(self.isr) >= self.min_isr else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def configure(self, topic_config: Mapping[str, str], config: LogConfig) -> None:
-        """The topic's configs have changed: the log obeys from the next batch on."""
+        """Sets the topic's configs. The log obeys them from the next batch on."""
         self.topic_config = topic_config
         self.log.config = config
         self._in_sync(self.isr)
         self._replicate()
 
     def expire_producers(self) -> None:
-        """Forgets idle producers, as often as Kafka looks for them; to be called before anybody asks for one."""
+        """Removes idle producers, as often as Kafka does. Call this before each look at the log's producers."""
         now_ms = self._clock_ms()
         if now_ms - self._expired_at_ms >= EXPIRY_CHECK_MS:
             self._expired_at_ms = now_ms
@@ -237,7 +239,7 @@ class Partition:
             each.changed()
 
     def copied(self, node: int) -> Checkpoint | None:
-        """Where the log of a replica ends that lacks something; None for one that has all there is."""
+        """Where the log of a replica ends that is behind. None: it has everything."""
         behind = self.followers.log_of(node)
         if behind is None and node not in self.isr:
             left = self._left.get(node)
@@ -245,12 +247,12 @@ class Partition:
         return behind
 
     def _in_sync(self, nodes: list[int]) -> None:
-        """These are the in-sync replicas now; while they are too few, who was one or was eligible is eligible."""
+        """Sets the in-sync replicas. If they are too few, a replica that left, or was eligible, is eligible."""
         before = {*self.isr, *self.eligible} if self._has_eligible and len(nodes) < self.min_isr else set()
         self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
 
     def _replicate(self) -> None:
-        """The high watermark follows what every in-sync replica has, while there are enough of these (KIP-966)."""
+        """Raises the high watermark to what every in-sync replica has, while these are enough (KIP-966)."""
         log, held_back = self.log, self.followers.least(self.isr)
         enough = len(self.isr) >= self.min_isr
         log.replicated_at_once = enough and held_back is None
@@ -260,11 +262,11 @@ class Partition:
             self.tell_changed()
 
     def _log_of(self, node: int) -> Checkpoint:
-        """A replica's own log: one that is not behind has all there is, or had when it went down and was not in sync since."""
+        """A replica's own log. One that is not behind has everything, or had it when it went down."""
         return self.copied(node) or self.log.checkpoint()
 
     def _cut(self, to: Checkpoint) -> None:
-        """Whoever leads now has no more than that: the rest is gone, from everywhere."""
+        """Truncates the log, and the logs of all replicas, to the new leader's."""
         if to.end_offset >= self.log.log_end_offset:
             return
         self.log.truncate(to)

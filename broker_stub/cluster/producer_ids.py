@@ -1,6 +1,6 @@
 """Producer ids: unique ones, for idempotent producers and for transactional ids.
 
-It knows no epochs: an idempotent producer begins with 0, and those of transactional ids are their coordinator's.
+It knows no epochs: an idempotent producer begins with 0, and coordinators keep those of transactional ids.
 """
 
 from itertools import count
@@ -15,11 +15,11 @@ class Identity(NamedTuple):
 
 
 class ProducerIds:
-    """The ids of one cluster."""
+    """The producer ids of one cluster."""
 
     def __init__(self) -> None:
         self._next = count()
 
     def fresh(self) -> int:
-        """An id that nobody had before."""
+        """An id that no producer had before."""
         return next(self._next)

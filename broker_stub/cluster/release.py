@@ -1,12 +1,12 @@
-"""Which release of Kafka the stub is: what it offers, and where its answers are not those of the newest one.
+"""The release of Kafka that the stub emulates: the versions it offers, and where its behaviour differs from the newest release.
 
-Everything that depends on the release is in the tables here; a handler asks `call.cluster.release` for the one row that is about it. The
-ranges are those of ApiVersions of a broker of that release, as far as the stub has a handler. Another release is another row.
+All differences between releases are in the tables here; a handler reads the one row that it needs from `call.cluster.release`. The
+version ranges are those of ApiVersions of a broker of that release, for the APIs that the stub has. A new release is a new row.
 
-Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, whose records are message sets of formats v0 and v1: they are offered, as Kafka 3.9
-does, and the connection is closed on them. Configs that only 3.9 has or that only 4.3 has, and their bounds (all are 4.3's); the leader
-epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins and
-4.3 when it ends; and ZooKeeper. Its transactions are those of transaction version 0, which 3.9 has finalized.
+Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, which use message formats v0 and v1. The stub offers them as Kafka 3.9 does, and
+closes the connection when a client uses them. Configs that only 3.9 or only 4.3 has, and their bounds, are 4.3's. Also left out: the leader
+epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins
+and 4.3 when it ends; and ZooKeeper. Transactions are those of transaction version 0, which 3.9 has finalized.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ NEWEST_3_9: dict[int, int] = {
     Api.DESCRIBE_GROUPS: 5,
     Api.DESCRIBE_CLUSTER: 1,
 }
-"""Where 3.9 ends before 4.3 does; it begins with version 0 everywhere (KIP-896 is 4.0's)."""
+"""The highest versions of 3.9 where 4.3 has higher ones. 3.9 begins with version 0 everywhere (KIP-896 is 4.0's)."""
 
 UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
-"""The first version that 4.3 has and does not offer before unstable.api.versions.enable is true."""
+"""The first version that 4.3 has and offers only with unstable.api.versions.enable."""
 
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
 
 UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
-"""Offered and not served: message formats v0 and v1, and what brokers of older releases sent each other."""
+"""Offered and not served: message formats v0 and v1, and requests between brokers of older releases."""
 
 
 class Served(NamedTuple):
@@ -67,7 +67,7 @@ class Served(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """Where releases answer the same request otherwise, in the words of DIFFERENCES. The defaults are 4.3's."""
+    """Where releases answer the same request differently; DIFFERENCES explains each. The defaults are 4.3's."""
 
     zstd_needs_fetch_10: bool = False
     groups_have_configs: bool = True
@@ -91,21 +91,21 @@ DIFFERENCES: Final = {
     "zstd_needs_fetch_10": "A topic whose compression.type is zstd is UNSUPPORTED_COMPRESSION_TYPE to Fetch below version 10 (KIP-110).",
     "groups_have_configs": "DESCRIBE_CONFIGS and ALTER_CONFIGS are among what can be done to a group (KIP-848).",
     "committing_needs_the_group": "OffsetCommit 9 to a group that is not there is GROUP_ID_NOT_FOUND, else ILLEGAL_GENERATION (KIP-848).",
-    "sessions_before_coordinator": "JoinGroup looks at the session's length before it looks for the group.",
+    "sessions_before_coordinator": "JoinGroup checks the session timeout before it checks the coordinator.",
     "groups_fail_in_offset_fetch_1": "OffsetFetch 1 has the group's error at every partition, else no partition is answered.",
-    "offsets_once": "A partition that ListOffsets names twice is answered once, and a topic without partitions not at all.",
-    "states_trimmed": "ListGroups takes states with blanks around them.",
-    "cluster_min_isr": "min.insync.replicas is set for the whole cluster when it is formatted (KIP-966).",
-    "needs_are_named": "Who may not change or describe the cluster is told which operation it needs.",
+    "offsets_once": "A partition that ListOffsets names twice has one result, and a topic without partitions has none.",
+    "states_trimmed": "ListGroups accepts blanks around states.",
+    "cluster_min_isr": "min.insync.replicas is a config of the whole cluster, set when it is formatted (KIP-966).",
+    "needs_are_named": "The error for a missing permission on the cluster names the operation.",
     "two_phase_commit": "ACLs know TWO_PHASE_COMMIT (KIP-939).",
-    "offsets_have_topic_ids": "What is written of a committed offset has the id of its topic (KIP-848).",
-    "young_groups_are_written": "A group that never had a generation is written when it comes into being and when it is gone.",
-    "groups_outlive_offsets": "A group without members is there still when its last offset is deleted, or the topic of it.",
-    "groups_begin_with_offsets": "A commit of which everything is refused makes no group.",
-    "lists_have_words_once": "A config that is a list and names a word twice is described with it once.",
-    "directories_are_cordoned": "Who asks for more replicas than there are brokers is told that log directories may be cordoned.",
+    "offsets_have_topic_ids": "The record of a committed offset has its topic's id (KIP-848).",
+    "young_groups_are_written": "A group that never had a generation has records of its creation and its deletion.",
+    "groups_outlive_offsets": "A group without members stays when its last offset, or the topic of that, is deleted.",
+    "groups_begin_with_offsets": "A commit whose offsets are all refused creates no group.",
+    "lists_have_words_once": "DescribeConfigs shows a repeated word of a list once.",
+    "directories_are_cordoned": "The error for more replicas than brokers says that log directories may be cordoned.",
 }
-"""What each of them says."""
+"""What each of them means."""
 
 
 class Release(NamedTuple):
@@ -120,18 +120,18 @@ class Release(NamedTuple):
     differs: Differences
 
     def offers(self, served: Iterable[Served]) -> Iterator[Served]:
-        """What ApiVersions says. `served`: what the handlers serve."""
+        """The response of ApiVersions. `served`: the versions that the handlers serve."""
         for each in served:
             highest = self._newest(each.api, each.highest)
             yield Served(each.api, each.lowest if self.newest is None else 0, highest)
 
     def takes(self, api: int, versions: range, version: int) -> bool:
-        """Whether a request in that version is served, where its handler serves `versions`."""
+        """Whether a request of that version is served, where its handler serves `versions`."""
         lowest = versions.start if self.newest is None else 0
         return lowest <= version <= self._newest(api, versions.stop - 1) and version not in self.unreadable.get(api, ())
 
     def with_unstable(self) -> Release:
-        """The same, with versions that are not stable."""
+        """The same release, with unstable versions."""
         return self._replace(unstable={})
 
     def _newest(self, api: int, served: int) -> int:
@@ -173,8 +173,8 @@ NEWEST: Final = KAFKA_4_3.name
 
 
 def features_at(release: Release, transaction_version: int | None) -> Mapping[str, tuple[int, int, int]]:
-    """The release's features with transaction.version finalized at that level, at its own for None. Raises ValueError for one that the
-    release does not have."""
+    """The release's features, with transaction.version finalized at that level, or at the release's own for None. Raises ValueError for a
+    level that the release does not have."""
     if transaction_version is None:
         return release.features
     low, high, _ = release.features.get(TRANSACTION_VERSION, (0, 0, 0))
@@ -186,8 +186,8 @@ def features_at(release: Release, transaction_version: int | None) -> Mapping[st
 
 
 def release_named(name: str) -> Release:
-    """Raises ValueError for a release that is not here."""
+    """Raises ValueError for a release that the stub cannot emulate."""
     release = RELEASES.get(name)
     if release is None:
-        raise ValueError(f"emulate={name!r}: the stub can be Kafka {' or '.join(RELEASES)}")
+        raise ValueError(f"emulate={name!r}: the stub emulates Kafka {' or '.join(RELEASES)}")
     return release

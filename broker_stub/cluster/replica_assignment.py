@@ -1,6 +1,6 @@
-"""Replicas that somebody names by hand: whether they will do, in Kafka's words.
+"""Checks replicas that a request assigns to brokers itself, with Kafka's error texts.
 
-As CreateTopics and CreatePartitions name them; reassignments there are none here.
+CreateTopics and CreatePartitions use it. Reassignments do not exist here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def misplaced(context: Context, partition: int, replicas: Sequence[int], *, factor: int | None) -> str | None:
-    """Why a partition cannot have these replicas, None if it can: known brokers, none twice, at least one up, and as many as the others
-    have, which is `factor`, None for the first."""
+    """Why a partition cannot have these replicas; None if it can. The brokers must be known and distinct, and one of them up. There must be
+    `factor` of them, as in the other partitions; None for the first partition."""
     nodes = sorted(replicas)
     if not nodes:
         return "The manual partition assignment includes an empty replica list."

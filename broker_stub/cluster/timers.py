@@ -1,6 +1,6 @@
-"""Deadlines of the core: what must happen at a time, in order of time and then of arrival.
+"""Timers of the core, in order of their deadline and then of their arrival.
 
-It reads no clock and waits for nothing: `run_due(now)` runs what has come due, `next_deadline()` says when to come again.
+It reads no clock and waits for nothing: `run_due(now)` runs what is due, `next_deadline()` says when to call it again.
 """
 
 import heapq
@@ -9,7 +9,7 @@ from itertools import count
 
 
 class Timer:
-    """One thing to run; cancelled, it is skipped when its turn comes."""
+    """A call at a deadline. A cancelled timer is skipped."""
 
     __slots__ = ("_run", "deadline_ms")
 
@@ -31,7 +31,7 @@ class Timer:
 
 
 class Timers:
-    """A heap of timers. Cancelled ones leave as soon as they reach the top."""
+    """A heap of timers. Cancelled ones are removed when they reach the top."""
 
     __slots__ = ("_heap", "_order")
 
@@ -49,7 +49,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now_ms: int) -> int:
-        """Runs everything due at or before now, also what that work sets for now; returns how many ran."""
+        """Runs everything that is due, also what that work adds for now. Returns how many timers ran."""
         ran = 0
         while self._heap and self._heap[0][0] <= now_ms:
             timer = heapq.heappop(self._heap)[2]

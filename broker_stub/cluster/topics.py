@@ -1,6 +1,6 @@
 """Topics: their names, ids, configs and partitions, found by name or by id.
 
-It creates nothing and refuses nothing: the cluster does the one, the handlers the other.
+It creates nothing and checks nothing: the cluster creates topics, and handlers check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, "__share_group_state"))
 
 
 class MadeOnDemand(NamedTuple):
-    """Which broker configs say how a topic is made that nobody creates, and what else it is made with."""
+    """The broker configs that decide how a topic is created automatically, and what else it gets."""
 
     partitions: str
     factor: str
@@ -42,7 +42,7 @@ MADE_ON_DEMAND = {
 
 
 class Topic:
-    """A topic; `config` is everything in force, `overrides` what was set on the topic itself."""
+    """A topic. `config` has every config in force, `overrides` those that were set on the topic itself."""
 
     def __init__(self, name: str, topic_id: UUID, *, config: Mapping[str, str], overrides: Mapping[str, str]) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class Topics:
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
-        self._by_metric: dict[str, dict[str, Topic]] = {}  # under the name that its metrics have
+        self._by_metric: dict[str, dict[str, Topic]] = {}  # by the name of their metrics
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -90,7 +90,7 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def colliding(self, name: str) -> Topic | None:
-        """Another topic whose metrics would have the same name: `.` and `_` are one there."""
+        """Another topic whose metrics would have the same name, because there `.` and `_` are the same."""
         alike = self._by_metric.get(_metric(name), {})
         return next((topic for topic in alike.values() if topic.name != name), None)
 
@@ -100,7 +100,7 @@ def _metric(name: str) -> str:
 
 
 def illegal_name(name: str) -> str | None:
-    """Why a topic cannot be called that, in Kafka's words; None if it can."""
+    """Why a topic cannot have this name, in Kafka's words; None if it can."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

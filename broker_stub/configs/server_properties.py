@@ -1,8 +1,8 @@
-"""Kafka's own names for where brokers listen and what they are told, as a server.properties has them: what a stub makes of them.
+"""The configs of a server.properties that set where brokers listen, and those that have no meaning in a stub.
 
-`listeners` and `advertised.listeners` say what `host`, `port` and `advertised_host` say, hours and minutes are milliseconds, and what has
-no meaning in a broker without disks, controllers and threads is passed over, with a warning that names it. Every other name is left to
-`BrokerConfig`, which refuses what it does not know.
+`listeners` and `advertised.listeners` mean the same as `host`, `port` and `advertised_host`. Hours and minutes become milliseconds. Configs
+of disks, controllers and threads are ignored with a warning that names them. Every other name goes to `BrokerConfig`, which refuses unknown
+names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COARSER: Final = {
     "log.roll.hours": ("log.roll.ms", HOUR_MS),
     "log.roll.jitter.hours": ("log.roll.jitter.ms", HOUR_MS),
 }
-"""What Kafka takes in coarser units, the finer of them first: it counts where nothing finer is said."""
+"""Configs in coarser units, with the finer ones first. The coarser one counts where no finer one is given."""
 
 WITHOUT_MEANING: Final = (
     *("background.threads", "broker.id", "broker.rack", "early.start.listeners", "inter.broker.listener.name", "log.dir", "log.dirs"),
@@ -41,13 +41,13 @@ WITHOUT_MEANING: Final = (
     *("controller.", "group.share.", "metadata.log.", "metric.", "metrics.", "num.io.", "num.network.", "num.recovery.", "num.replica."),
     *("replica.fetch.", "replica.socket.", "share.coordinator.", "socket.", "zookeeper."),
 )
-"""Names, and beginnings of names that end with a dot: of disks, threads, sockets, controllers and share groups, which there are none of."""
+"""Names, and beginnings of names that end with a dot, of disks, threads, sockets, controllers and share groups, which the stub has not."""
 
 _log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
-    """Where brokers listen, what clients are told instead of that host, and what is left of the configs."""
+    """Where brokers listen, the host that clients are told instead, and the remaining configs."""
 
     host: str
     port: int
@@ -63,28 +63,28 @@ def place_from(
     advertised_host: str | None,
     protocol: str,
 ) -> Place:
-    """What the arguments and the configs say together; InvalidConfig where they contradict each other, or nobody could follow them."""
+    """Combines the arguments and the configs. InvalidConfig if they contradict each other, or are impossible."""
     given = as_text(config)
     listener, advertised = _endpoint(given, LISTENERS, protocol), _endpoint(given, ADVERTISED, protocol)
     if listener is not None:
         if host is not None or port is not None:
-            raise InvalidConfig(f"{LISTENERS}={given[LISTENERS]} and host or port: say it in one of these ways")
+            raise InvalidConfig(f"{LISTENERS}={given[LISTENERS]} and host or port: give only one of the two")
         host, port = listener
     host, port = LOCALHOST if host is None else host, port or 0
     if advertised is not None:
         if advertised_host is not None:
-            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]} and advertised_host={advertised_host}: say it in one of these ways")
+            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]} and advertised_host={advertised_host}: give only one of the two")
         if advertised[1] != port:
-            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]}: brokers listen on port {port}, and clients are told of the same one")
+            raise InvalidConfig(f"{ADVERTISED}={given[ADVERTISED]}: its port must be {port}, on which brokers listen")
         advertised_host = advertised[0]
     told = reachable(host) if advertised_host is None else advertised_host
     if not _connectable(told):
-        raise InvalidConfig(f"advertised_host={told!r}: clients are told to connect there, so it is a name or an address of this machine")
+        raise InvalidConfig(f"advertised_host={told!r}: clients connect to it, so it must be a name or an address of this computer")
     return Place(host, port, told, _rest(given))
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """What a file of properties says, as Java reads it but for escapes of letters; the last one of a name counts."""
+    """The properties in a text, as Java reads them except for escapes of letters. The last one of a name counts."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         end = next((index for index, letter in enumerate(line) if letter in "=: \t"), len(line))
@@ -94,7 +94,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Without comments and blank lines; a line that ends with a backslash goes on in the next."""
+    """The lines without comments and blank ones. A line that ends with a backslash continues in the next."""
     begun = ""
     for line in map(str.strip, text.splitlines()):
         if not begun and (not line or line[0] in "#!"):
@@ -110,7 +110,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _endpoint(given: Mapping[str, str], config: str, protocol: str) -> tuple[str, int] | None:
-    """Host and port of the one listener there is for clients; None where none is named."""
+    """Host and port of the one listener for clients. None: no listener is given."""
     if config not in given:
         return None
     controllers = {each.strip() for each in given.get(CONTROLLERS, "").split(",")}
@@ -118,14 +118,14 @@ def _endpoint(given: Mapping[str, str], config: str, protocol: str) -> tuple[str
     named = [each.strip().partition("://") for each in given[config].split(",")]
     ours = [(name, address) for name, _, address in named if name not in controllers]
     if len(ours) != 1:
-        raise InvalidConfig(f"{config}={given[config]}: one listener for clients, NAME://HOST:PORT, is what each broker has here")
+        raise InvalidConfig(f"{config}={given[config]}: give one listener for clients, NAME://HOST:PORT")
     ((name, address),) = ours
     host, _, port = address.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port[:9]) <= PORT_MAX):
         raise InvalidConfig(f"{config}={given[config]}: {address!r} is not HOST:PORT")
     if protocols.get(name, name).upper() in set(PROTOCOLS.values()) - {protocol}:
         wanted = protocols.get(name, name).upper()
-        raise InvalidConfig(f"{config}={given[config]}: {wanted}, but with the tls and sasl that were given, or not, it is {protocol}")
+        raise InvalidConfig(f"{config}={given[config]}: {wanted}, but the tls and sasl arguments make it {protocol}")
     return host.strip("[]"), int(port)
 
 
@@ -137,7 +137,7 @@ def _connectable(host: str) -> bool:
 
 
 def _rest(given: Mapping[str, str]) -> dict[str, str]:
-    """What is a matter of brokers and topics, in milliseconds."""
+    """The configs of brokers and topics, in milliseconds."""
     rest = {name: value for name, value in given.items() if name not in (LISTENERS, ADVERTISED, PROTOCOL_MAP, *COARSER)}
     passed_over = [name for name in rest if name not in BROKER_CONFIGS and _means_nothing(name)]
     for name in passed_over:

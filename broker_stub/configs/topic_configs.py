@@ -1,7 +1,6 @@
 """The topic configs of Kafka 4.3: names, types, defaults, and the broker config each default comes from.
 
-It knows values, not what they do: `config_uses` says which of them the log and the handlers obey. A name that is not here is refused, as
-Kafka refuses it.
+It has values; `uses` says which of them the log and the handlers obey. An unknown name is refused, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -26,11 +25,11 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class InvalidConfig(ValueError):
-    """A config that no topic or broker may have."""
+    """An unknown config, or an invalid value."""
 
 
 class Definition(NamedTuple):
-    """One topic config; `broker` names the broker config its default comes from."""
+    """One topic config. `broker` is the broker config of its default."""
 
     default: str
     check: Check
@@ -75,12 +74,12 @@ TOPIC_CONFIGS: dict[str, Definition] = {
     "unclean.leader.election.enable": Definition("false", boolean, "unclean.leader.election.enable"),
 }
 
-# What only the authorizer is told; a broker does not describe it.
+# Only the authorizer reads these; a broker does not describe them.
 AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
-# What Kafka keeps for itself: a broker describes it only where it was given.
+# Internal configs of Kafka: a broker describes them only where they were given.
 INTERNAL_CONFIGS = frozenset(("unclean.leader.election.interval.ms", "unstable.api.versions.enable"))
 
-# What a broker is told besides the defaults of its topics.
+# Broker configs that are no defaults of topics.
 BROKER_CONFIGS: dict[str, Definition] = {
     "add.partitions.to.txn.retry.backoff.max.ms": Definition("100", whole(0, INT_MAX), ""),
     "add.partitions.to.txn.retry.backoff.ms": Definition("20", whole(1, INT_MAX), ""),
@@ -90,7 +89,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
     "default.replication.factor": Definition("1", whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", boolean, ""),
-    # Kafka's default is 3000; a test does not want to wait that long for its first consumer.
+    # Kafka's default is 3000. With 0 a test's first consumer does not wait.
     "group.initial.rebalance.delay.ms": Definition("0", whole(0, INT_MAX), ""),
     "group.max.session.timeout.ms": Definition("1800000", whole(1, INT_MAX), ""),
     "group.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
@@ -118,18 +117,18 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "transaction.state.log.replication.factor": Definition("3", whole(1, 32767), ""),
     "transaction.two.phase.commit.enable": Definition("false", boolean, ""),
     "transactional.id.expiration.ms": Definition("604800000", whole(1, INT_MAX), ""),
-    # Kafka's default is 300000, counted from whenever its controller began; a test does not want to wait that long.
+    # Kafka's default is 300000, counted from the start of its controller. With 1000 a test does not wait that long.
     "unclean.leader.election.interval.ms": Definition("1000", whole(1, LONG_MAX), ""),
     "unstable.api.versions.enable": Definition("false", boolean, ""),
 }
 
 
 Value = str | int | float | bool
-"""What tests give for a config; Kafka writes and reads text."""
+"""The types that tests may give for a config. Kafka has only text."""
 
 
 def as_text(configs: Mapping[str, Value]) -> dict[str, str]:
-    """The configs as Kafka writes them. Raises TypeError for what is no single value."""
+    """The configs as Kafka writes them. Raises TypeError for a value of another type."""
     return {name: _text(name, value) for name, value in configs.items()}
 
 
@@ -158,7 +157,7 @@ def check_topic_config(name: str, value: str | None) -> None:
 class BrokerConfig:
     """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused.
 
-    `kafka_defaults`: where the release has others than 4.3.
+    `kafka_defaults`: the release's defaults where they differ from 4.3's.
     """
 
     def __init__(self, given: Mapping[str, Value] | None = None, *, kafka_defaults: Mapping[str, str] | None = None) -> None:
@@ -179,24 +178,24 @@ class BrokerConfig:
             self.given[name] = value
 
     def __getitem__(self, name: str) -> str:
-        """A broker's own config, as given or by default."""
+        """A broker's own config, given or by default."""
         return self.given.get(name, BROKER_CONFIGS[name].default)
 
     def is_on(self, name: str) -> bool:
-        """Whether one of the broker's own that is true or false is true."""
+        """A broker's own boolean config."""
         return self[name].lower() == "true"
 
     def kafka_default(self, topic_config: str) -> str:
-        """What the topic config is where nobody says anything."""
+        """The value of a topic config that was not set on the topic."""
         return self._kafka_defaults[topic_config]
 
     def of_topic(self, overrides: Mapping[str, str]) -> dict[str, str]:
-        """Every topic config in force: the topic's own, without blanks around it, over the broker's over Kafka's default."""
+        """Every topic config in force: the topic's own, without blanks around it, then the broker's, then Kafka's default."""
         return {**self.topic_defaults, **{name: value.strip() for name, value in overrides.items()}}
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    import difflib  # only when something is misspelt
+    import difflib  # imported only for a misspelt name
 
     near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

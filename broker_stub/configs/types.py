@@ -1,6 +1,6 @@
-"""The types of configs, as Kafka's ConfigType names them, and the configs that brokers describe and the stub does not have.
+"""The types of configs, as Kafka's ConfigType names them, and the configs that brokers describe and the stub does not implement.
 
-It knows no value that is in force.
+It has no values that are in force.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOPIC_TYPES = {
 }
 _TYPE_OF = {name: kind for kind, names in _TOPIC_TYPES.items() for name in names}
 
-# Broker configs that are not set by default, and the coarser ones that count then.
+# Broker configs without a default, and the coarser configs that count instead.
 COARSER = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(2**63 - 1), Type.LONG),),
     "log.retention.ms": (("log.retention.minutes", None, Type.INT), ("log.retention.hours", "168", Type.INT)),
@@ -52,7 +52,7 @@ COARSER = {
     "log.roll.ms": (("log.roll.hours", "168", Type.INT),),
 }
 
-# What a client may look at and the stub does nothing about.
+# Configs that a client may describe and that have no effect in the stub.
 OTHERS = {
     "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
     "fetch.max.bytes": ("57671680", Type.INT),
@@ -75,7 +75,7 @@ def type_of(topic_config: str) -> Type:
 
 
 def in_kafkas_form(name: str, value: str, *, once: bool = True) -> str:
-    """The value of a topic config as Kafka writes one that it has read. `once`: a list has each of its words once."""
+    """The value of a topic config as Kafka writes it back. `once`: a list has each word once."""
     match type_of(name):
         case Type.BOOLEAN:
             return value.strip().lower()

@@ -1,7 +1,7 @@
 """What the stub does about each config of Kafka that it takes: obeys it, or only describes it.
 
-Whatever is not here is refused. A config that is obeyed names the test that shows it, or the module that reads it; docs/stub-configs.md is
-made from this table. It decides nothing: who reads a config is the log, a coordinator or a handler.
+Other configs are refused. An obeyed config names the test that shows it, or the module that reads it; docs/stub-configs.md is generated
+from this table. It changes nothing: the log, a coordinator or a handler reads the config.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from fencepost.broker_stub.configs.types import COARSER, OTHERS
 
 
 class Obeyed(NamedTuple):
-    """What it does, and where that is shown: a test, or a reader."""
+    """The effect, and where it is shown: a test, or the module that reads the config."""
 
     does: str
     shown: str
 
 
 class Described(NamedTuple):
-    """Checked, kept and told of. What the stub does instead."""
+    """Checked, kept and described, but not obeyed. What the stub does instead."""
 
     instead: str
 
 
 class Refused(NamedTuple):
-    """There is one value that can be set. Why no other can."""
+    """Only one value can be set. Why no other can."""
 
     why: str
 
@@ -54,13 +54,13 @@ _NO_THROTTLE: Final = Described("replicas are copies at once, and nothing holds 
 
 TOPIC_USES: Final[dict[str, Use]] = {
     "cleanup.policy": Obeyed(
-        "with compact, records need keys and DeleteRecords is refused without delete; nothing is compacted or deleted",
+        "compact requires keys, and DeleteRecords requires delete; nothing is compacted or deleted",
         f"{_VALIDATION}::test_a_compacted_topic_names_every_record_without_a_key",
     ),
-    "compression.gzip.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
-    "compression.lz4.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
-    "compression.type": Obeyed("batches are packed anew in another codec", f"{_CODECS}::test_a_topic_with_a_codec_recompresses"),
-    "compression.zstd.level": Obeyed("for what is packed anew", f"{_CODECS}::test_a_topics_level_is_used"),
+    "compression.gzip.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
+    "compression.lz4.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
+    "compression.type": Obeyed("batches are recompressed in another codec", f"{_CODECS}::test_a_topic_with_a_codec_recompresses"),
+    "compression.zstd.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
     "delete.retention.ms": _NEVER_CLEANS,
     "file.delete.delay.ms": _NO_DISK,
     "flush.messages": _NO_DISK,
@@ -76,10 +76,10 @@ TOPIC_USES: Final[dict[str, Use]] = {
     ),
     "message.timestamp.after.max.ms": Obeyed("later records are refused", _TIMESTAMPS),
     "message.timestamp.before.max.ms": Obeyed("earlier records are refused", _TIMESTAMPS),
-    "message.timestamp.type": Obeyed("whose time a record has", f"{_VALIDATION}::test_log_append_time_is_the_brokers"),
+    "message.timestamp.type": Obeyed("the source of a record's timestamp", f"{_VALIDATION}::test_log_append_time_is_the_brokers"),
     "min.cleanable.dirty.ratio": _NEVER_CLEANS,
     "min.compaction.lag.ms": _NEVER_CLEANS,
-    "min.insync.replicas": Obeyed("acks=all and what can be read wait for so many", f"{_ADMIN}::test_more_replicas_needed_from_now_on"),
+    "min.insync.replicas": Obeyed("acks=all and the high watermark wait for so many", f"{_ADMIN}::test_more_replicas_needed_from_now_on"),
     "preallocate": _NO_DISK,
     "remote.log.copy.disable": _NO_TIERS,
     "remote.log.delete.on.disable": _NO_TIERS,
@@ -103,12 +103,14 @@ BROKER_USES: Final[dict[str, Use]] = {
     "add.partitions.to.txn.retry.backoff.max.ms": Obeyed(
         "how long a record waits for its transaction", f"{_TRANSACTIONS}::test_a_record_waits_a_little_for_the_last_transactions_end"
     ),
-    "add.partitions.to.txn.retry.backoff.ms": Obeyed("how often it asks meanwhile", "broker_stub/transactions/verification.py"),
+    "add.partitions.to.txn.retry.backoff.ms": Obeyed(
+        "how often the leader asks the coordinator meanwhile", "broker_stub/transactions/verification.py"
+    ),
     "allow.everyone.if.no.acl.found": Obeyed("with an authorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "authorizer.class.name": Obeyed("Kafka's StandardAuthorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
-    "default.replication.factor": Obeyed("of topics that do not say", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "default.replication.factor": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
     "group.initial.rebalance.delay.ms": Obeyed(
         "0 here by default, 3000 in Kafka", "tests/broker_stub/test_groups.py::test_the_first_members_wait_for_more"
@@ -116,9 +118,9 @@ BROKER_USES: Final[dict[str, Use]] = {
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
     "group.max.size": Obeyed("more members are refused", "tests/broker_stub/test_groups.py::test_a_full_group_takes_nobody"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
-    "max.connections": Obeyed("one too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
-    "max.connections.per.ip": Obeyed("one too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
-    "num.partitions": Obeyed("of topics that do not say", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "max.connections": Obeyed("one connection too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
+    "max.connections.per.ip": Obeyed("one connection too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
+    "num.partitions": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "offset.metadata.max.bytes": Obeyed("OffsetCommit is refused above", "broker_stub/groups/coordinators.py"),
     "offsets.commit.timeout.ms": Obeyed(
         "how long a commit waits for replicas",
@@ -131,19 +133,20 @@ BROKER_USES: Final[dict[str, Use]] = {
     "producer.id.expiration.ms": Obeyed(
         "idle producers are forgotten", "tests/broker_stub/test_log_producers.py::test_example_h_an_expired_producer_may_start_anywhere"
     ),
-    "quota.window.num": Obeyed("quotas are of so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
-    "quota.window.size.seconds": Obeyed("and each is as long", "broker_stub/cluster/cluster.py"),
+    "quota.window.num": Obeyed("a rate covers so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
+    "quota.window.size.seconds": Obeyed("the length of each window", "broker_stub/cluster/cluster.py"),
     "replica.lag.time.max.ms": Obeyed(
-        "followers that do not reach their leader leave the ISR",
+        "a follower that does not reach its leader leaves the ISR after that time",
         f"{_REPLICATION}::test_a_follower_is_given_up_after_a_while",
     ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
-        "how often they are looked for", "broker_stub/transactions/coordinators.py"
+        "how often timed-out transactions are checked", "broker_stub/transactions/coordinators.py"
     ),
     "transaction.max.timeout.ms": Obeyed("InitProducerId is refused above", "broker_stub/handlers/init_producer_id.py"),
     "transaction.partition.verification.enable": Obeyed(
-        "records are taken unasked without", "tests/broker_stub/test_log_verification.py::test_a_guard_lets_the_first_batch_in"
+        "false: records are appended without verification",
+        "tests/broker_stub/test_log_verification.py::test_a_guard_lets_the_first_batch_in",
     ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Obeyed(
         "how often ids expire", "broker_stub/transactions/coordinators.py"
@@ -166,17 +169,17 @@ BROKER_USES: Final[dict[str, Use]] = {
 
 
 def use_of(name: str) -> Use | None:
-    """What becomes of the config, whichever of its names is given; None for one that the stub does not take."""
+    """The use of a config, by any of its names. None: the stub does not take it."""
     if name in TOPIC_USES or name in BROKER_USES:
         return TOPIC_USES.get(name) or BROKER_USES[name]
     return next((TOPIC_USES[topic] for topic, definition in TOPIC_CONFIGS.items() if definition.broker == name), None)
 
 
 def unheeded(given: Iterable[str]) -> dict[str, str]:
-    """Those of the configs that are taken and not obeyed, and what happens instead."""
+    """The configs that are kept and not obeyed, and what happens instead."""
     return {name: use.instead for name in given if isinstance(use := use_of(name), Described)}
 
 
 def only_told() -> list[str]:
-    """Configs of brokers that clients may look at and nobody can give."""
+    """Broker configs that clients can describe and that cannot be set."""
     return sorted([*OTHERS, *(name for coarser in COARSER.values() for name, _, _ in coarser)])

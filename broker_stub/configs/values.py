@@ -1,6 +1,6 @@
-"""What a config may be set to, and in Kafka's words why not: one check for each type of value.
+"""Checks of config values, one for each type, with Kafka's error texts.
 
-A check gets the name and the value and returns the reason, None for a value that will do. It knows no config.
+A check gets the name and the value. It returns the reason why the value is invalid, or None. It knows no config.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TYPES: Final = {"INT": (-INT_MAX - 1, INT_MAX), "LONG": (LONG_MIN, LONG_MAX)}
 
 
 def whole(low: int, high: int) -> Check:
-    """A number without a fraction, an INT if it may be no more than that, else a LONG."""
+    """A whole number: an INT if the maximum is one, else a LONG."""
     kind = "INT" if high <= INT_MAX else "LONG"
 
     def check(name: str, value: str) -> str | None:
@@ -32,7 +32,7 @@ def whole(low: int, high: int) -> Check:
 
 
 def level(low: int, high: int, *, default: int) -> Check:
-    """A level of compression, or the number that stands for the codec's own."""
+    """A compression level, or the number that stands for the codec's default."""
 
     def check(name: str, value: str) -> str | None:
         number = _number(value, "INT")
@@ -84,7 +84,7 @@ def boolean(name: str, value: str) -> str | None:
 
 
 def throttled_replicas(name: str, value: str) -> str | None:
-    """`*`, nothing, or partition:broker pairs."""
+    """`*`, an empty text, or partition:broker pairs."""
     parts = split(value)
     pairs = [part.split(":") for part in parts]
     if parts == ["*"] or all(len(pair) == 2 and all(half.isdigit() for half in pair) for pair in pairs):
@@ -94,7 +94,7 @@ def throttled_replicas(name: str, value: str) -> str | None:
 
 
 def anything(fits: Callable[[str], bool]) -> Check:
-    """What that says, where Kafka has no words for it."""
+    """A check without an error text of Kafka's own."""
     return lambda name, value: None if fits(value) else f"Invalid value {value} for configuration {name}"
 
 
@@ -104,7 +104,7 @@ def listed(value: str) -> list[str]:
 
 
 def split(value: str) -> list[str]:
-    """The parts of a list; of nothing there are none."""
+    """The parts of a list; none of an empty text."""
     return [part.strip() for part in value.split(",")] if value.strip() else []
 
 

@@ -1,10 +1,10 @@
-"""`Control`: a small HTTP server beside a stub or a proxy, through which other processes give it faults and look at it.
+"""`Control`: a small HTTP server beside a stub or a proxy, for fault rules and state from other processes.
 
     with BrokerStub() as stub, Control(stub) as control:
         subprocess.run(["fencepost", "fault", "list", "--control", control.url])
 
-It listens on localhost unless told otherwise, and has its own thread: while it answers, brokers go on. On localhost it asks nobody who he
-is; where other machines reach it, it wants a token, which its URL has in it. It speaks no TLS: who can listen on the way learns the token.
+It listens on localhost by default and has its own thread, so brokers continue while it answers. On localhost it needs no token. Where other
+computers can reach it, it requires one, which its URL contains. It has no TLS, so the network between must be trusted.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class Control:
-    """Serves while it is started; `port` 0 takes a free one. Starting raises OSError when the port is taken.
+    """Serves while it is started. `port` 0 takes a free one. Starting raises OSError when the port is in use.
 
-    `token` is what whoever asks has to know. Where none is given, one is made up if other machines reach the host, and none is asked for if
-    they do not.
+    `token` is required in every request. By default there is none if only this computer reaches the host, and a random one otherwise.
     """
 
     def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0, token: str | None = None) -> None:
         if token is None and not is_local(host):
             token = secrets.token_urlsafe(TOKEN_BYTES)
         if token is not None and not TOKEN.fullmatch(token):
-            raise ValueError("the control's token has 16 or more letters, digits and -._~, so that nobody guesses it and a URL can hold it")
+            raise ValueError(
+                "the control's token needs 16 or more letters, digits and -._~, so that it is hard to guess and fits into a URL"
+            )
         self.token = token
         self._target = target
         self._host = host
@@ -53,12 +54,12 @@ class Control:
 
     @property
     def url(self) -> str:
-        """Where it is, the token included: `curl` takes it as it is."""
+        """Its URL, with the token, as `curl` takes it."""
         shown = f"control:{self.token}@" if self.token is not None else ""
         return f"http://{shown}{spelled(reachable(self._host), self._port)}"
 
     def start(self) -> Self:
-        """Listens as soon as it returns."""
+        """Starts. It listens when this returns."""
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(START_TIMEOUT_S)
@@ -68,7 +69,7 @@ class Control:
         return self
 
     def close(self) -> None:
-        """Ends every connection and the thread; a second call does nothing."""
+        """Ends every connection and the thread. A second call does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_TIMEOUT_S)
@@ -88,7 +89,7 @@ class Control:
         self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
 
     def _names(self) -> set[str]:
-        """What it may be called besides localhost and its addresses: elsewhere also as this machine is, and as its brokers are."""
+        """Its host names besides localhost and its addresses: on other interfaces also this computer's and the brokers' names."""
         if is_local(self._host):
             return set()
         return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
@@ -103,7 +104,7 @@ class Control:
     async def _down(self) -> None:
         if self._server is not None:
             self._server.close()
-        await asyncio.sleep(0)  # a connection's task that has not begun would end without its own handling of it
+        await asyncio.sleep(0)  # otherwise a connection's task that has not begun would end without closing its connection
         running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in running:
             task.cancel()
@@ -112,8 +113,8 @@ class Control:
 
 
 def address(text: str) -> tuple[str, int]:
-    """PORT, which is on localhost, or HOST:PORT; ValueError for anything else."""
+    """The host and port of PORT, which is on localhost, or of HOST:PORT. ValueError for anything else."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port[:9]) <= PORT_MAX):
-        raise ValueError(f"--control {text}: a port from 0 to {PORT_MAX}, on localhost, or HOST:PORT")
+        raise ValueError(f"--control {text}: give a port from 0 to {PORT_MAX}, which is on localhost, or HOST:PORT")
     return host.strip("[]") or LOCALHOST, int(port)

@@ -1,6 +1,6 @@
-"""What a stub saw lately, in a few lines for the report of a failed test: its last exchanges, and its fault rules with their hits.
+"""A few lines about a stub for the report of a failed test: its last exchanges, and its fault rules with their hits.
 
-It shows no records and no passwords: of an exchange it tells who asked whom for what, about which topics, and how it was answered.
+It shows no records and no passwords. Of an exchange it shows the client, the node, the API, the topics, and the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOPICS_MAX = 3
 
 
 def seen_by(stub: BrokerStub) -> str:
-    """Its last exchanges, oldest first, and every rule that is installed."""
+    """The last exchanges, oldest first, and every installed rule."""
     kept = stub.journal.requests()
     last = kept[-EXCHANGES_MAX:]
     lines = [f"{len(kept)} exchanges in the journal{', the last of them' if len(kept) > len(last) else ''}:"]
@@ -40,9 +40,9 @@ def seen_by(stub: BrokerStub) -> str:
 def _told(stub: BrokerStub, exchange: Exchange, *, since_ms: int) -> str:
     topics = topics_in(exchange.request, stub.cluster.topic_name)
     about = f" {', '.join(map(printable, topics[:TOPICS_MAX]))}{', ...' if len(topics) > TOPICS_MAX else ''}" if topics else ""
-    who = f"{printable(exchange.client_id or 'somebody')} on connection {exchange.connection_id}"
+    client = f"{printable(exchange.client_id or 'a client without id')} on connection {exchange.connection_id}"
     what = f"{api_name(exchange.api)} v{exchange.version}{about}"
-    return f"+{exchange.at_ms - since_ms} ms, node {exchange.node}: {what} from {who}: {_answer(exchange.response)}"
+    return f"+{exchange.at_ms - since_ms} ms, node {exchange.node}: {what} from {client}: {_answer(exchange.response)}"
 
 
 def _answer(response: Message | None) -> str:
@@ -52,13 +52,13 @@ def _answer(response: Message | None) -> str:
 
 
 def errors_in(response: Message) -> list[str]:
-    """The names of the error codes in an answer, each once, without NONE."""
+    """The names of the error codes in a response, each once, without NONE."""
     codes = {value for _, name, value in _fields(response) if name == "error_code" and isinstance(value, int) and value}
     return [error_name(code) for code in sorted(codes)]
 
 
 def topics_in(request: Message, name_of: Callable[[UUID], str | None]) -> list[str]:
-    """The names that stand where a topic's name or id does, each once."""
+    """The topics' names and ids in a message, each once."""
     found: dict[str, None] = {}
     for struct, name, value in _fields(request):
         if isinstance(value, UUID):
@@ -69,7 +69,7 @@ def topics_in(request: Message, name_of: Callable[[UUID], str | None]) -> list[s
 
 
 def _fields(value: object) -> Iterator[tuple[str, str, object]]:
-    """Every field of a message and of the structs in it: the struct's name, its own, and its value."""
+    """Every field of a message and of the structs in it, as (struct's name, field's name, value)."""
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             inner = getattr(value, name)

@@ -1,10 +1,10 @@
-"""HTTP/1.1 for the control of a stub or a proxy: one request a connection, JSON both ways, everything bounded.
+"""HTTP/1.1 for the control of a stub or a proxy: one request per connection, JSON both ways, everything bounded.
 
-A head or a body above its limit, a connection that says nothing, more connections than `CONNECTIONS_MAX` and bytes that are no HTTP end
-with an answer or without one, and never with more. Whoever drives a stub is a test or a shell. No web page can make a browser do it: what
-asks for another site is refused by its headers (Origin, Sec-Fetch-Site), a page that has its own name point here by that name (Host), and
-only `application/json` changes anything, which a page may not send to another site unasked. It knows no routes, speaks no TLS and keeps no
-connection open.
+A head or a body above its limit, a silent connection, more connections than `CONNECTIONS_MAX`, and bytes that are no HTTP end the
+connection, some with an error. Its clients are tests and shells. No web page can use it through a browser: requests for another site are
+refused by their headers (Origin, Sec-Fetch-Site), and a page that resolves its own name to this address is refused by that name (Host).
+Changes need `application/json`, which a page may not send to another site without permission. It knows no routes and has no TLS and no
+keep-alive.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ ANSWER_TIMEOUT_S: Final = 20.0
 LOCAL: Final = "localhost"
 JSON: Final = "application/json"
 ONCE: Final = ("host", "origin", "authorization", "content-type", "content-length", "transfer-encoding")
-"""Headers of which one would otherwise count and another be looked at."""
+"""Headers that must not be repeated, because readers could take different ones."""
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
-"""An address in brackets, or a name or an IPv4 address; then a port. Whatever else a header says would be a name to one reader and the
-beginning of another one to the next."""
+"""An address in brackets, or a name or an IPv4 address, then a port. Anything else is refused, because readers could split it
+differently."""
 
 _log = logging.getLogger(__name__)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What was asked. `body` is None where there was none."""
+    """A request. `body` is None without one."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """An answer that is no success, with a sentence that says why."""
+    """An error response, with a sentence that gives the reason."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -60,22 +60,22 @@ class Refused(Exception):
 
 
 Answer = Callable[[Request], tuple[HTTPStatus, Any]]
-"""Answers in a thread of its own; raises Refused."""
+"""Answers in a thread of its own. Raises Refused."""
 
 
 class HttpServer:
-    """Serves on the loop that runs `serve`. `names`: the hosts that it may be called besides localhost and addresses. `token`: what
-    everybody has to show who asks, None for nothing."""
+    """Serves on the loop that runs `serve`. `names`: its host names besides localhost and addresses. `token`: required in every request;
+    None for none."""
 
     def __init__(self, answer: Answer, *, names: Collection[str] = (), token: str | None = None) -> None:
         self._answer = answer
         self._names = frozenset(name.lower() for name in names if name)
         self._token = token
         self._open = 0
-        self._reading: dict[asyncio.StreamWriter, None] = {}  # whose request is not there yet, the oldest first
+        self._reading: dict[asyncio.StreamWriter, None] = {}  # connections whose request has not arrived, oldest first
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its beginning to its end."""
+        """Serves one connection."""
         self._open += 1
         try:
             status, body = await self._answered(reader, writer)
@@ -83,7 +83,7 @@ class HttpServer:
                 async with asyncio.timeout(READ_TIMEOUT_S):
                     await _write(writer, status, body)
         except asyncio.CancelledError:
-            return  # the control is closed; a stream's task that is cancelled would be logged with its stack
+            return  # the control is closed; the log would show a cancelled task of a stream with its stack
         finally:
             self._open -= 1
             writer.close()
@@ -95,7 +95,7 @@ class HttpServer:
                     raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} requests are being answered already")
                 oldest = next(iter(self._reading))
                 del self._reading[oldest]
-                oldest.transport.abort()  # whoever says nothing keeps nobody else out
+                oldest.transport.abort()  # a silent connection must not block others
             self._reading[writer] = None
             try:
                 async with asyncio.timeout(READ_TIMEOUT_S):
@@ -110,9 +110,9 @@ class HttpServer:
             return HTTPStatus.REQUEST_TIMEOUT, {"error": "it took too long"}
         except (asyncio.IncompleteReadError, OSError):
             return HTTPStatus.BAD_REQUEST, {"error": "the request ended early"}
-        except Exception:  # noqa: BLE001 - the outermost loop of a connection: whatever went wrong with one must not be silent
+        except Exception:  # noqa: BLE001 - the outermost loop of a connection: the error is logged
             _log.exception("a request to the control failed")
-            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "this is a bug; the log of the process that was asked has it"}
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "this is a bug; the log of the process that has the control shows it"}
 
     async def _read(self, reader: asyncio.StreamReader) -> Request:
         try:
@@ -123,29 +123,31 @@ class HttpServer:
         method, _, rest = first.partition(" ")
         target, _, version = rest.rpartition(" ")
         if not version.startswith("HTTP/1.") or not target.startswith("/"):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} begins no HTTP/1.1 request")
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} is no request line of HTTP/1.1")
         headers: dict[str, str] = {}
         for name, _, value in (line.partition(":") for line in lines):
             key = name.strip().lower()
             if key in headers and key in ONCE:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"{key} stands there twice")
+                raise Refused(HTTPStatus.BAD_REQUEST, f"the header {key} is repeated")
             headers[key] = value.strip()
         self._check_sender(method, headers)
         split = urlsplit(f"//host{target}")
         return Request(method, split.path, dict(parse_qsl(split.query)), await _body(reader, headers))
 
     def _check_sender(self, method: str, headers: dict[str, str]) -> None:
-        """Whoever asks under a name of ours, for no page, and with the token may do so."""
+        """Checks the host name, that no web page sent the request, and the token."""
         if "host" not in headers:
-            raise Refused(HTTPStatus.BAD_REQUEST, "a request of HTTP/1.1 says with Host whom it is for")
+            raise Refused(HTTPStatus.BAD_REQUEST, "the header Host is missing, which HTTP/1.1 requires")
         if not self._is_called(headers["host"]):
             known = ", ".join((LOCAL, *sorted(self._names)))
-            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: this is called {known}, or by an IP address")
+            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: use {known}, or an IP address")
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             page = headers.get("origin", headers.get("referer", "another site"))
-            raise Refused(HTTPStatus.FORBIDDEN, f"a page of {page[:100]} may not ask; this is for tests and shells")
+            raise Refused(HTTPStatus.FORBIDDEN, f"a request of a web page ({page[:100]}) is refused; the control is for tests and shells")
         if self._token is not None and not secrets.compare_digest(_token_in(headers.get("authorization", "")), self._token.encode()):
-            raise Refused(HTTPStatus.UNAUTHORIZED, "this wants its token, which stands in the URL that was printed at its start")
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "the token is missing or wrong; it is in the URL that was printed when the control started"
+            )
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method == "POST" and kind != JSON:
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does")
@@ -162,7 +164,7 @@ class HttpServer:
 
 
 def _token_in(authorization: str) -> bytes:
-    """What stands there as the password of Basic, for whichever user, or after Bearer; nothing where there is neither."""
+    """The password of Basic, for any user, or the token of Bearer; an empty text without both."""
     scheme, _, shown = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return shown.strip().encode()
@@ -174,12 +176,12 @@ def _token_in(authorization: str) -> bytes:
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
     if "transfer-encoding" in headers:
-        raise Refused(HTTPStatus.LENGTH_REQUIRED, "Transfer-Encoding is not understood here: send a Content-Length")
+        raise Refused(HTTPStatus.LENGTH_REQUIRED, "Transfer-Encoding is not supported: send a Content-Length")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise Refused(HTTPStatus.BAD_REQUEST, f"Content-Length: {length[:60]!r} is no length")
     if len(length) > len(str(BODY_BYTES_MAX)) or int(length) > BODY_BYTES_MAX:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length[:60]} bytes: at most {BODY_BYTES_MAX}")
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length[:60]} bytes: the limit is {BODY_BYTES_MAX}")
     raw = await reader.readexactly(int(length))
     try:
         return msgspec.json.decode(raw) if raw.strip() else None

@@ -1,7 +1,7 @@
-"""What the control of a stub or a proxy can be asked over HTTP, and how it is answered.
+"""The routes of the control of a stub or a proxy, and the responses.
 
-A table of methods and paths; a part in braces is an argument. Whatever cannot be done is refused with a status and a sentence that says
-what would. It opens no sockets.
+A table of methods and paths; a part in braces is an argument. An impossible request is refused with a status and a sentence that says what
+is possible. It opens no sockets.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Running(Protocol):
 
 
 class Routes:
-    """Answers for one stub or proxy."""
+    """The routes of one stub or proxy."""
 
     def __init__(self, target: BrokerStub | FaultProxy) -> None:
         self._running: Running = target
@@ -53,7 +53,7 @@ class Routes:
         self._name_of: Callable[[UUID], str | None] = target.cluster.topic_name if isinstance(target, BrokerStub) else target.topic_name
 
     def answer(self, request: Request) -> Told:
-        """Finds the route; raises Refused."""
+        """Calls the route of the request. Raises Refused."""
         allowed = []
         for (method, pattern), route in ROUTES.items():
             arguments = _arguments(pattern, request.path)
@@ -65,7 +65,7 @@ class Routes:
         if allowed:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} {request.path[:100]}: {' or '.join(allowed)}")
         paths = ", ".join(f"{method} {pattern}" for method, pattern in ROUTES)
-        raise Refused(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: there are {paths}")
+        raise Refused(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: the routes are {paths}")
 
     def _run(self, route: Callable[[Routes, Request, list[str]], Told], request: Request, arguments: list[str]) -> Told:
         try:
@@ -121,7 +121,7 @@ class Routes:
         query = request.query
         for name in query:
             if name not in ("limit", "api", "client_id"):
-                raise ValueError(f"{name!r}: limit, api and client_id choose what is shown")
+                raise ValueError(f"{name!r}: the parameters are limit, api and client_id")
         limit, api = query.get("limit", str(EXCHANGES)), query.get("api")
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= EXCHANGES_MAX):
             raise ValueError(f"limit={limit[:60]}: from 1 to {EXCHANGES_MAX}")
@@ -155,7 +155,7 @@ class Routes:
         try:
             return HTTPStatus.OK, {"now_ms": self._cluster.advance(ms)}
         except TypeError:
-            raise Refused(HTTPStatus.CONFLICT, "this stub lives in real time; one of --virtual-clock can be advanced") from None
+            raise Refused(HTTPStatus.CONFLICT, "this stub has a real clock; start it with --virtual-clock to advance its time") from None
 
     def leader(self, request: Request, arguments: list[str]) -> Told:
         topic, partition, to = _body(request, topic=(str, ...), partition=(int, ...), to=(int, None))
@@ -176,7 +176,7 @@ class Routes:
     @property
     def _cluster(self) -> BrokerStub:
         if self._stub is None:
-            raise Refused(HTTPStatus.CONFLICT, "a proxy has no brokers of its own: this is for a stub (fencepost broker)")
+            raise Refused(HTTPStatus.CONFLICT, "a proxy has no brokers of its own; this is for a stub (fencepost broker)")
         return self._stub
 
     def _fault(self, given: str) -> Fault:
@@ -225,7 +225,7 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
 
 
 def _arguments(pattern: str, path: str) -> list[str] | None:
-    """What stands in the path where the pattern has braces; None when it is another path."""
+    """The arguments of the path, at the pattern's braces. None: the path does not match."""
     wanted, given = pattern.split("/"), path.split("/")
     if len(wanted) != len(given) or any(a != b and not (a.startswith("{") and b) for a, b in zip(wanted, given, strict=True)):
         return None
@@ -239,13 +239,13 @@ def _number(given: str, what: str) -> int:
 
 
 def _body(request: Request, **fields: tuple[type, Any]) -> list[Any]:
-    """The fields of a body in this order; `...` for a default means that it must be there."""
+    """The fields of a body in this order. A field with the default `...` is required."""
     body = {} if request.body is None else request.body
     if not isinstance(body, dict):
-        raise ValueError(f"the body is an object with {', '.join(fields)}, not {repr(body)[:60]}")
+        raise ValueError(f"the body must be an object with {', '.join(fields)}, not {repr(body)[:60]}")
     for name in body:
         if name not in fields:
-            raise ValueError(f"{name[:60]!r} is nothing that {request.path} takes: {', '.join(fields)}")
+            raise ValueError(f"{name[:60]!r} is no field of {request.path}; the fields are {', '.join(fields)}")
     values = []
     for name, (kind, default) in fields.items():
         given = body.get(name)

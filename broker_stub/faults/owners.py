@@ -1,7 +1,7 @@
-"""Whose a request is: the groups and the transactional ids that it names, for the fault rules.
+"""The groups and the transactional ids that a request names, for the fault rules.
 
-They are found by the names of fields, which Kafka keeps alike through its messages, so that a message which is new here needs no row. It
-looks into requests only, and an empty name is nobody's.
+They are found by the names of fields, which are alike in all of Kafka's messages. A new message needs no row here. Only requests are
+searched, and empty names are ignored.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from fencepost.producer.wire import Api, Message
 
 GROUP_FIELDS: Final = ("group_id", "group_ids", "groups", "groups_names")
 TXN_FIELDS: Final = ("transactional_id", "transactional_ids", "transactions", "v3_and_below_transactional_id")
-GROUP_KEY, TXN_KEY = 0, 1  # what a key of FindCoordinator is
+GROUP_KEY, TXN_KEY = 0, 1  # the key types of FindCoordinator
 
 
 def groups_of(request: Message) -> frozenset[str]:
@@ -36,5 +36,5 @@ def _named(request: msgspec.Struct, fields: tuple[str, ...], *, key_type: int | 
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str):
                 yield each
-            elif isinstance(each, msgspec.Struct):  # a list of structs, each with the name of its own
+            elif isinstance(each, msgspec.Struct):  # a list of structs, each with its own name
                 yield from _named(each, fields)

@@ -1,10 +1,10 @@
-"""Rules that make an exchange go wrong: which exchange, at which point, what happens, how often.
+"""Fault rules: which exchanges they match, at which point they act, what they do, and how often.
 
-`faults.on(Api.PRODUCE).where(topic="t").after_append().drop().times(2)` is installed as soon as its action is named, once by default. The
-engine is pure: it knows no sockets, no messages and no clock, it only answers which actions apply to a subject at a point; the stub and
-the proxy carry them out. Rules may be added and removed from any thread.
+`faults.on(Api.PRODUCE).where(topic="t").after_append().drop().times(2)` is installed when its action is named, once by default. The
+engine has no sockets, messages or clock: it only answers which actions apply to a subject at a point. `execution` carries them out. Any
+thread may add and remove rules.
 
-It refuses to match raw request fields: a subject names resolved topics, never topic ids, nor "all" where it can be known which they are.
+Rules do not match raw request fields. A subject names resolved topics, never topic ids, and never "all" where the topics are known.
 """
 
 import random
@@ -15,33 +15,33 @@ from itertools import count
 from typing import Final, Protocol, Self
 
 TopicPartition = tuple[str, int]
-ANY_PARTITION = -1  # a subject that names a topic but no partition, such as Metadata
+ANY_PARTITION = -1  # stands for a topic as a whole, such as in Metadata
 FILTERS: Final[Mapping[str, type]] = {"topic": str, "partition": int, "group": str, "txn": str, "node": int, "client_id": str}
-"""What a rule can look at, and what that is."""
+"""What a rule can filter by, and the types."""
 
 
 class Point(Enum):
     """Where in an exchange a rule acts."""
 
-    BEFORE = "before"  # the request is decoded, nothing is done
-    AFTER_APPEND = "after_append"  # the effect is done, the answer is not sent
-    REPLY = "reply"  # the answer is encoded and about to be written
+    BEFORE = "before"  # after decoding, before any effect
+    AFTER_APPEND = "after_append"  # after the effect, before the response
+    REPLY = "reply"  # the response is encoded and about to be written
 
 
 class Kind(Enum):
     """What a rule does."""
 
-    ERROR = "error"  # the answer carries this code; at BEFORE nothing is done
-    DROP = "drop"  # no answer, and none to anything later on that connection: a link that went dead without a word
-    DELAY = "delay"  # goes on after so many milliseconds
+    ERROR = "error"  # the response has this code; at BEFORE the request has no effect
+    DROP = "drop"  # no response, and none to any later request of that connection: a connection that broke silently
+    DELAY = "delay"  # continues after the given milliseconds
     DUPLICATE = "duplicate"  # the request is processed twice and answered once
-    DISCONNECT = "disconnect"  # the connection is cut; at REPLY in the middle of the frame
-    HOLD = "hold"  # goes on when the fault is released
-    THROTTLE = "throttle"  # throttle_time_ms in the answer, and the connection's next request waits as long (KIP-219)
+    DISCONNECT = "disconnect"  # cuts the connection; at REPLY in the middle of the frame
+    HOLD = "hold"  # continues when the fault is released
+    THROTTLE = "throttle"  # throttle_time_ms in the response, and the connection's next request waits as long (KIP-219)
 
 
 class Everything:
-    """What a request for everything is about where nobody knows what there is: whatever a rule names. `by_partition`: it has partitions."""
+    """The partitions of a request for everything, where the existing topics are unknown. `by_partition`: False if it is about topics."""
 
     __slots__ = ("by_partition", "partition", "topic")
 
@@ -51,7 +51,7 @@ class Everything:
         self.partition = partition
 
     def narrowed(self, topic: str | None, partition: int | None) -> "Everything | bool":
-        """What of it a rule is about that looks for these; False for nothing."""
+        """The part that a rule with these filters is about; False for none."""
         if partition is not None and not self.by_partition:
             return False
         return Everything(by_partition=self.by_partition, topic=topic, partition=partition)
@@ -70,20 +70,20 @@ class Subject(Protocol):
     @property
     def client_id(self) -> str | None: ...
     def partitions(self) -> Collection[TopicPartition] | Everything:
-        """Every (topic, partition) the request is about, resolved; only asked when a rule wants it."""
+        """Every (topic, partition) of the request, resolved. Called only for a rule that filters by it."""
         ...
 
     def groups(self) -> Collection[str]:
-        """Every group the request names; only asked when a rule wants it."""
+        """Every group of the request. Called only for a rule that filters by it."""
         ...
 
     def transactional_ids(self) -> Collection[str]:
-        """Every transactional id the request names; only asked when a rule wants it."""
+        """Every transactional id of the request. Called only for a rule that filters by it."""
         ...
 
 
 class Action:
-    """One firing of a fault; `only` names the partitions it is about, None being the whole request."""
+    """One firing of a fault. `only` has the partitions that it is about; None is the whole request."""
 
     __slots__ = ("code", "fault", "kind", "ms", "only")
 
@@ -95,7 +95,7 @@ class Action:
         self.only = only
 
     def covers(self, topic: str, partition: int) -> bool:
-        """Whether an error of this action belongs to that partition."""
+        """Whether this action's error is for that partition."""
         return self.only is None or (topic, partition) in self.only
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Action:
 
 
 class Schedule:
-    """Which of the matching calls fire. Exactly one of its rules is in force."""
+    """Which of the matching calls fire. Exactly one of its settings is in force."""
 
     __slots__ = ("call", "chance", "fired", "limit", "rng", "seed", "seen")
 
@@ -133,35 +133,35 @@ class Schedule:
 
 
 class _Scheduled:
-    """How often: said before the action where traffic already runs, or after it where that reads better."""
+    """How often a rule fires. Call these before the action where traffic already runs, or after it."""
 
     _schedule: Schedule
     _lock: threading.RLock
 
     def times(self, n: int) -> Self:
-        """The first n matching calls."""
+        """Fires on the first n matching calls."""
         if n < 1:
-            raise ValueError(f"times({n}): at least once")
+            raise ValueError(f"times({n}): n must be at least 1")
         with self._lock:
             self._schedule.set(limit=n)
         return self
 
     def forever(self) -> Self:
-        """Every matching call."""
+        """Fires on every matching call."""
         with self._lock:
             self._schedule.set()
         return self
 
     def on_call(self, n: int) -> Self:
-        """Only the nth matching call, counted from 1."""
+        """Fires only on the nth matching call, counted from 1."""
         if n < 1:
-            raise ValueError(f"on_call({n}): calls are counted from 1")
+            raise ValueError(f"on_call({n}): n must be at least 1")
         with self._lock:
             self._schedule.set(call=n)
         return self
 
     def probability(self, p: float, seed: int) -> Self:
-        """Each matching call with that chance, drawn from its own generator."""
+        """Fires on each matching call with probability p, drawn from its own generator."""
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"probability({p}): between 0 and 1")
         with self._lock:
@@ -170,7 +170,7 @@ class _Scheduled:
 
 
 class Rule(_Scheduled):
-    """A fault being described; it starts to act when an action is named."""
+    """A fault without its action. Naming an action installs it."""
 
     def __init__(self, engine: "Faults", apis: frozenset[int]) -> None:
         self._engine = engine
@@ -195,10 +195,10 @@ class Rule(_Scheduled):
         node: int | None = None,
         client_id: str | None = None,
     ) -> Self:
-        """Only exchanges like this; what is not given matches anything. TypeError for what could never match.
+        """Matches only exchanges like this; a missing filter matches anything. TypeError for a filter that could never match.
 
-        `topic` and `partition` narrow what an error is about to what they name. The others only choose requests, each as a whole: `group`
-        and `txn` (a transactional id) those that name it, also beside others.
+        `topic` and `partition` also narrow an error to what they name. The others only choose requests, each as a whole: `group` and
+        `txn` (a transactional id) those that name it, alone or among others.
         """
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
         for name, value in given.items():
@@ -220,7 +220,7 @@ class Rule(_Scheduled):
         return self
 
     def error(self, code: int) -> "Fault":
-        """Answer with that error code, and do not do it. ValueError for a number that is no 16 bit one."""
+        """Responds with that error code, without effect. ValueError for a number beyond 16 bits."""
         if not -(1 << 15) <= int(code) < 1 << 15:
             raise ValueError(f"error({code}): error codes are from -32768 to 32767")
         return self._engine._install(Fault(self, Kind.ERROR, code=int(code)))
@@ -229,7 +229,7 @@ class Rule(_Scheduled):
         return self._engine._install(Fault(self, Kind.DROP))
 
     def drop_reply(self) -> "Fault":
-        """The effect is done and the answer is lost: the whole art of testing idempotence."""
+        """Drops the response after the effect, which is the main test of idempotence."""
         return self.after_append().drop()
 
     def delay(self, ms: int) -> "Fault":
@@ -248,7 +248,7 @@ class Rule(_Scheduled):
         return self._engine._install(Fault(self, Kind.THROTTLE, ms=ms))
 
     def matches(self, subject: Subject) -> frozenset[TopicPartition] | Everything | bool:
-        """False, True for the whole request, or the partitions the rule names; it draws no chance."""
+        """False, True for the whole request, or the partitions that the rule names. It does not consult the schedule."""
         if self.apis and subject.api not in self.apis:
             return False
         if self.node is not None and subject.node != self.node:
@@ -273,7 +273,7 @@ class Rule(_Scheduled):
 
 
 class Fault(_Scheduled):
-    """An installed rule with its action: count its hits, wait for them, remove it. `id`: its number among those of its stub or proxy."""
+    """An installed rule with its action: counts hits, waits for them, removes it. `id`: its number in its stub or proxy."""
 
     def __init__(self, rule: Rule, kind: Kind, *, code: int = 0, ms: int = 0) -> None:
         if ms < 0:
@@ -295,35 +295,35 @@ class Fault(_Scheduled):
 
     @property
     def schedule(self) -> Schedule:
-        """How often it acts; to be looked at only."""
+        """How often it fires. Read only."""
         return self._schedule
 
     @property
     def holding(self) -> int:
-        """How many exchanges it holds up now."""
+        """How many exchanges it holds now."""
         return len(self._held)
 
     def wait(self, hits: int = 1, timeout: float = 5.0) -> bool:
-        """Blocks until it fired that often; raises TimeoutError when it does not in time."""
+        """Blocks until it has fired that often. Raises TimeoutError after `timeout` seconds."""
         with self._engine._fired:
             if not self._engine._fired.wait_for(lambda: self.hits >= hits, timeout):
                 raise TimeoutError(f"{self}: {self.hits} of {hits} hits after {timeout} s")
         return True
 
     def remove(self) -> None:
-        """Acts no more and lets go of whatever it holds; a second call does nothing."""
+        """Removes the rule and releases the exchanges that it holds. A second call does nothing."""
         self._engine._uninstall(self)
         self.release()
 
     def release(self) -> None:
-        """Lets go of everything held so far; a schedule that is not used up goes on holding."""
+        """Releases the exchanges that it holds now. The rule itself stays, and may hold more."""
         with self._lock:
             held, self._held = self._held, []
         for let_go in held:
             let_go()
 
     def when_released(self, let_go: Callable[[], None]) -> None:
-        """Has `let_go` called once by `release` or `remove`, in their thread; at once when the fault is already removed."""
+        """Registers `let_go`, which `release` or `remove` calls once in their thread. Calls it at once if the fault is already removed."""
         with self._lock:
             if self._engine._installed(self):
                 self._held.append(let_go)
@@ -336,7 +336,7 @@ class Fault(_Scheduled):
 
 
 class Faults:
-    """Every fault of one stub or proxy. `match` costs one comparison while there are none."""
+    """All faults of one stub or proxy. `match` costs one comparison while there are none."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -345,7 +345,7 @@ class Faults:
         self._ids = count(1)
 
     def on(self, *apis: int) -> Rule:
-        """Begins a rule about these APIs, `Api.PRODUCE` or its number; none named means every API."""
+        """Begins a rule about these APIs, `Api.PRODUCE` or its number. Without arguments it is about every API."""
         given: tuple[object, ...] = apis
         for api in given:
             if not (isinstance(api, int) and 0 <= api < 1 << 15):
@@ -353,7 +353,7 @@ class Faults:
         return Rule(self, frozenset(apis))
 
     def match(self, subject: Subject, point: Point, *, named: bool = False) -> list[Action]:
-        """The actions that fire now, in the order the faults were installed; counts their hits. `named`: of rules that name the API."""
+        """The actions that fire now, in the order of installation; counts their hits. `named`: only of rules that name APIs."""
         faults = self._faults
         if not faults:
             return []
@@ -371,7 +371,7 @@ class Faults:
         return actions
 
     def clear(self) -> None:
-        """Removes every fault and lets go of everything held."""
+        """Removes every fault and releases every held exchange."""
         for fault in self._faults:
             fault.remove()
 

@@ -1,9 +1,9 @@
-"""Fault rules as plain data: what is said over HTTP and from the shell, made into a rule, and a rule told in the same words.
+"""Fault rules as plain data, for HTTP and the shell: reads a rule from data, and shows a rule as data.
 
     {"on": ["PRODUCE"], "topic": "t", "partition": 0, "action": "drop_reply", "times": 3}
 
-Every name is that of the rule's method in Python. What is no rule, or one that could never fire, is refused with ValueError, which names
-the value and what would do.
+The names are those of the rule's methods in Python. ValueError for data that is no rule, or a rule that could never fire; it names the
+value and what is allowed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ INT_MAX: Final = (1 << 31) - 1
 
 
 def add_fault(faults: Faults, spec: object, *, served: Collection[int] | None = None, nodes: Collection[int] | None = None) -> Fault:
-    """Installs the rule. `served`, `nodes`: what there is, where that is known; a rule about others is refused."""
+    """Installs the rule. `served`, `nodes`: the existing APIs and brokers, where they are known. ValueError for a rule about others."""
     if not isinstance(spec, Mapping):
-        raise ValueError(f"a rule is an object with some of {', '.join(FIELDS)}, not {_shown(spec)}")
+        raise ValueError(f"a rule is an object with some of the fields {', '.join(FIELDS)}, not {_shown(spec)}")
     for name in spec:
         if name not in FIELDS:
-            raise ValueError(f"{name!r} is nothing that a rule has{_meant(str(name), FIELDS)}; it has {', '.join(FIELDS)}")
+            raise ValueError(f"{name!r} is no field of a rule{_meant(str(name), FIELDS)}; the fields are {', '.join(FIELDS)}")
     given = {name: value for name, value in spec.items() if value is not None}
     apis = _apis(given.get("on", []), served)
     rule = faults.on(*apis).where(**_filters(given, apis, nodes))
@@ -45,7 +45,7 @@ def add_fault(faults: Faults, spec: object, *, served: Collection[int] | None = 
 
 
 def told(fault: Fault) -> dict[str, Any]:
-    """The rule in the words in which it can be given again, and how it fares."""
+    """The rule as data that can be given again, with its hits and held exchanges."""
     rule, schedule = fault.rule, fault.schedule
     words: dict[str, Any] = {"id": fault.id, "on": [api_name(api) for api in sorted(rule.apis)]}
     words |= {name: getattr(rule, name) for name in FILTERS if getattr(rule, name) is not None}
@@ -137,7 +137,7 @@ _CARRIES: Final[Mapping[str, Callable[[int], bool]]] = {
 
 
 def _probes(api: int) -> Iterable[Any]:
-    """Requests with something in every text: one for each kind of key, where keys have kinds."""
+    """Requests with text in every text field: one for each type of key, where keys have types."""
     probe = _probe(REQUESTS[api])
     return [msgspec.structs.replace(probe, key_type=kind) for kind in (0, 1)] if api == Api.FIND_COORDINATOR else [probe]
 
@@ -203,7 +203,7 @@ def _often(rule: Rule, given: Mapping[str, Any]) -> None:
     if len(said) > 1:
         raise ValueError(f"{' and '.join(said)} exclude each other")
     if "seed" in given and said != ["probability"]:
-        raise ValueError(f"seed={_shown(given['seed'])}: only probability draws from one")
+        raise ValueError(f"seed={_shown(given['seed'])}: only probability takes a seed")
     for name in said:
         value = given[name]
         if name == "forever":

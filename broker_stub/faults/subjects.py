@@ -1,7 +1,7 @@
-"""What a message is about: the topics and partitions that its request names and its answer answers for.
+"""The topics and partitions that a request names and that its response has results for.
 
-Pure walks over messages, for the fault rules of the stub and of the proxy. Topic ids are resolved by the caller's `name_of`; an id it does
-not know is nobody's partition. It changes no message: `with_error` returns a new one.
+Pure functions over messages, for the fault rules of the stub and of the proxy. The caller's `name_of` resolves topic ids; an unknown id is
+ignored. `with_error` changes no message: it returns a new one.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 TOPIC_RESOURCE = 2
 
-# api: (topics, partitions of a topic, index of a partition); no partitions where the topic itself is the unit.
+# api: (topics, partitions of a topic, index of a partition); no partitions where entries are topics.
 ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("topic_data", "partition_data", "index"),
     Api.FETCH: ("topics", "partitions", "partition"),
@@ -43,7 +43,7 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
 }
-# The same where the topics stand in entries of something else.
+# The same where the topics are inside other entries.
 ASKED_WITHIN: dict[int, tuple[str, str, str]] = {
     Api.ADD_PARTITIONS_TO_TXN: ("transactions", "topics", "partitions"),
     Api.WRITE_TXN_MARKERS: ("markers", "topics", "partition_indexes"),
@@ -80,7 +80,7 @@ ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
     Api.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "topic_results", "results_by_partition"),
     Api.WRITE_TXN_MARKERS: ("markers", "topics", "partitions"),
 }
-# What an answer carries besides its code only when it succeeded.
+# Fields that only a successful result fills, with their values in a failed one.
 _OF_SUCCESS: dict[str, Any] = {
     "active_producers": [],
     "assignment": b"",
@@ -114,13 +114,13 @@ _OF_SUCCESS: dict[str, Any] = {
 
 
 def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
-    """Every (topic, partition) the request names; a partition is ANY_PARTITION where it names topics only."""
+    """Every (topic, partition) that the request names. The partition is ANY_PARTITION where it names topics only."""
     named = _within(request)
     walk = ASKED.get(request.api)
     if walk is None:
         return named
     topics, partitions, index = walk
-    # From version 8 on OffsetFetch has its topics in groups; up to version 5 DeleteTopics has mere names.
+    # From version 8 on OffsetFetch has its topics in groups; up to version 5 DeleteTopics has only names.
     batches = [request, *getattr(request, "groups", ())]
     named += [(name, ANY_PARTITION) for name in getattr(request, "topic_names", ())]
     for topic in [topic for batch in batches for topic in getattr(batch, topics) or ()]:
@@ -135,7 +135,7 @@ def partitions_of(request: Message, name_of: NameOf) -> list[TopicPartition]:
 
 
 def asks_for_all(request: Message, version: int) -> bool:
-    """Whether it names no topics because it is about every one: null does so wherever it may stand, and an empty list in some requests."""
+    """Whether the request names no topics because it is about all: by null, and in some requests by an empty list."""
     walk = ASKED.get(request.api)
     if walk is None:
         return False
@@ -145,12 +145,12 @@ def asks_for_all(request: Message, version: int) -> bool:
 
 
 def names_partitions(api: int) -> bool:
-    """Whether requests of that API are about partitions, and not about topics as such."""
+    """Whether requests of that API name partitions, and not only topics."""
     return api in ASKED and ASKED[api][1] is not None
 
 
 def _within(request: Message) -> list[TopicPartition]:
-    """Those that are named within entries of something else, always by name."""
+    """The partitions inside other entries, always with the topic's name."""
     walk = ASKED_WITHIN.get(request.api)
     if walk is None:
         return []
@@ -164,8 +164,8 @@ def _within(request: Message) -> list[TopicPartition]:
 
 
 def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
-    """The answer with this code for everything that is covered, and without what only a success carries. REBOOTSTRAP_REQUIRED is about no
-    topic: it is the whole answer to Metadata."""
+    """The response with this code in every covered result, and without the fields of a success. REBOOTSTRAP_REQUIRED is about no topic: it
+    is the whole response to Metadata."""
     if code == ErrorCode.REBOOTSTRAP_REQUIRED and isinstance(response, MetadataResponse):
         return MetadataResponse(error_code=code)
     within = ANSWERED_WITHIN.get(response.api)
@@ -190,12 +190,12 @@ def with_error(response: Message, code: int, covers: Covers, name_of: NameOf) ->
 
 
 def has_code(answer: msgspec.Struct) -> bool:
-    """Whether it can fail as a whole."""
+    """Whether it has one code for the whole response."""
     return "error_code" in answer.__struct_fields__
 
 
 def failed(answer: S, code: int) -> S:
-    """An answer, or an entry of one, with this code in place of what only a success carries; what has no code stays as it is."""
+    """A response, or a result in one, with this code and without the fields of a success. One without a code stays as it is."""
     fields = answer.__struct_fields__
     if "partition_error_code" in fields:
         return msgspec.structs.replace(answer, partition_error_code=code)
@@ -205,7 +205,7 @@ def failed(answer: S, code: int) -> S:
 
 
 def topic_name(topic: Any, name_of: NameOf) -> str | None:
-    """The name of a topic entry of any message, by whichever of name and id it has."""
+    """The topic's name in an entry of any message, from its name or its id."""
     name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "key", None)
     if not name and getattr(topic, "resource_type", None) == TOPIC_RESOURCE:
         name = topic.resource_name
@@ -216,7 +216,7 @@ def topic_name(topic: Any, name_of: NameOf) -> str | None:
 
 
 def _offsets_failed(response: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
-    """OffsetFetch answers in three places: for a group (from version 8 on), for all (from 2 on), and for each partition."""
+    """OffsetFetch has codes in three places: for a group (from version 8 on), for the response (from 2 on), and for each partition."""
     whole = covers("", ANY_PARTITION)  # the request names partitions, so only a rule that names none covers this
     if groups := getattr(response, "groups", ()):
         if whole:

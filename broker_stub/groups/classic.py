@@ -1,8 +1,7 @@
-"""The classic group protocol: join, sync, heartbeat and leave, and what happens when somebody does not.
+"""The classic group protocol: join, sync, heartbeat and leave, and what happens when a member does not send one of them.
 
-Kafka's `GroupMetadataManager` in this project's words: the same checks in the same order, the same timers. Every request gets its answer
-through the function that came with it, at once or later; answers leave when the group is in order again, never in the middle of a change.
-It does no I/O and reads no clock but the one it is given.
+It makes the same checks in the same order as Kafka's `GroupMetadataManager`, with the same timers. Each request brings a function that gets
+its answer, at once or later. Answers leave after a change is complete, never during it. It does no I/O and reads only the given clock.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fencepost.broker_stub.groups.group import Group, Member
 from fencepost.broker_stub.groups.offsets_log import Store
 from fencepost.broker_stub.groups.pending_offsets import Key
 from fencepost.broker_stub.groups.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer
-from fencepost.broker_stub.groups.responses import NOBODY, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
+from fencepost.broker_stub.groups.responses import NO_MEMBER_ID, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
 from fencepost.broker_stub.groups.states import Event, State
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.groups import (
@@ -34,7 +33,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 class ClassicGroups:
-    """The groups of one shard, as they were left in its store."""
+    """The groups of one shard, as its store has them."""
 
     def __init__(self, store: Store, around: Surroundings) -> None:
         self._store = store
@@ -49,7 +48,7 @@ class ClassicGroups:
 
     def join(self, request: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
         group = self.groups.get(request.group_id)
-        if group is None and request.member_id != NOBODY:
+        if group is None and request.member_id != NO_MEMBER_ID:
             self._rebalances.tell(answer, no_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         else:
             if group is None:
@@ -60,7 +59,7 @@ class ClassicGroups:
                 self._rebalances.tell(answer, no_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
             elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
                 self._rebalances.tell(answer, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
-            elif request.member_id == NOBODY:
+            elif request.member_id == NO_MEMBER_ID:
                 self._join_new(group, request, caller, answer)
             else:
                 self._join_known(group, request, caller, answer)
@@ -106,23 +105,23 @@ class ClassicGroups:
 
     @property
     def begin_with_offsets(self) -> bool:
-        """Whether a group that is nobody's is there from its first offset on, and not from the first attempt to commit one."""
+        """Whether a group without protocol exists from its first offset on, and not from the first attempt to commit one."""
         return self._around.groups_begin_with_offsets
 
     def create(self, group_id: str) -> Group:
-        """A group without members."""
+        """Creates a group without members."""
         group = self.groups[group_id] = Group(group_id, self._around.now_ms())
         return group
 
     def delete(self, group_id: str, then: Then | None = None) -> None:
-        """The group must have no members. Its offsets go with it."""
+        """Deletes a group that must have no members, with its offsets."""
         group = self.groups.pop(group_id)
         self._rebalances.unload(group, "deleted")
         self._store.delete(group, then)
         self._rebalances.send()
 
     def forget_offsets(self, keys: Sequence[Key], then: Then | None = None) -> None:
-        """These are no more. Before Kafka 4.0 a group without members goes with its last one."""
+        """Notes that these offsets are deleted. Before Kafka 4.0 a group without members goes with its last offset."""
         ending = (
             [] if self._around.groups_outlive_offsets else [each for each in {key[0] for key in keys} if self._is_left_bare(each, keys)]
         )
@@ -137,13 +136,13 @@ class ClassicGroups:
         return self.groups[group_id].state is State.EMPTY and set(self._store.keys(group_id)) <= set(without)
 
     def seen(self, group: Group, member_id: str) -> None:
-        """The member did something: that counts as a heartbeat while the group is stable or prepares a rebalance."""
+        """Counts the member's request as a heartbeat, while the group is stable or prepares a rebalance."""
         member = group.members.get(member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
             self._rebalances.expect(group, member)
 
     def unload(self) -> None:
-        """This broker coordinates these groups no more: whoever waits has to ask the next one."""
+        """Unloads the groups, because this broker does not coordinate them any more. Waiting members must find the next coordinator."""
         for group in self.groups.values():
             self._rebalances.unload(group, "its coordinator moved")
         self._rebalances.send()
@@ -181,7 +180,7 @@ class ClassicGroups:
         member = group.members[member_id]
         settled = group.state in (State.COMPLETING_REBALANCE, State.STABLE) and member.protocols == protocols_of(request)
         if settled and not (group.state is State.STABLE and group.leader == member_id):
-            # It did not get its answer, or has nothing new to say. A leader may have seen that partitions were added.
+            # The member did not get its answer, or its subscription is unchanged. A leader may have seen that partitions were added.
             self._rebalances.tell(answer, joined(group, member_id, with_members=group.state is State.COMPLETING_REBALANCE))
         else:
             self._update(member, request, answer)
@@ -194,7 +193,7 @@ class ClassicGroups:
         if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
             group.newcomers = True
         group.add(member)
-        # It does not know its id and cannot send heartbeats; should it be gone, nobody would see.
+        # The member does not know its id and cannot send heartbeats, so without this timer a lost member would never be noticed.
         self._rebalances.expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalances.rebalance_or_complete(group, f"member {member_id} is new")
 
@@ -205,9 +204,9 @@ class ClassicGroups:
         member.joining.append(answer)
 
     def _come_back(self, group: Group, request: JoinGroupRequest, new_id: str, caller: Caller, answer: JoinAnswer) -> None:
-        """A static member that lost its id; whoever has the old one is fenced (KIP-345)."""
+        """A static member joins without an id. This fences the client that has the old id (KIP-345)."""
         assert request.group_instance_id is not None
-        leader_before = group.leader or NOBODY
+        leader_before = group.leader or NO_MEMBER_ID
         old = group.members[group.static[request.group_instance_id]]
         self._rebalances.answer_join(old, no_join(ErrorCode.FENCED_INSTANCE_ID, old.id))
         self._rebalances.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
@@ -222,7 +221,7 @@ class ClassicGroups:
             if caller.version >= SKIP_ASSIGNMENT_SINCE:
                 welcome = joined(group, new_id, with_members=True, skip_assignment=leads)
             else:
-                # Told that another one leads, it assigns nothing; nobody would hear of it.
+                # A member that is told of another leader assigns nothing, and the group would wait for an assignment.
                 welcome = joined(group, new_id, with_members=False, leader=leader_before)
 
             def written(code: int) -> None:
@@ -253,10 +252,10 @@ class ClassicGroups:
         self._store.save(group, partial(self._assigned, group, group.generation, assigned), assigned=assigned)
 
     def _assigned(self, group: Group, generation: int, assigned: Mapping[str, bytes], code: int) -> None:
-        """The assignment is written, or cannot be; meanwhile the group may have gone on."""
+        """Answers the members once the assignment is written, or cannot be. The group may have changed since."""
         if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
             return
-        for each in sorted(group.members.values(), key=lambda member: member.id != group.leader):  # the leader hears first
+        for each in sorted(group.members.values(), key=lambda member: member.id != group.leader):  # the leader is answered first
             each.assignment = assigned.get(each.id, b"") if not code else b""
             if each.syncing:
                 self._rebalances.answer_sync(each, synced(group, each) if not code else SyncGroupResponse(error_code=code))
@@ -271,9 +270,9 @@ class ClassicGroups:
 
     def _leave(self, group: Group, leaver: MemberIdentity) -> int:
         member_id, instance_id = leaver.member_id, leaver.group_instance_id
-        if member_id == NOBODY:
-            member_id = group.static.get(instance_id, NOBODY) if instance_id is not None else NOBODY
-            code = ErrorCode.NONE if member_id != NOBODY else ErrorCode.UNKNOWN_MEMBER_ID
+        if member_id == NO_MEMBER_ID:
+            member_id = group.static.get(instance_id, NO_MEMBER_ID) if instance_id is not None else NO_MEMBER_ID
+            code = ErrorCode.NONE if member_id != NO_MEMBER_ID else ErrorCode.UNKNOWN_MEMBER_ID
         elif member_id in group.invited:
             group.revoke(member_id)
             return ErrorCode.NONE

@@ -1,7 +1,7 @@
 """The group coordinators of a cluster: for each partition of __consumer_offsets the broker that leads it.
 
-A shard is what the leader of one partition knows. When the leader changes, everybody who waits is told NOT_COORDINATOR, and the next
-leader begins with what it reads in the partition: the last assignment of each group and its offsets. It decides nothing about groups.
+A shard is the state of one partition under one leader. When the leader changes, waiting members get NOT_COORDINATOR. The next leader
+reads the partition: the last assignment of each group, and its offsets. This file decides nothing about groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NotHere(Exception):
 
 
 class Shard:
-    """The groups of one partition, under one leader. It waits at the partition to hear of the next one."""
+    """The groups of one partition, under one leader. It watches the partition for the next leader."""
 
     def __init__(self, partition: Partition, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
         self.expired_at_ms = now_ms
@@ -42,7 +42,7 @@ class Shard:
         partition.watchers[self] = None
 
     def grew(self, size_bytes: int) -> None:
-        """It knows what it wrote."""
+        """Does nothing: the shard itself writes these records."""
 
     def changed(self) -> None:
         if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
@@ -52,7 +52,7 @@ class Shard:
 
 
 class GroupCoordinators:
-    """Every shard of the cluster, loaded when it is first asked for."""
+    """Every shard of the cluster. A shard is loaded at its first use."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -75,7 +75,7 @@ class GroupCoordinators:
         context.on_transaction_ended.append(self.end_transaction)
 
     def shard_for(self, group_id: str, node_id: int) -> Shard:
-        """The shard of that group, if this broker leads it; raises NotHere if not."""
+        """The shard of that group. Raises NotHere if this broker does not lead it."""
         topic = self._context.topics.named(OFFSETS_TOPIC)
         if topic is None:
             raise NotHere
@@ -90,7 +90,7 @@ class GroupCoordinators:
         return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
 
     def committed(self, group_id: str, node_id: int) -> list[tuple[str, int]]:
-        """The partitions in which that group has offsets; none where this broker does not coordinate it."""
+        """The partitions in which that group has offsets. Empty where this broker does not coordinate it."""
         try:
             offsets = self.shard_for(group_id, node_id).offsets.every(group_id)
         except NotHere:
@@ -98,13 +98,13 @@ class GroupCoordinators:
         return [(topic, index) for topic, committed in offsets for index in committed]
 
     def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
-        """That partition has the marker of a producer's transaction. A shard that has not read its log yet will find it there."""
+        """Ends a producer's transaction in that partition. A shard that has not read its log yet finds the marker there."""
         shard = self._shards.get((partition.topic_id, partition.index))
         if shard is not None and shard.leader_epoch == partition.leader_epoch:
             shard.store.end_transaction(producer_id, commit=commit)
 
     def forget_topic(self, name: str) -> None:
-        """Offsets of a deleted topic are deleted with it."""
+        """Deletes the offsets of a deleted topic."""
         topic = self._context.topics.named(OFFSETS_TOPIC)
         for partition in topic.partitions if topic is not None else ():
             if partition.leader != NO_LEADER and partition.log.log_end_offset:
@@ -112,7 +112,7 @@ class GroupCoordinators:
                 shard.groups.forget_offsets(shard.store.keys_of_topic(name))
 
     def _shard(self, partition: Partition) -> Shard:
-        """As its leader knows it now; forgets first what has expired, as often as Kafka looks for it."""
+        """The shard of the partition's leader, after removing expired offsets as often as Kafka does."""
         now_ms = self._context.now_ms()
         key = (partition.topic_id, partition.index)
         shard = self._shards.get(key)

@@ -1,8 +1,8 @@
-"""When committed offsets expire, and groups with them (Kafka's `cleanupGroupMetadata` and `OffsetExpirationCondition`).
+"""When committed offsets and groups expire (Kafka's `cleanupGroupMetadata` and `OffsetExpirationCondition`).
 
-An offset expires `offsets.retention.minutes` after its commit, or after its group lost its last member, which is when a group of consumers
-begins to be over; or at the time that an old client named. One that a member may be reading stays, and so does one about which a
-transaction will yet decide. A group without members and without offsets is gone. Nobody is told.
+An offset expires `offsets.retention.minutes` after its commit, or, in a group of consumers, after the group lost its last member. Old
+clients could name the time themselves. An offset stays while a member may read its partition, and while a transaction may replace it. A
+group without members and without offsets is removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_TIME = -1
 
 
 def expire(groups: ClassicGroups, store: Store, *, now_ms: int, retention_ms: int) -> None:
-    """Writes that offsets and groups are no more."""
+    """Writes the deletion of offsets and groups."""
     gone: list[Key] = []
     for group in tuple(groups.groups.values()):
         since = _counts_from(group)
@@ -33,7 +33,7 @@ def expire(groups: ClassicGroups, store: Store, *, now_ms: int, retention_ms: in
 
 
 def _counts_from(group: Group) -> Callable[[Committed], int] | None:
-    """From when on the retention of an offset counts; None while nothing of the group expires."""
+    """The time from which the retention of an offset counts. None: nothing of the group expires now."""
     if group.protocol_type is None:
         return lambda committed: committed.at_ms
     if group.state is State.EMPTY:

@@ -1,7 +1,6 @@
-"""A classic group: its members, who leads them, in which generation and state it is.
+"""A classic group: its members, their leader, its generation and its state.
 
-Everything here is bookkeeping at once: nothing waits, nothing is timed, nobody is answered. That is `classic`'s, and what to keep of a
-group is `store`'s.
+It only keeps these: it waits for nothing, sets no timer and answers no request. `classic` does that. `offsets_log` persists groups.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ CONSUMER_PROTOCOL = "consumer"
 _log = logging.getLogger(__name__)
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Assignors that a member knows, the one it likes best first, and what it tells each."""
+"""The assignors of a member, preferred one first, and the member's metadata for each."""
 
 
 class Member:
-    """One member. `joining` and `syncing` are who waits for its answers: its last request, and those that it sent again."""
+    """One member. `joining` and `syncing` are its requests that wait for an answer: the last one, and those that it sent again."""
 
     __slots__ = (
         "assignment",
@@ -70,23 +69,23 @@ class Member:
         self.protocol_type = protocol_type
         self.protocols = protocols
         self.assignment = assignment
-        self.is_new = False  # it joins for the first time and does not know its id yet
+        self.is_new = False  # joins for the first time and does not know its id yet
         self.joining: list[Callable[[JoinGroupResponse], None]] = []
         self.syncing: list[Callable[[SyncGroupResponse], None]] = []
         self.session: Timer | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it tells that assignor."""
+        """The member's metadata for that assignor."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     @property
     def is_excused(self) -> bool:
-        """It waits for an answer, so no heartbeat can come. A new member is not: nobody would ever miss it."""
+        """Whether a waiting request stands for heartbeats. A new member's does not: its client may have gone without leaving."""
         return not self.is_new and bool(self.joining or self.syncing)
 
 
 class Group:
-    """One group, its members in the order in which they came."""
+    """One group, with its members in the order of their joining."""
 
     def __init__(self, group_id: str, now_ms: int, *, state: State = State.EMPTY) -> None:
         self.id = group_id
@@ -99,14 +98,14 @@ class Group:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
-        self.invited: dict[str, Timer] = {}  # ids that were given out, and nobody has joined with
+        self.invited: dict[str, Timer] = {}  # ids that were given out, and that no member has joined with
         self.unsynced: set[str] = set()  # members that have joined this generation and not asked for their assignment
-        self.subscribed: frozenset[str] | None = None  # None where nobody can tell
-        self.newcomers = False  # somebody new joined since the initial delay began
+        self.subscribed: frozenset[str] | None = None  # None: unknown
+        self.newcomers = False  # a new member joined since the initial delay began
         self.join_timer: Timer | None = None
 
     def happened(self, event: Event, now_ms: int, why: str) -> None:
-        """The only way to another state."""
+        """Sets the state. Nothing else does."""
         before, after = self.state, TABLE[self.state][event]
         _log.info("group %s: %s -> %s (%s)", printable(self.id), before.value, after.value, printable(why))
         self.previous_state, self.state, self.since_ms = before, after, now_ms
@@ -114,7 +113,7 @@ class Group:
     # Members
 
     def member_error(self, member_id: str, instance_id: str | None) -> int:
-        """Why this is no member of the group; 0 if it is."""
+        """The code for a request of this member; 0 if it belongs to the group."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
@@ -134,7 +133,7 @@ class Group:
         self.revoke(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Takes it out; another member leads if it led. Its session's end will find that it is no member."""
+        """Removes the member. Another member leads if it led. The timer of its session finds that it is no member."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static.pop(member.instance_id, None)
@@ -144,13 +143,13 @@ class Group:
         self.unsynced.discard(member_id)
 
     def revoke(self, member_id: str) -> None:
-        """The id is not one that somebody may still join with."""
+        """Forgets an id that was given out, so that no member can join with it."""
         timer = self.invited.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def replace(self, instance_id: str, new: Member) -> None:
-        """A static member comes back under a new id, in the old one's place."""
+        """Gives a static member a new id, in the old one's place."""
         old_id = self.static[instance_id]
         del self.members[old_id]
         self.members[new.id] = new
@@ -174,7 +173,7 @@ class Group:
         return self.waiting == len(self.members) and not self.invited
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether somebody who knows these assignors can be a member: one of them must be known to all."""
+        """Whether a member with these assignors fits: all members must share at least one."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if not self.members:
@@ -191,7 +190,7 @@ class Group:
         return True
 
     def begin_generation(self, now_ms: int) -> None:
-        """Everybody who is there now belongs to it; with nobody the group is empty."""
+        """Begins the next generation with the current members. Without members the group is empty."""
         self.generation += 1
         self.unsynced.clear()
         self.protocol = self.choose_protocol() if self.members else None
@@ -202,17 +201,17 @@ class Group:
             self.happened(Event.DESERTED, now_ms, f"generation {self.generation} without members")
 
     def choose_protocol(self) -> str:
-        """Each member votes for the first of its assignors that all know; the one with the most votes wins."""
+        """The assignor with the most votes. Each member votes for its first assignor that all members have."""
         common = self._common()
         votes = Counter(next(name for name, _ in member.protocols if name in common) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may be reading the topic. What nobody can tell counts as yes."""
+        """Whether a member may be reading the topic. True where the subscriptions are unknown."""
         return topic in self.subscribed if self.subscribed is not None else self.protocol_type == CONSUMER_PROTOCOL
 
     def note_subscriptions(self) -> None:
-        """Reads from the members' metadata what they subscribe to."""
+        """Reads the subscriptions from the members' metadata."""
         self.subscribed = None
         if self.protocol_type == CONSUMER_PROTOCOL:
             with suppress(struct.error, UnicodeDecodeError):
@@ -220,13 +219,13 @@ class Group:
                 self.subscribed = frozenset(topic for topics in named for topic in topics)
 
     def _common(self) -> set[str]:
-        # A set for each: a member that names an assignor twice still is one. Kafka counts two, finds none that all know, and is at a loss.
+        # A set for each member: one that names an assignor twice has one vote. Kafka counts two, and then finds no assignor that all have.
         known = Counter(name for member in self.members.values() for name in {name for name, _ in member.protocols})
         return {name for name, count in known.items() if count == len(self.members)}
 
 
 def subscription(metadata: bytes) -> list[str]:
-    """The topics in a consumer's metadata, read as version 0, which every version begins with. Raises struct.error for what is none."""
+    """The topics in a consumer's metadata, read as version 0, with which every version begins. Raises struct.error for anything else."""
     (count,) = struct.unpack_from(">i", metadata, 2)
     topics, at = [], 6
     for _ in range(count):

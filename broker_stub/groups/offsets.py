@@ -1,7 +1,6 @@
-"""Offsets of a group: who may commit them, and what is answered to who asks for them.
+"""Offsets of a group: which commits and fetches are allowed, and the answers to them.
 
-Topics and partitions have been checked by the time an offset comes here. Kept are the newest offsets, and apart from them those of open
-transactions; when they expire is `expiry`'s.
+Handlers have checked topics and partitions before. Offsets of open transactions are kept apart from the others. `expiry` removes them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 
 
 class Committer(NamedTuple):
-    """Who commits: a member of a generation, or nobody in particular."""
+    """The sender of a commit: a member of a generation, or a client without a generation."""
 
     generation: int
     member_id: str
@@ -43,8 +42,8 @@ class GroupOffsets:
         self._metadata_bytes_max = metadata_bytes_max
 
     def commit_error(self, request: OffsetCommitRequest, version: int) -> int:
-        """Why this committer may not; 0 if it may. A committer that names no generation makes a group of its own where there is none, as
-        soon as it commits something."""
+        """The code for a commit of this sender; 0 if it may. A sender without a generation creates a missing group with its first
+        offset."""
         group = self._groups.groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
         if group is None:
@@ -59,7 +58,7 @@ class GroupOffsets:
         return code
 
     def transactional_commit_error(self, group_id: str, committer: Committer) -> int:
-        """The same for a commit within a transaction, which may be that of a member whose group is about to have its assignment."""
+        """The same for a commit within a transaction. The sender may be a member whose group still waits for its assignment."""
         group = self._groups.groups.get(group_id)
         if group is None:
             if committer.generation >= 0:
@@ -68,7 +67,7 @@ class GroupOffsets:
         return _committer_error(group, committer)
 
     def metadata_error(self, metadata: str) -> int:
-        """Why no offset can have that metadata; 0 if it can."""
+        """The code for metadata that is too large; 0 if it is not."""
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata) > self._metadata_bytes_max else ErrorCode.NONE
 
     def commit_pending(self, identity: Identity, offsets: Offsets, *, guard: int | None, then: Then) -> None:
@@ -76,28 +75,28 @@ class GroupOffsets:
         self._store.commit_pending(identity, offsets, guard=guard, then=then)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction will yet decide about the offset."""
+        """Whether an open transaction may replace the offset."""
         return self._store.pending.has((group_id, topic, partition))
 
     def commit(self, offsets: Offsets, then: Then) -> None:
-        """Keeps the offsets; `then` hears how that went."""
+        """Keeps the offsets; `then` gets the code."""
         for group_id in {group_id for group_id, _, _ in offsets if group_id not in self._groups.groups}:
             self._groups.create(group_id)
         self._store.commit(offsets, then)
 
     def find(self, group_id: str, topic: str, partition: int, *, topic_id: UUID = ZERO_UUID) -> Committed | None:
-        """The offset, unless it was committed for another topic of that name."""
+        """The offset, unless it was committed for an earlier topic of that name."""
         committed = self._store.offsets.get(group_id, {}).get(topic, {}).get(partition)
         if committed is None or (topic_id != ZERO_UUID and committed.topic_id not in (ZERO_UUID, topic_id)):
             return None
         return committed
 
     def every(self, group_id: str) -> Iterator[tuple[str, dict[int, Committed]]]:
-        """(topic, offsets by partition) of all that the group has committed."""
+        """All committed offsets of the group, as (topic, offsets by partition)."""
         yield from self._store.offsets.get(group_id, {}).items()
 
     def delete_error(self, group_id: str) -> int:
-        """Why no offset of this group can be deleted; 0 if some can."""
+        """The code when no offset of this group can be deleted; 0 if some can."""
         group = self._groups.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -105,12 +104,12 @@ class GroupOffsets:
         return ErrorCode.NON_EMPTY_GROUP if in_use else ErrorCode.NONE
 
     def deletion_error(self, group_id: str, topic: str) -> int:
-        """Why no offset of that topic can be deleted, a member may be reading it; 0 if it can."""
+        """The code for a topic that a member may be reading; 0 if its offsets can be deleted."""
         subscribed = self._groups.groups[group_id].is_subscribed(topic)
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
 
     def delete(self, keys: Sequence[Key], then: Then) -> None:
-        """Forgets those of the offsets that there are, and those that a transaction has not decided about yet."""
+        """Deletes those of the offsets that exist, committed or in an open transaction."""
         self._groups.forget_offsets([key for key in keys if self.find(*key) is not None or self.is_pending(*key)], then)
 
 

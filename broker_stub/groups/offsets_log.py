@@ -1,7 +1,7 @@
-"""The groups and offsets of one partition of `__consumer_offsets`, as its log has them: read when its leader begins, and written to it.
+"""The groups and offsets of one partition of `__consumer_offsets`, which this file reads from the log and writes to it.
 
-What is committed counts once every in-sync replica has it, also when whoever asked has been told by then that it took too long. It decides
-nothing about groups.
+An offset counts once every in-sync replica has it, even if its sender got an error for the time that this took. This file decides nothing
+about groups.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ MEANING: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told of a write to the log that failed; anything else as it is."""
+"""The code that a client gets when a write to the log fails. Any other passes unchanged."""
 
 Offsets = Mapping[Key, Committed]
 Entry = tuple[bytes, bytes | None]
 
 
 class Store:
-    """Of one partition, under one leader: the next one reads the log anew."""
+    """One partition under one leader. The next leader reads the log again."""
 
     def __init__(self, context: Context, partition: Partition) -> None:
         self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
@@ -65,19 +65,18 @@ class Store:
         self._read()
 
     def load(self, now_ms: int) -> list[Group]:
-        """Every group of the log: those with members are stable, the others empty. One that has offsets and nothing else is empty, too."""
+        """Every group of the log: stable with members, empty without. A group that has only offsets is empty, too."""
         saved, self._saved = self._saved, {}
         return [_group(group_id, value) if value is not None else Group(group_id, now_ms) for group_id, value in saved.items()]
 
     def save(self, group: Group, then: Then | None = None, *, assigned: Mapping[str, bytes] | None = None) -> None:
-        """Keeps the group as it is now, or as it will be with these assignments. Only what a coordinator would write: an assignment, or
-        that there is nobody."""
+        """Writes the group as it is now, or with these assignments. A coordinator writes only assignments, and that a group is empty."""
         if group.generation == 0 and not self._with_young:
             return
         self._write([(group_key(group.id), group_value(_value(group, assigned)))], _nothing, then or _unheard)
 
     def commit(self, offsets: Offsets, then: Then) -> None:
-        """These count from now on."""
+        """Writes offsets that count once they are written."""
 
         def apply() -> None:
             for key, committed in offsets.items():
@@ -86,7 +85,7 @@ class Store:
         self._write(self._entries(offsets), apply, then)
 
     def commit_pending(self, identity: Identity, offsets: Offsets, *, guard: int | None, then: Then) -> None:
-        """These count once that producer's transaction is committed; `guard`: what the partition's log gave for its batch."""
+        """Writes offsets that count once that producer's transaction commits. `guard`: from the partition's log, for the batch."""
         now_ms = self._context.now_ms()
         data = encode_batch(
             [(now_ms, key, value) for key, value in self._entries(offsets)],
@@ -103,18 +102,18 @@ class Store:
         append(self._context, self._partition, data, timeout_ms=self._timeout_ms, then=lambda code: then(_told(code)), how=how)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Offsets of that producer's transaction count from now on, or never will."""
+        """Commits or aborts the offsets of that producer's transaction."""
         for (group_id, topic, partition), committed in self.pending.end(producer_id).items():
             if commit and committed is not None:
                 self.offsets.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
     def delete(self, group: Group, then: Then | None = None) -> None:
-        """The group is no more, and neither are its offsets."""
+        """Writes the deletion of the group and its offsets."""
         known = self._with_young or group.generation > 0
         self._forget_all(self.keys(group.id), [group_key(group.id)] if known else [], then)
 
     def forget(self, keys: Sequence[Key], then: Then | None = None) -> None:
-        """These offsets are no more."""
+        """Writes the deletion of these offsets."""
         self._forget_all(keys, [], then)
 
     def _forget_all(self, keys: Sequence[Key], groups: list[bytes], then: Then | None) -> None:
@@ -126,12 +125,12 @@ class Store:
         self._write(tombstones([*map(offset_key, keys), *groups]), apply, then or _unheard)
 
     def keys(self, group_id: str) -> list[Key]:
-        """Every offset of the group that counts, and every one that may count one day: there may be both."""
+        """Every offset of the group, committed and pending. A partition may have both."""
         committed = [(group_id, topic, partition) for topic, offsets in self.offsets.get(group_id, {}).items() for partition in offsets]
         return [*committed, *(key for key in self.pending.every() if key[0] == group_id)]
 
     def keys_of_topic(self, topic: str) -> list[Key]:
-        """The same for all of a topic's, whosever they are."""
+        """The same for all offsets of a topic, of every group."""
         groups = dict.fromkeys([*self.offsets, *(group_id for group_id, _, _ in self.pending.every())])
         return [key for group_id in groups for key in self.keys(group_id) if key[1] == topic]
 
@@ -154,7 +153,7 @@ class Store:
                 apply()
             answer(_told(code))
 
-        # Kafka, too, numbers a batch that has no producer.
+        # Kafka also gives sequence numbers to a batch without producer id.
         data = encode_batch([(now_ms, key, value) for key, value in entries], base_sequence=0)
         append(context, self._partition, data, timeout_ms=FOREVER_MS, then=written)
         if not answer.given:
@@ -209,7 +208,7 @@ class Store:
 
 
 class _Answer:
-    """The answer to who waits for a write, given once."""
+    """Answers the request that waits for a write, once."""
 
     __slots__ = ("_then", "given", "timer")
 
@@ -232,11 +231,11 @@ def _told(code: int) -> int:
 
 
 def _nothing() -> None:
-    """A group's own record changes nothing that it does not know."""
+    """Ignores a group's own record."""
 
 
 def _unheard(code: int) -> None:
-    """Nobody waits."""
+    """Ignores the result."""
 
 
 def _value(group: Group, assigned: Mapping[str, bytes] | None) -> GroupMetadataValue:

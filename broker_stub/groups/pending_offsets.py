@@ -1,6 +1,6 @@
 """Offsets that were committed within a transaction and do not count until it ends.
 
-It commits none: who keeps the offsets asks what a transaction has left behind.
+`offsets_log` takes the offsets of a transaction from here when it ends.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ Key = tuple[str, str, int]
 
 
 class Committed(NamedTuple):
-    """A committed offset; `topic_id` is that of the topic of that name when it was committed, and all zeros where nobody said it."""
+    """A committed offset. `topic_id` is the topic's id at the commit, and zero where the request had none."""
 
     offset: int
     leader_epoch: int
     metadata: str
     topic_id: UUID
     at_ms: int = -1
-    expires_ms: int = -1  # what its committer wanted, -1 for nothing in particular
+    expires_ms: int = -1  # the expiry that the sender asked for, -1 for none
 
 
 class PendingOffsets:
-    """By producer id. None stands for an offset that a later commit without a transaction has made obsolete: it is pending all the same."""
+    """By producer id. None is an offset that a later commit without a transaction replaced: it is still pending."""
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[Key, Committed | None]] = {}
@@ -34,25 +34,25 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[key] = committed
 
     def supersede(self, key: Key) -> None:
-        """This offset was committed by somebody else."""
+        """Notes a commit of this offset outside the producer's transaction."""
         for offsets in self._by_producer.values():
             if key in offsets:
                 offsets[key] = None
 
     def has(self, key: Key) -> bool:
-        """Whether somebody's transaction will yet decide about this offset."""
+        """Whether an open transaction has this offset."""
         return any(key in offsets for offsets in self._by_producer.values())
 
     def end(self, producer_id: int) -> dict[Key, Committed | None]:
-        """What this producer's transaction has left behind, which is forgotten."""
+        """Takes out the offsets of this producer's transaction."""
         return self._by_producer.pop(producer_id, {})
 
     def every(self) -> Iterator[Key]:
-        """Every offset that somebody's transaction will yet decide about."""
+        """Every offset of open transactions."""
         return (key for offsets in self._by_producer.values() for key in offsets)
 
     def drop(self, gone: Callable[[Key], bool]) -> None:
-        """Forgets the offsets of a group or of a topic that is gone."""
+        """Removes the offsets of a deleted group or topic."""
         for offsets in self._by_producer.values():
             for key in [key for key in offsets if gone(key)]:
                 del offsets[key]

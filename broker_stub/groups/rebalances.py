@@ -1,7 +1,7 @@
-"""A classic group's way through its states: who is waited for, for how long, and who is answered when.
+"""The rebalances of a classic group: which members it waits for, how long, and when it answers them.
 
-Every answer leaves when the group is in order again, never in the middle of a change: what is told to one member may bring its next request
-at once. It reads no request and no clock but the one it is given.
+Answers leave after a change is complete, never during it, because an answer may bring the member's next request at once. It reads no
+request and only the given clock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Rebalances:
             self.rebalance_or_complete(group, why)
 
     def prepare(self, group: Group, why: str) -> None:
-        """Everybody has to join again."""
+        """Makes every member join again."""
         now_ms = self._around.now_ms()
         if group.state is State.COMPLETING_REBALANCE:
             for member in group.members.values():
@@ -78,7 +78,7 @@ class Rebalances:
             self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
 
     def _initial_delay_over(self, group: Group, delay_ms: int, left_ms: int) -> None:
-        """As long as new members come, more may be on their way."""
+        """Prolongs the initial delay while new members join."""
         if group.newcomers and left_ms > 0:
             group.newcomers = False
             next_ms = min(self._around.initial_delay_ms, left_ms)
@@ -91,7 +91,7 @@ class Rebalances:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
-        """Those who joined are the next generation; dynamic members who did not are out."""
+        """Ends the join phase: the members that joined are the next generation, and dynamic members that did not are removed."""
         cancel(group.join_timer)
         for member in [each for each in group.members.values() if not each.joining and each.instance_id is None]:
             group.remove(member.id)
@@ -113,7 +113,7 @@ class Rebalances:
     # The sync phase
 
     def _sync_over(self, group: Group, generation: int) -> None:
-        """Members that never asked for their assignment are out."""
+        """Removes the members that did not ask for their assignment."""
         if group.generation == generation and group.unsynced and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
             for member_id in tuple(group.unsynced):
                 group.remove(member_id)
@@ -122,12 +122,12 @@ class Rebalances:
     # Members that go
 
     def remove(self, group: Group, member: Member) -> None:
-        """One that waits to join is told to come again without its id."""
+        """Removes a member. One that waits to join is answered that it must join again without its id."""
         self.answer_join(member, no_join(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.id)
 
     def expect(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
-        """The next sign of life within so long."""
+        """Restarts the timer of the member's session."""
         cancel(member.session)
         member.session = self.run_in(member.session_timeout_ms if timeout_ms is None else timeout_ms, partial(self._missed, group, member))
 
@@ -180,7 +180,7 @@ class Rebalances:
         member.syncing.clear()
 
     def send(self) -> None:
-        """What is told here may bring the next request at once."""
+        """Sends the answers. An answer may bring the next request at once."""
         while self._outbox:
             answer, response = self._outbox.popleft()
             answer(response)

@@ -1,6 +1,6 @@
 """What group coordinators write into `__consumer_offsets`, in Kafka's own format: committed offsets, and groups of the classic protocol.
 
-A key says in its first two bytes what it is the key of. Records of the newer protocols' groups are passed over.
+The first two bytes of a key are its type. Records of the newer protocols' groups are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i32, i6
 
 _VERSION: Final = Layout(">h")
 OLD_OFFSET_KEY, OFFSET_KEY, GROUP_KEY = 0, 1, 2
-WITH_EXPIRY: Final = 1  # the only version of an offset that says when it expires
+WITH_EXPIRY: Final = 1  # the only version of an offset that has its expiry
 BEFORE_IDS: Final = 3
 WITH_IDS: Final = 4  # the first flexible one
 GROUP_VERSION: Final = 3
@@ -26,7 +26,7 @@ _NO_TIME: Final = -1
 
 
 class OffsetCommitKey(WireStruct):
-    """Which offset it is."""
+    """The key of an offset."""
 
     group: str = ""
     topic: str = ""
@@ -45,13 +45,13 @@ class OffsetCommitValue(WireStruct):
 
 
 class GroupMetadataKey(WireStruct):
-    """Which group it is."""
+    """The key of a group."""
 
     group: str = ""
 
 
 class MemberMetadata(WireStruct):
-    """A member as of its last assignment."""
+    """A member at the last assignment."""
 
     member_id: str = ""
     group_instance_id: Annotated[str | None, since(3)] = None
@@ -64,7 +64,7 @@ class MemberMetadata(WireStruct):
 
 
 class GroupMetadataValue(WireStruct):
-    """A group as of its last assignment, or of when it became empty."""
+    """A group at its last assignment, or when it became empty."""
 
     protocol_type: str = ""
     generation: i32 = 0
@@ -75,14 +75,14 @@ class GroupMetadataValue(WireStruct):
 
 
 class OffsetRecord(NamedTuple):
-    """An offset was committed; None: is no more."""
+    """The record of a committed offset. None: the offset is deleted."""
 
     key: Key
     committed: Committed | None
 
 
 class GroupRecord(NamedTuple):
-    """This is the group now; None: it is no more."""
+    """The record of a group. None: the group is deleted."""
 
     group_id: str
     value: GroupMetadataValue | None
@@ -93,13 +93,13 @@ S = TypeVar("S", bound=WireStruct)
 
 @lru_cache(maxsize=KEYS_KEPT)
 def offset_key(key: Key) -> bytes:
-    """The same ones come again with every commit."""
+    """Cached, because every commit writes the same keys."""
     group, topic, partition = key
     return _written(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_KEY, version=0)
 
 
 def offset_value(committed: Committed, *, with_ids: bool) -> bytes:
-    """An offset that expires is written as version 1, which knows no leader epoch; the others with the topic's id, or without."""
+    """Version 1 for an offset with expiry, which has no leader epoch. Other offsets have the topic's id, or not."""
     version = WITH_EXPIRY if committed.expires_ms != _NO_TIME else WITH_IDS if with_ids else BEFORE_IDS
     value = OffsetCommitValue(
         offset=committed.offset,
@@ -125,7 +125,7 @@ def tombstones(keys: Iterable[bytes]) -> list[tuple[bytes, None]]:
 
 
 def read_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
-    """What the record says; None for one of another kind."""
+    """The content of a record. None: a record of another type."""
     kind = _version(key)
     if kind in (OLD_OFFSET_KEY, OFFSET_KEY):
         which = _read(OffsetCommitKey, key, version=0)

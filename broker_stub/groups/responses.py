@@ -1,4 +1,4 @@
-"""The answers of the classic group protocol, made from a group as it is; and what makes a SyncGroup wrong.
+"""The responses of the classic group protocol, made from a group; and the errors of a SyncGroup.
 
 Nothing here changes a group.
 """
@@ -19,11 +19,11 @@ from fencepost.producer.wire.messages.groups import (
     SyncGroupResponse,
 )
 
-NOBODY = ""
+NO_MEMBER_ID = ""
 
 
 class Caller(NamedTuple):
-    """Who asks, and in which version."""
+    """The client of a request, and the request's version."""
 
     client_id: str
     client_host: str
@@ -47,20 +47,20 @@ def member_of(request: JoinGroupRequest, member_id: str, caller: Caller) -> Memb
     )
 
 
-def no_join(code: int, member_id: str = NOBODY) -> JoinGroupResponse:
+def no_join(code: int, member_id: str = NO_MEMBER_ID) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
 def joined(
     group: Group, member_id: str, *, with_members: bool, skip_assignment: bool = False, leader: str | None = None
 ) -> JoinGroupResponse:
-    """The answer of this generation; only its leader is told who the members are."""
+    """The response to a member that joined this generation. Only the leader gets the list of members."""
     tells = with_members and group.leader == member_id
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,
-        leader=leader if leader is not None else group.leader or NOBODY,
+        leader=leader if leader is not None else group.leader or NO_MEMBER_ID,
         skip_assignment=skip_assignment,
         member_id=member_id,
         members=[

@@ -1,7 +1,7 @@
-"""The states of a classic group, and what leads from one to the other.
+"""The states of a classic group, and the events that lead from one to the other.
 
-The table is the machine: an event that a state does not have must not happen there.
-`python -m fencepost.broker_stub.groups.states` prints it as a Mermaid diagram.
+The table is the machine: an event must not happen in a state whose row lacks it.
+`python -m fencepost.broker_stub.groups.states` prints the table as a Mermaid diagram.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """The values are the names that ListGroups and DescribeGroups give."""
+    """The values are the names in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -24,8 +24,8 @@ class Event(Enum):
 
     REBALANCED = "a member joined, left, failed or changed"
     JOINED = "the members have joined, or their time is over"
-    DESERTED = "nobody has joined"
-    ASSIGNED = "the leader brought the assignment"
+    DESERTED = "no member has joined"
+    ASSIGNED = "the leader sent the assignment"
     UNLOADED = "the group was deleted, or its coordinator moved"
 
 

@@ -13,16 +13,16 @@ from fencepost.producer.wire import Message
 class Heard(Enum):
     """What a proxy sent to its client of the broker's response."""
 
-    NOTHING = "nothing"  # a fault dropped it or cut the connection, the client has gone, nothing came, or it has not left yet
-    CHANGED = "changed"  # a fault put an error or a throttle time into it, or answered for a part of the request itself
-    ALL = "all"  # as the broker gave it, but for the addresses and versions that every client of a proxy is shown differently
+    NOTHING = "nothing"  # a fault dropped it or cut the connection, the client has gone, no response came, or it has not left yet
+    CHANGED = "changed"  # a fault changed an error or the throttle time, or the proxy answered a part of the request itself
+    ALL = "all"  # as the broker sent it, except for the addresses and versions that a proxy always changes
 
 
 class Exchange:
-    """One request and what was answered; `response` is None when nothing was, or not yet.
+    """One request and its response; `response` is None without one, or before it.
 
-    In a stub's journal `response` is what the client could see, None for one that a fault dropped, and `heard` is None. In a proxy's it is
-    what the broker answered, whatever became of it on its way to the client, and `heard` says what that was.
+    In a stub's journal `response` is what the client could see: None if a fault dropped it. `heard` is None. In a proxy's journal
+    `response` is what the broker sent, and `heard` says what the client got of it.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Exchange:
         self.heard = heard
         self.at_ms = at_ms
         self.weight = 0
-        self.kept = False  # by the journal, which counts its weight
+        self.kept = False  # kept by the journal, which counts its weight
         self._partitions = partitions
         self.on_settled: Callable[[Exchange], None] | None = None  # tells the journal's followers
 

@@ -48,7 +48,7 @@ class Journal:
             self.enabled = True
 
     def add(self, exchange: Exchange) -> None:
-        """Keeps the exchange, whose request must have been lightened."""
+        """Keeps the exchange. Its request must be `lightened`."""
         exchange.weight = EXCHANGE_ITSELF_BYTES + len(exchange.client_id or "") + footprint(exchange.request, self._bytes_max)
         with self._lock:
             self._kept.append(exchange)

@@ -1,4 +1,4 @@
-"""What a message takes of memory, and the message without its large record batches.
+"""The memory that a message takes, and the message without its large record batches.
 
 Of a record batch above 4 KiB only the header stays, which has producer id, epoch, sequence and count. No frame is kept alive.
 """
@@ -18,7 +18,7 @@ NUMBER_BYTES = 32
 
 
 def lightened(message: Message) -> Message:
-    """The message without its large record batches; what has none is returned as it is."""
+    """The message without its large record batches; the same message if it has none."""
     walk = _WITH_RECORDS.get((message.api, message.is_request))
     if walk is None:
         return message
@@ -34,7 +34,7 @@ _WITH_RECORDS = {(Api.PRODUCE, True): ("topic_data", "partition_data"), (Api.FET
 
 
 def footprint(message: Message, most: int) -> int:
-    """The bytes of memory that it takes, which can be a hundred times those of its frame; counted until there are more than `most`."""
+    """The bytes of memory that a message takes, up to a hundred times its frame's. Stops counting above `most`."""
     total = 0
     waiting: list[Any] = [message]
     while waiting and total <= most:
@@ -51,7 +51,7 @@ def footprint(message: Message, most: int) -> int:
 
 
 def _light(partition: Any) -> Any:
-    """A copy of a small blob or of a large one's first header, so that no frame is kept alive."""
+    """A copy of a small batch, or of a large one's header, so that the frame can be freed."""
     records = partition.records
     if records is None:
         return partition

@@ -1,6 +1,6 @@
-"""Partition logs as Kafka keeps them: bytes of record batches, and all that a broker knows because of them.
+"""Partition logs as Kafka keeps them: the bytes of record batches, and the state that a broker derives from them.
 
-The door is `PartitionLog`. Nothing here knows topics, requests, sockets or other replicas.
+`PartitionLog` is the entry point. Nothing here knows topics, requests, sockets or other replicas.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The topic configurations that a log obeys, with Kafka's names and defaults.
 
-Unknown names are somebody else's and are passed over; a value that is not one of its kind is refused.
+Unknown names are ignored, because other parts of the broker obey them. An invalid value is refused.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class TimestampType(IntEnum):
-    """Who says when a record happened; the numbers are those of the batch's attribute bit."""
+    """The source of a record's timestamp. The numbers are those of the batch's attribute bit."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic's settings. `compression` None keeps what the producer chose, the levels are for what is compressed here;
-    `decompressed_bytes_max` is our own guard, Kafka has none.
+    """One topic's settings. `compression`: None keeps the producer's codec. The levels are for batches that the log compresses itself.
+    `decompressed_bytes_max` is a limit of the stub; Kafka has none.
     """
 
     max_message_bytes: int = 1_048_588
@@ -44,7 +44,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
-        """Reads Kafka's dotted topic names; raises ValueError for a value that does not fit its name."""
+        """Reads Kafka's dotted topic names. Raises ValueError for an invalid value."""
         fields: dict[str, object] = {}
         for name, text in properties.items():
             if name not in _PROPERTIES:
@@ -57,7 +57,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(fields, cls)
 
     def level(self, codec: Codec) -> int | None:
-        """The level for batches that are compressed here; None for a codec without levels."""
+        """The level for batches that the log compresses itself. None: the codec has no levels."""
         return {Codec.GZIP: self.gzip_level, Codec.LZ4: self.lz4_level, Codec.ZSTD: self.zstd_level}.get(codec)
 
 
@@ -98,4 +98,4 @@ _PROPERTIES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "transaction.partition.verification.enable": ("verifies_transactions", lambda text: text.lower() == "true"),
 }
 OF_BROKERS: Final = ("producer.id.expiration.ms", "transaction.partition.verification.enable")
-"""Those that are a broker's, not a topic's."""
+"""The configs that belong to a broker, not to a topic."""

@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset (KIP-101, `LeaderEpochFileCache`).
+"""The leader epochs of a log and the offsets at which they began (KIP-101, `LeaderEpochFileCache`).
 
-It answers where an epoch ended, which is how a follower or a consumer learns that its log has parted from the leader's. It knows no
-leaders: epochs come from the batches and from whoever makes this replica the leader.
+A follower or a consumer asks where an epoch ended, to learn where its log differs from the leader's. This file knows no leaders: epochs
+come from batches, and from the code that makes this replica the leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 without any."""
+        """The newest epoch; -1 without any."""
         return self._epochs[-1] if self._epochs else -1
 
     @property
@@ -30,8 +30,8 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` began at `start_offset`; entries it contradicts go. An epoch that is already the latest keeps its earlier
-        start.
+        """Notes that `epoch` began at `start_offset`. Entries that contradict this are removed. An epoch that is already the latest keeps
+        its earlier start.
         """
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
             return
@@ -40,7 +40,7 @@ class LeaderEpochs:
         self._starts.append(start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED where nobody can tell."""
+        """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED if unknown."""
         if epoch == -1:
             return UNDEFINED
         if epoch == self.latest:
@@ -51,16 +51,16 @@ class LeaderEpochs:
         return (self._epochs[above - 1] if above else epoch), self._starts[above]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which `offset` was or will be written, -1 when it is before the first entry."""
+        """The epoch in which `offset` was or will be written; -1 before the first entry."""
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else -1
 
     def truncate_from_end(self, offset: int) -> None:
-        """The log now ends at `offset`."""
+        """Truncates to a log that ends at `offset`."""
         self._keep(bisect_left(self._starts, offset))
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log now starts at `offset`: the epoch that holds it starts there."""
+        """Truncates to a log that starts at `offset`: the epoch that contains it starts there."""
         before = bisect_right(self._starts, offset)
         if before:
             del self._epochs[: before - 1], self._starts[: before - 1]

@@ -1,6 +1,6 @@
-"""How a log says no.
+"""The errors of a log.
 
-Nothing here is a failure of the stub: each is an answer that a client gets, or, for CorruptSnapshot, a file that recovery does without.
+None is a failure of the stub: a client gets it as an error code, or recovery continues without the file (CorruptSnapshot).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ RecordErrors = tuple[tuple[int, str], ...]
 
 
 class AppendRefused(Exception):
-    """Nothing was written. `rule` is the row or check that says so, D10 or V6; `record_errors` names (position in the batch, message)
-    where single records are to blame.
+    """A refused append, which wrote nothing. `rule` is the row or check that refused it, such as D10 or V6. `record_errors` has (position
+    in the batch, message) of each bad record.
     """
 
     def __init__(self, code: ErrorCode, message: str, *, rule: str, record_errors: RecordErrors = ()) -> None:

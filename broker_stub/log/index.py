@@ -1,7 +1,7 @@
-"""Which batch holds an offset, and which is the first with a timestamp: one entry a batch, found by bisection.
+"""Finds the batch with an offset, or the first one with a timestamp: one entry per batch, found by bisection.
 
-Kafka's index files are sparse and scan from an entry; this one is dense, 24 bytes a batch, so that nothing is scanned. It knows no bytes:
-whoever asks reads the batch at the position it gives.
+Kafka's index files are sparse, and Kafka scans from an entry. This index is dense, with 24 bytes per batch, so it needs no scan. It has no
+batches: its caller reads them at the positions that it returns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_left
 
 
 class BatchIndex:
-    """Entries in log order. Timestamps are the maximum so far, as in Kafka's time index, and therefore never fall."""
+    """Entries in log order. As in Kafka's time index a timestamp is the maximum so far, so timestamps never fall."""
 
     __slots__ = ("_last_offsets", "_positions", "_timestamps")
 
@@ -25,7 +25,7 @@ class BatchIndex:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp in the log, -1 without any."""
+        """The largest timestamp in the log; -1 without any."""
         return self._timestamps[-1] if self._timestamps else -1
 
     def add(self, last_offset: int, *, position: int, max_timestamp: int) -> None:
@@ -34,7 +34,7 @@ class BatchIndex:
         self._timestamps.append(max(max_timestamp, self.max_timestamp))
 
     def truncate(self, count: int) -> None:
-        """Drops all but so many of the first entries."""
+        """Keeps only so many of the first entries."""
         del self._last_offsets[count:], self._positions[count:], self._timestamps[count:]
 
     def holding(self, offset: int) -> int:
@@ -53,5 +53,5 @@ class BatchIndex:
         return self._last_offsets[number]
 
     def position(self, number: int, end: int) -> int:
-        """Where the batch starts; `end`, the log's size, for the one after the last."""
+        """The position of the batch. `end`, the log's size, for the index after the last batch."""
         return self._positions[number] if number < len(self._positions) else end

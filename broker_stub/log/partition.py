@@ -1,8 +1,7 @@
-"""The log of one partition: appends that are validated, deduplicated and fenced, reads that stop where they must.
+"""The log of one partition: appends with validation, deduplication and fencing, and reads up to the offset that a reader may see.
 
-One owner calls it from one thread; it does no I/O beyond its storage and asks the time only through `clock_ms`. Nothing changes when an
-append is refused. It does not replicate: whoever copies a log to others turns `replicated_at_once` off and moves the high watermark
-himself.
+One owner calls it from one thread. It does no I/O except to its storage, and reads the time only through `clock_ms`. A refused append
+changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
 """
 
 from __future__ import annotations
@@ -54,19 +53,19 @@ Batch = tuple[BatchHeader, bytes | memoryview]
 
 
 class Checkpoint(NamedTuple):
-    """What a log knew of its producers when it ended there."""
+    """The state of a log at one end: its end offset and its producers then."""
 
     end_offset: int
     producers: ProducerState
 
 
 class PartitionLog:
-    """A storage, and what is known of the batches in it."""
+    """A storage, and the state derived from its batches."""
 
     def __init__(
         self, storage: Storage, *, clock_ms: Callable[[], int], config: LogConfig | None = None, log_start_offset: int = 0
     ) -> None:
-        """A log over an empty storage; `recover` is for one that holds bytes."""
+        """A log over an empty storage. Use `recover` for a storage with bytes."""
         self.config = config or LogConfig()
         self.replicated_at_once = True
         self._storage = storage
@@ -90,12 +89,11 @@ class PartitionLog:
         high_watermark: int | None = None,
         check_crcs: bool = True,
     ) -> Self:
-        """The log that these bytes are. Damage ends it: what follows the last good batch is cut off.
+        """The log of these bytes. It ends before the first damaged batch; the bytes from there on are removed.
 
-        Without a snapshot every producer has its five newest batches again, as on a replica that takes over. With one it has the newest
-        of those before `snapshot_offset`, the log's end unless said otherwise, and all after it, as after a restart; a snapshot that is
-        damaged, or newer than what is left of the log, is not used. With a high watermark nothing more is taken to be replicated, and
-        `replicated_at_once` is off.
+        Without a snapshot every producer has its five newest batches, as on a replica that becomes leader. With one it has the newest batch
+        before `snapshot_offset`, by default the log's end, and all after it, as after a restart. A snapshot is ignored if it is damaged or
+        newer than the recovered log. With a high watermark the later records count as not replicated, and `replicated_at_once` is False.
         """
         log = cls(storage, clock_ms=clock_ms, config=config, log_start_offset=log_start_offset)
         log.replicated_at_once = high_watermark is None
@@ -127,12 +125,12 @@ class PartitionLog:
 
     @property
     def leader_epoch(self) -> int:
-        """The newest epoch that wrote here or was begun, -1 for none."""
+        """The newest epoch that wrote here or was begun; -1 for none."""
         return self._epochs.latest
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
-        """(epoch, start offset) of every leader, oldest first."""
+        """(epoch, start offset) of every leader epoch, oldest first."""
         return self._epochs.entries
 
     def append(
@@ -145,10 +143,10 @@ class PartitionLog:
         transaction_version: int = 0,
         guard: int | None = None,
     ) -> AppendResult:
-        """Writes the batch or raises AppendRefused. `transaction_version` is that of the WriteTxnMarkers request, for markers; `guard` what
-        `begin_verification` gave, None where nobody asks the transaction coordinator.
+        """Writes the batch or raises AppendRefused. `transaction_version` is that of the WriteTxnMarkers request, for markers. `guard` is
+        from `begin_verification`; None without verification by the transaction coordinator.
 
-        A client and a coordinator bring one batch that gets its offset here; replication brings batches that have theirs.
+        A client or a coordinator brings one batch, which gets its offset here. Replication brings batches with offsets.
         """
         if origin is Origin.REPLICATION:
             return self._append_replicated(data, leader_epoch)
@@ -169,9 +167,9 @@ class PartitionLog:
         return AppendResult(first, last, append_time_ms, self._log_start_offset, known is not None)
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> int | None:
-        """A guard for a transactional batch about which the transaction coordinator is to be asked; None if that is not necessary, as the
-        producer's transaction is open here, or not wanted. Raises AppendRefused for an epoch that is over. `bumps`: it goes up with every
-        transaction, and then the coordinator is told of it in any case."""
+        """A guard for a transactional batch that the transaction coordinator must verify. None if that is not necessary, because the
+        producer's transaction is open here or verification is off. Raises AppendRefused for an old epoch. `bumps`: the epoch rises with
+        every transaction, so the coordinator must always learn of the partition."""
         if not bumps and not self.config.verifies_transactions:
             return None
         entry = self._producers.entries.get(producer_id, UNSEEN)
@@ -190,10 +188,10 @@ class PartitionLog:
         min_one_batch: bool = True,
         copied: Checkpoint | None = None,
     ) -> ReadResult:
-        """The batches from the one that holds `offset` on, up to the high watermark or the last stable offset.
+        """The batches from the one with `offset` on, up to the high watermark or the last stable offset.
 
-        At most `max_bytes`, and then the last batch is cut, unless the first is larger: it comes whole, or with `min_one_batch` off not
-        at all. From a replica that has so much of this log `copied` and no more nothing else can be read.
+        Returns at most `max_bytes` and cuts the last batch. The first batch is whole even if it is larger; without `min_one_batch` it is
+        then left out. `copied`: this replica's own log, where it is behind; it has nothing beyond that.
         """
         end = self._log_end_offset if copied is None else copied.end_offset
         if not self._log_start_offset <= offset <= end:
@@ -202,13 +200,16 @@ class PartitionLog:
         readable = stable if read_committed else replicated
         position, size = self._range(offset, readable, max_bytes, min_one_batch=min_one_batch)
         aborted = None
-        if read_committed and (size or offset >= readable or max_bytes <= 0):  # of a batch that fits in part Kafka tells nothing
+        if read_committed and (
+            size or offset >= readable or max_bytes <= 0
+        ):  # Kafka names no aborted transactions for a first batch that fits only in part
             aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
         records = self._storage.read(position, size)
         return ReadResult(records, replicated, stable, self._log_start_offset, aborted, self._start_of_batch(offset) > readable)
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
-        """The first record at or past `timestamp` that a consumer may read; or what the special timestamps -1 to -4 stand for."""
+        """The first record at or past `timestamp` that a consumer may read, or the offset that a special timestamp (-1 to -4) stands
+        for."""
         end = self.last_stable_offset if read_committed else self._high_watermark
         if timestamp == LATEST:
             return OffsetAt(end, -1, self._epochs.latest)
@@ -220,15 +221,15 @@ class PartitionLog:
         return found if found.offset < end else OffsetAt()
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        """Where `epoch`, or the last one before it, ended: (epoch, end offset), (-1, -1) where nobody can tell."""
+        """Where `epoch`, or the last one before it, ended: (epoch, end offset); (-1, -1) if unknown."""
         return self._epochs.end_offset_for(epoch, self._log_end_offset)
 
     def begin_epoch(self, epoch: int) -> None:
-        """This replica is the leader from here on."""
+        """Begins this replica's leader epoch."""
         self._epochs.assign(epoch, self._log_end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Everything before `offset` is replicated. It never falls and never passes the end."""
+        """Notes that everything before `offset` is replicated. The high watermark never falls and never passes the end."""
         self._high_watermark = max(self._high_watermark, min(offset, self._log_end_offset))
         self._producers.transactions.committed(self._high_watermark)
 
@@ -237,7 +238,7 @@ class PartitionLog:
         return self._index.position(self._index.holding(offset), self._storage.size)
 
     def advance_log_start(self, offset: int) -> None:
-        """Nobody may read before `offset` any more; the bytes and the producers stay."""
+        """Raises the log's start, as DeleteRecords does. The bytes and the producers stay."""
         if offset > self._high_watermark:
             raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self._high_watermark)
         if offset > self._log_start_offset:
@@ -245,7 +246,7 @@ class PartitionLog:
             self._epochs.truncate_from_start(offset)
 
     def active_producers(self, copied: Checkpoint | None = None) -> list[ActiveProducer]:
-        """The answer to DescribeProducers, of a replica that has so much `copied` if there is one."""
+        """The result for DescribeProducers. `copied`: this replica's own log, where it is behind."""
         producers = self._producers if copied is None else copied.producers
         return [
             ActiveProducer(
@@ -260,15 +261,15 @@ class PartitionLog:
         ]
 
     def expire_producers(self) -> list[int]:
-        """Forgets idle producers; whoever keeps the time calls it, Kafka does every ten minutes."""
+        """Removes idle producers. The caller decides when; Kafka does it every ten minutes."""
         return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
 
     def checkpoint(self) -> Checkpoint:
-        """What `truncate` needs to come back to this end."""
+        """The state that `truncate` needs to return to this end."""
         return Checkpoint(self._log_end_offset, self._producers.copy())
 
     def truncate(self, to: Checkpoint) -> None:
-        """Drops what came after that checkpoint of this log."""
+        """Removes everything after that checkpoint of this log."""
         end_offset = to.end_offset
         if end_offset >= self._log_end_offset:
             return
@@ -282,14 +283,14 @@ class PartitionLog:
         self._producers.transactions.committed(self._high_watermark)
 
     def hand_over(self, snapshot: bytes | None, snapshot_offset: int) -> None:
-        """Another replica with the same bytes has the log from here on: one that was up all the time, or one that wrote that snapshot
-        when it went down at that offset. What a leader alone knows is gone.
+        """Passes the log to another replica with the same bytes: one that was always up, or one that wrote that snapshot at that offset
+        when it went down. State that only a leader has is lost.
         """
         self._verifications = Verifications()
         self._remember(self._usable(snapshot), snapshot_offset)
 
     def snapshot(self) -> bytes:
-        """The producers at the log's end, as a clean shutdown writes them."""
+        """The snapshot of the producers at the log's end, as after a clean shutdown."""
         return write_snapshot(self._producers.entries)
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
@@ -297,7 +298,7 @@ class PartitionLog:
         next_offset = self._log_end_offset
         for header, batch in iter_batches(data):
             if header.leader_epoch > leader_epoch:
-                break  # KAFKA-18723: written by a leader that the fetch did not ask
+                break  # KAFKA-18723: written by a later leader than the fetch asked
             if not check_crc(batch):
                 raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match", rule="V5")
             if header.base_offset < next_offset:
@@ -311,7 +312,7 @@ class PartitionLog:
         return AppendResult(base_offset, self._log_end_offset - 1, -1, self._log_start_offset)
 
     def _write(self, batches: Sequence[Batch], origin: Origin, transaction_version: int = 0, guard: int | None = None) -> Duplicate | None:
-        """Stores batches that are in order, if their producers may write them; all or none."""
+        """Stores valid batches if their producers may write them: all or none."""
         try:
             candidates = _candidates(batches, transaction_version)
         except CorruptBatch as error:
@@ -330,7 +331,7 @@ class PartitionLog:
         return None
 
     def _note(self, header: BatchHeader, position: int) -> None:
-        """One more batch is, or is about to be, in the storage."""
+        """Derives the log's state from one more batch."""
         if not self._index:
             self._first_offset = header.base_offset
         self._epochs.assign(header.leader_epoch, header.base_offset)
@@ -338,8 +339,8 @@ class PartitionLog:
         self._log_end_offset = header.last_offset + 1
 
     def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
-        """What became of the question whether this batch belongs to a transaction. One that was not asked about, for it belongs to none or
-        to one that is open, still has to begin where its producer wanted to when it was."""
+        """The result of the coordinator's verification of this batch. A batch that needed none must still begin with the sequence that the
+        verification named."""
         known = self._verifications.get(batch.producer_id)
         if known is None:
             return None if guard is None else Verified(False)
@@ -354,7 +355,7 @@ class PartitionLog:
             self.advance_high_watermark(self._log_end_offset)
 
     def _load(self, *, check_crcs: bool) -> bool:
-        """Takes in what the storage holds; whether all of it was good."""
+        """Derives the state from the storage. Returns whether all of its bytes are valid."""
         end = 0
         for position, header, batch in scan(self._storage, check_crcs=check_crcs):
             try:
@@ -381,7 +382,7 @@ class PartitionLog:
         self._producers.hand_over(snapshot, snapshot_offset, lambda entry: is_expired(entry, now_ms, after_ms=after_ms))
 
     def _usable(self, snapshot: bytes | None) -> dict[int, ProducerEntry] | None:
-        """The producers of a snapshot that have not expired since, None without a snapshot that can be read."""
+        """The unexpired producers of a snapshot. None without a readable snapshot."""
         if snapshot is None:
             return None
         try:
@@ -393,7 +394,7 @@ class PartitionLog:
         return {pid: entry for pid, entry in entries.items() if not is_expired(entry, now_ms, after_ms=after_ms)}
 
     def _range(self, offset: int, end: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, int]:
-        """Position and size of what a reader gets who may read [offset, end)."""
+        """Position and size of the bytes for a reader of [offset, end)."""
         first = self._index.holding(offset)
         position = self._position(first)
         available = self._position(self._index.holding(end)) - position
@@ -405,7 +406,7 @@ class PartitionLog:
         return position, min(max_bytes, available)
 
     def _start_of_batch(self, offset: int) -> int:
-        """Where the batch that holds this offset begins; the log's end begins there."""
+        """Where the batch with this offset begins; for the log's end the size of the log."""
         number = self._index.holding(offset)
         return self._index.last_offset(number - 1) + 1 if number else self._first_offset
 
@@ -413,7 +414,7 @@ class PartitionLog:
         return self._index.position(number, self._storage.size)
 
     def _offset_after(self, position: int) -> int:
-        """The offset after the batch that holds the byte before `position`."""
+        """The offset after the batch that contains the byte before `position`."""
         return self._index.last_offset(self._index.at(position) - 1) + 1
 
     def _find_timestamp(self, timestamp: int) -> OffsetAt:
@@ -425,7 +426,7 @@ class PartitionLog:
             try:
                 records = read_records(batch, verify_crc=False, limit=self.config.decompressed_bytes_max)
             except CorruptBatch:
-                continue  # validation skips through compressed records as Kafka's does, and so lets some pass that nobody can read
+                continue  # as in Kafka, validation skips through compressed records, so unreadable ones can be in the log
             for record in records:
                 if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                     return OffsetAt(record.offset, record.timestamp, header.leader_epoch)
@@ -433,9 +434,9 @@ class PartitionLog:
 
 
 def _candidates(batches: Sequence[Batch], transaction_version: int = 0) -> list[Candidate]:
-    """What the batches with a producer id say of themselves. A control batch that compaction emptied says nothing.
+    """The producer-related part of the batches. A control batch that compaction emptied has none.
 
-    Raises CorruptBatch for a marker that is none.
+    Raises CorruptBatch for an invalid marker.
     """
     found = []
     for header, batch in batches:

@@ -1,7 +1,7 @@
-"""The producers of one partition: their entries, their transactions, and when they are forgotten.
+"""The producers of one partition: their entries, their transactions, and their expiry.
 
-It is the only owner of this state, and the state is a function of the log: a leader's appends, a replica's and a recovery's scan all come
-through `judge` and `apply`. The decision about a batch is `producers.admit`'s.
+Only this file changes the state, and the state follows from the log: a leader's appends, a replica's and a recovery's scan all call `judge`
+and `apply`. `producers.admit` decides about a batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fencepost.broker_stub.log.txn_index import Transactions
 
 
 class ProducerState:
-    """Entries by producer id. Of producers of which a snapshot kept less than the log has, `_whole` has what the log had then."""
+    """Entries by producer id. `_whole` has the full entries of producers of which a snapshot kept less."""
 
     __slots__ = ("_entries", "_whole", "transactions")
 
@@ -37,7 +37,7 @@ class ProducerState:
         self.transactions = Transactions()
 
     def copy(self) -> Self:
-        """The same, for whoever may have to come back to it."""
+        """A copy, to return to later."""
         other = type(self)()
         other._entries, other._whole, other.transactions = dict(self._entries), dict(self._whole), self.transactions.copy()
         return other
@@ -47,8 +47,8 @@ class ProducerState:
         return self._entries
 
     def judge(self, batches: Sequence[Candidate], *, origin: Origin) -> list[Accepted] | Duplicate | Refused:
-        """What `admit` says of the batches of one append, one after the other. Nothing is changed yet: one batch refused, or known, is
-        the answer.
+        """The decision of `admit` about the batches of one append, in order. It changes nothing. The first refused or duplicate batch
+        decides the whole append.
         """
         after: dict[int, ProducerEntry] = {}
         accepted = []
@@ -62,7 +62,7 @@ class ProducerState:
         return accepted
 
     def apply(self, batches: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
-        """The judged batches are written."""
+        """Applies the judged batches, which are written."""
         for batch, verdict in zip(batches, accepted, strict=True):
             self._entries[batch.producer_id] = verdict.entry
             if verdict.entry.txn_first_offset == batch.base_offset:
@@ -71,8 +71,8 @@ class ProducerState:
                 self.transactions.complete(verdict.completed)
 
     def hand_over(self, snapshot: Mapping[int, ProducerEntry] | None, offset: int, is_over: Callable[[ProducerEntry], bool]) -> None:
-        """Another replica has this log from here on. It remembers what the log says; but one that was down has of each producer the newest
-        batch of its snapshot, made at that offset, and those that came after. It never hears again of producers that `is_over`.
+        """Continues as another replica of this log. One that was down has of each producer the newest batch of its snapshot, made at that
+        offset, and the later ones. It has no producers that `is_over`.
         """
         for pid, whole in self._whole.items():
             entry = self._entries[pid]
@@ -91,8 +91,8 @@ class ProducerState:
                 self._entries[pid], self._whole[pid] = replace(entry, batches=batches), entry
 
     def expire(self, now_ms: int, *, after_ms: int) -> list[int]:
-        """Forgets the producers whose newest batch is so old, by that batch's own timestamp, and that have no transaction open; returns
-        their ids.
+        """Removes the producers without an open transaction whose newest batch has expired, by that batch's own timestamp. Returns their
+        ids.
         """
         gone = [pid for pid, entry in self._entries.items() if is_expired(entry, now_ms, after_ms=after_ms)]
         for pid in gone:
@@ -102,7 +102,7 @@ class ProducerState:
 
 
 def _joined(before: Sequence[RememberedBatch], after: Sequence[RememberedBatch]) -> tuple[RememberedBatch, ...]:
-    """The newest of the batches; some may be in both."""
+    """The newest of the batches, where both lists may have the same ones."""
     known = before[-1].last_offset if before else -1
     return (*before, *(batch for batch in after if batch.last_offset > known))[-BATCHES_REMEMBERED:]
 

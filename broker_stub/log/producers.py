@@ -1,12 +1,10 @@
-"""What a partition remembers of one producer, and the rule that admits a batch against it.
+"""The state of one producer in a partition, and the rules that admit a batch.
 
-`admit` is a pure function: an entry and a batch in, a verdict out, nothing changed. The rows of its tables carry the names under which
-Kafka's behaviour is known here: D1 to D12 for data, M1 to M8 for transaction markers. It never answers DUPLICATE_SEQUENCE_NUMBER or
-UNKNOWN_PRODUCER_ID: no broker of Kafka 4 does. It keeps no entries (`producer_state` does), and does not look at offsets, bytes or
-clocks.
+`admit` is a pure function: an entry and a batch in, a verdict out. The rows of its tables are named after the rules of Kafka's behaviour:
+D1 to D12 for data, M1 to M8 for transaction markers. It never answers DUPLICATE_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, because no broker
+of Kafka 4 does. It keeps no entries (`producer_state` does), and looks at no offsets, bytes or clocks.
 
-D3, D5 and D6 compare the batch with what the transaction coordinator was asked about it (KIP-890), if it was: a candidate that names no
-`verified` passes them.
+D3, D5 and D6 compare the batch with its verification by the transaction coordinator (KIP-890). A candidate without `verified` passes them.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ EPOCH_MAX: Final = 32767
 
 
 class Origin(Enum):
-    """Who appends: a Produce request, a coordinator on this broker, or bytes that a leader has already accepted."""
+    """The source of an append: a Produce request, a coordinator on this broker, or replication from a leader that has accepted it."""
 
     CLIENT = auto()
     COORDINATOR = auto()
@@ -36,7 +34,7 @@ class Origin(Enum):
 
 
 class RememberedBatch(Struct, frozen=True):
-    """One of the newest batches of a producer: enough to know it again and to answer as the first time."""
+    """One of a producer's newest batches: enough to recognize a duplicate and to answer it as the first time."""
 
     last_sequence: int
     last_offset: int
@@ -53,7 +51,7 @@ class RememberedBatch(Struct, frozen=True):
 
 
 class ProducerEntry(Struct, frozen=True, kw_only=True):
-    """A producer as one partition knows it; the default is one that it has never seen."""
+    """A producer as one partition knows it. The default is an unknown producer."""
 
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1
@@ -70,7 +68,7 @@ UNSEEN: Final = ProducerEntry()
 
 
 class Marker(Struct, frozen=True):
-    """The end of a transaction. `transaction_version` comes with the request that writes it and is 0 when it is read from a log."""
+    """The end of a transaction. `transaction_version` comes with the request that writes it, and is 0 when it is read from a log."""
 
     commit: bool
     coordinator_epoch: int
@@ -78,7 +76,7 @@ class Marker(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """Whether the coordinator has vouched for a batch, and from which sequence on the producer then writes here, if that is known."""
+    """Whether the coordinator has verified the batch, and the producer's lowest sequence from then on, if that is known."""
 
     holds: bool
     lowest_sequence: int | None = None
@@ -86,7 +84,7 @@ class Verified(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """What a batch with a producer id says of itself, offsets assigned."""
+    """The producer-related part of a batch, with offsets assigned."""
 
     producer_id: int
     epoch: int
@@ -104,7 +102,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class CompletedTxn(Struct, frozen=True):
-    """A transaction that had data here and now has its marker, at `last_offset`."""
+    """A transaction with data in this log that has its marker now, at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -113,7 +111,7 @@ class CompletedTxn(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """The batch may be written, and the producer's entry is then this one. `through`: the row that let a marker pass."""
+    """The batch may be written, and this is the producer's entry then. `through`: the row that admitted a marker."""
 
     row: str
     entry: ProducerEntry
@@ -122,7 +120,7 @@ class Accepted(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """The batch is in the log already, here."""
+    """The log already has the batch, at these offsets."""
 
     row: str
     batch: RememberedBatch
@@ -140,7 +138,7 @@ Verdict = Accepted | Duplicate | Refused
 
 
 def admit(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
-    """Judges one batch of the producer whose entry this is."""
+    """Decides about one batch of the producer with this entry."""
     if batch.marker is not None:
         return _admit_marker(entry, batch, batch.marker, origin)
     if origin is Origin.CLIENT and batch.epoch == entry.epoch:
@@ -157,7 +155,7 @@ def admit(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
 
 
 class _Row(Struct, frozen=True):
-    """One line of a table: whom it concerns, when it matches, and what it then says; without a code it lets the batch pass."""
+    """One row of a table: which origins it applies to, its condition, and its code and text. A row without a code admits the batch."""
 
     name: str
     origins: tuple[Origin, ...]
@@ -178,7 +176,7 @@ def _is_stale(entry: ProducerEntry, batch: Candidate) -> bool:
 
 
 def _is_stale_and_transactional(entry: ProducerEntry, batch: Candidate) -> bool:
-    return batch.transactional and _is_stale(entry, batch)  # the transaction that is open here is one of entry.epoch
+    return batch.transactional and _is_stale(entry, batch)  # an open transaction has the entry's epoch
 
 
 def _is_not_vouched_for(entry: ProducerEntry, batch: Candidate) -> bool:
@@ -218,31 +216,31 @@ def _is_plain_inside_a_transaction(entry: ProducerEntry, batch: Candidate) -> bo
     return entry.txn_first_offset is not None and not batch.transactional
 
 
-# First match wins. Coordinators and replicas write no sequences that could be checked: without a match their batch passes (D12).
+# First match wins. Coordinators and replicas write no sequences to check: without a match their batch passes (D12).
 _DATA_ROWS: Final = (
     _Row("D2", _LEADER, _is_stale_and_transactional, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
-    _Row("D3", _LEADER, _is_not_vouched_for, ErrorCode.INVALID_TXN_STATE, "nobody has vouched for its transaction"),
+    _Row("D3", _LEADER, _is_not_vouched_for, ErrorCode.INVALID_TXN_STATE, "the transaction coordinator has not verified its transaction"),
     _Row("D4", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
     _Row(
         "D5",
         _CLIENT,
         _is_not_the_first_of_its_epoch,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        "sequence {batch.base_sequence} is the first here of a transaction, and is not 0",
+        "sequence {batch.base_sequence} is the first of a transaction in this partition, and must be 0",
     ),
     _Row(
         "D6",
         _CLIENT,
         _comes_before_a_lower_one,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        "sequence {batch.base_sequence} comes before {batch.verified.lowest_sequence}, which the coordinator was asked about",
+        "sequence {batch.base_sequence} comes before {batch.verified.lowest_sequence}, the lowest that the coordinator verified",
     ),
     _Row(
         "D7",
         _CLIENT,
         _starts_known_producers_epoch_past_0,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        "sequence {batch.base_sequence} is the first of epoch {batch.epoch}, after epoch {entry.epoch}, and is not 0",
+        "sequence {batch.base_sequence} is the first of epoch {batch.epoch}, after epoch {entry.epoch}, and must be 0",
     ),
     _Row("D8", _CLIENT, _is_new_epoch),
     _Row("D9", _CLIENT, _is_next),
@@ -260,7 +258,7 @@ _OPEN_TXN_ROWS: Final = (
         _ANY,
         _is_plain_inside_a_transaction,
         ErrorCode.INVALID_TXN_STATE,
-        "a plain batch in the transaction that began at offset {entry.txn_first_offset}",
+        "a batch without transaction inside the transaction that began at offset {entry.txn_first_offset}",
     ),
 )
 
@@ -298,7 +296,7 @@ _MARKER_ROWS: Final = (
         _LEADER,
         _would_end_the_next_transaction,
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        "epoch {batch.epoch} is that of the open transaction, not above it",
+        "epoch {batch.epoch} is that of the open transaction, and must be above it",
     ),
     _Row("M3", _ANY, _is_at_its_epoch),
     _Row("M4", _ANY, lambda entry, batch: _is_tv2(batch)),

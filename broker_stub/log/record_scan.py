@@ -1,9 +1,9 @@
-"""Walks the records of a batch without building them: is every one well formed, and what the broker must know of them all together.
+"""Scans the records of a batch without building them: checks that each is well formed, and finds what the broker must know of all.
 
-Hot: a broker reads every record of every batch it is sent, and this is all it reads. Written as index arithmetic on `bytes` so that mypyc
-makes machine code of it; it runs unchanged uncompiled. The rules are those of Kafka's `DefaultRecord`, so what Kafka lets pass passes here:
-any negative length of a key or value is null, the attributes byte and the UTF-8 of a header's key are not looked at. It refuses what Kafka
-cannot read, and knows nothing of topics, clocks or error codes.
+This is hot code: a broker reads every record of every batch here, and only here. It is index arithmetic on `bytes`, so that mypyc compiles
+it to machine code; it also runs uncompiled. The rules are those of Kafka's `DefaultRecord`, so it accepts what Kafka accepts: any negative
+length of a key or value is null, and the attributes byte and the UTF-8 of a header's key are not checked. It refuses what Kafka cannot
+read, and knows no topics, clocks or error codes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Reads a log's bytes from the start, batch by batch, up to the first that is not one.
+"""Reads a log's bytes from the start, batch by batch, up to the first invalid batch.
 
-Everything a log knows can be had again this way; who uses it decides what to do with the rest. It trusts nothing that it has not checked,
-and with `check_crcs` off it still checks that the batches fit together.
+The caller decides what to do with the rest. With `check_crcs` off it still checks that the batches fit together.
 """
 
 from __future__ import annotations

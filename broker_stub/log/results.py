@@ -1,6 +1,6 @@
-"""What a partition log answers, and the special timestamps it is asked for.
+"""The results of a partition log, and the special timestamps of ListOffsets.
 
-Plain values, with Kafka's -1 for what there is not; the handlers turn them into responses.
+Plain values, with Kafka's -1 for missing ones. Handlers turn them into responses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EARLIEST_LOCAL: Final = -4
 
 
 class AppendResult(Struct, frozen=True):
-    """Where the records are. A duplicate names the first append's offsets and, as Kafka does, its newest timestamp as append time."""
+    """The offsets of the records. A duplicate has the first append's offsets and, as in Kafka, its newest timestamp as append time."""
 
     base_offset: int
     last_offset: int
@@ -28,8 +28,8 @@ class AppendResult(Struct, frozen=True):
 
 
 class ReadResult(Struct, frozen=True):
-    """Whole batches, but the last may be cut. `aborted` is None unless committed records were asked for, and may name transactions
-    further on. `beyond`: the reader is past the batch at which he would have to stop.
+    """Whole batches, except that the last may be cut. `aborted` is None for uncommitted reads, and may name transactions further on.
+    `beyond`: the reader's offset is beyond the last one that it may read.
     """
 
     records: bytes | memoryview
@@ -41,7 +41,7 @@ class ReadResult(Struct, frozen=True):
 
 
 class OffsetAt(Struct, frozen=True):
-    """An answer to ListOffsets; -1 for what there is not."""
+    """A result of ListOffsets; -1 for missing values."""
 
     offset: int = -1
     timestamp: int = -1
@@ -49,7 +49,7 @@ class OffsetAt(Struct, frozen=True):
 
 
 class ActiveProducer(Struct, frozen=True, kw_only=True):
-    """One line of DescribeProducers; -1 for what there is not."""
+    """One row of DescribeProducers; -1 for missing values."""
 
     producer_id: int
     producer_epoch: int

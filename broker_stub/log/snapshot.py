@@ -1,7 +1,7 @@
 """Kafka's producer snapshot, byte for byte (`ProducerSnapshot.json`, version 1).
 
-Of the five batches an entry remembers only the newest is written: who restarts from a snapshot no longer knows the other four. It is
-bytes only; which offset a snapshot stands for is its file's name, and whether its producers have expired is the reader's business.
+A snapshot has only the newest of the five batches of an entry, so a broker that restarts from it does not know the other four. This file
+handles bytes only: the offset of a snapshot is its file's name, and the reader checks whether producers have expired.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_snapshot(entries: Mapping[int, ProducerEntry]) -> bytes:
 
 
 def read_snapshot(data: bytes) -> dict[int, ProducerEntry]:
-    """The entries, in the order of the file; raises CorruptSnapshot for bytes that nobody wrote as a snapshot."""
+    """The entries, in the order of the file. Raises CorruptSnapshot for bytes that are no snapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc = _HEAD.unpack_from(data)

@@ -1,6 +1,6 @@
-"""Where a log keeps its bytes: record batches back to back, as in Kafka's `.log` files, with nothing around them.
+"""The bytes of a log: record batches back to back, as in Kafka's `.log` files.
 
-A storage knows positions and bytes, no offsets and no batches. What it hands out may share its memory and must not be written to.
+A storage knows positions and bytes, no offsets and no batches. Do not write to what it returns, which may share its memory.
 """
 
 from __future__ import annotations
@@ -8,36 +8,36 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, Protocol
 
-WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size stays the object it is
-TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are gathered up to here
+WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
+TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
 
 
 class Storage(Protocol):
-    """What a log asks of the place where its bytes are."""
+    """What a log needs of its storage."""
 
     @property
     def size(self) -> int:
-        """Bytes stored; the position of the next append."""
+        """The bytes stored, which is the position of the next append."""
         ...
 
     def append(self, data: bytes) -> None:
-        """Takes `data` over: it belongs to the storage from here on."""
+        """Appends `data`. The caller must not change it any more."""
         ...
 
     def read(self, position: int, size: int) -> bytes | memoryview:
-        """The bytes from `position`, at most `size` of them, fewer at the end; a view wherever that saves a copy."""
+        """The bytes from `position`, at most `size` of them, fewer at the end. A view where that saves a copy."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Drops everything from position `size` on."""
+        """Removes everything from position `size` on."""
         ...
 
 
 class MemoryStorage:
     """A list of immutable chunks and a growing tail.
 
-    A large append is kept as it came and read back as a view of itself. Small ones are gathered, so that a log of tiny batches does not
-    pay an object for each; the tail is copied when read, because a view would forbid it to grow.
+    A large append is kept as it came, and read as a view of itself. Small ones are joined, so that a log of tiny batches needs no object
+    for each. The tail is copied when read, because a view would prevent its growth.
     """
 
     __slots__ = ("_chunks", "_starts", "_tail", "_tail_start")

@@ -1,8 +1,8 @@
-"""Where readers of committed data must stop, and which transactions they must skip.
+"""The last stable offset, and the aborted transactions that readers must skip.
 
-Open transactions hold the last stable offset (LSO) back; so do finished ones until the high watermark has passed their marker. The
-aborted ones are kept for ever, in the order of their markers, as in Kafka's transaction index. It decides nothing about producers and
-sees no bytes.
+Open transactions hold the last stable offset (LSO) back, and finished ones do until the high watermark has passed their marker. As in
+Kafka's transaction index, aborted transactions are kept forever, in the order of their markers. It decides nothing about producers and
+has no bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fencepost.producer.wire.records import BatchHeader
 
 
 class AbortedTxn(Struct, frozen=True):
-    """One entry of the transaction index. `last_offset` is the marker's; `last_stable_offset` is what the LSO became by it."""
+    """One entry of the transaction index. `last_offset` is the marker's offset, `last_stable_offset` the LSO that followed from it."""
 
     producer_id: int
     first_offset: int
@@ -25,7 +25,7 @@ class AbortedTxn(Struct, frozen=True):
     last_stable_offset: int
 
     def covers(self, batch: BatchHeader) -> bool:
-        """Whether the batch was part of it."""
+        """Whether the batch is part of the transaction."""
         mine = batch.is_transactional and batch.producer_id == self.producer_id
         return mine and self.first_offset <= batch.base_offset <= self.last_offset
 
@@ -42,7 +42,7 @@ class Transactions:
         self._aborted_ends: list[int] = []
 
     def copy(self) -> Self:
-        """The same, for whoever may have to come back to it."""
+        """A copy, to return to later."""
         other = type(self)()
         other._ongoing, other._unreplicated = dict(self._ongoing), dict(self._unreplicated)
         other._aborted, other._aborted_ends = list(self._aborted), list(self._aborted_ends)
@@ -50,12 +50,12 @@ class Transactions:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction began."""
+        """The first offset of the oldest open transaction."""
         return next(iter(self._ongoing), None)
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction began that is open or whose marker is not yet committed."""
+        """The first offset of the oldest transaction that is open or whose marker is not replicated."""
         starts = [*self._unreplicated] if self._unreplicated else []
         if self._ongoing:
             starts.append(next(iter(self._ongoing)))
@@ -63,7 +63,7 @@ class Transactions:
 
     @property
     def aborted(self) -> tuple[AbortedTxn, ...]:
-        """Every aborted transaction, by the offset of its marker."""
+        """Every aborted transaction, in the order of their markers."""
         return tuple(self._aborted)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -74,7 +74,7 @@ class Transactions:
         self._ongoing[first_offset] = None
 
     def complete(self, txn: CompletedTxn) -> None:
-        """The marker is written; it still has to be committed."""
+        """Ends the transaction, whose marker is written and not yet replicated."""
         del self._ongoing[txn.first_offset]
         self._unreplicated[txn.first_offset] = txn.last_offset
         if txn.aborted:
@@ -84,12 +84,12 @@ class Transactions:
             self._aborted_ends.append(txn.last_offset)
 
     def committed(self, high_watermark: int) -> None:
-        """The high watermark moved: markers below it are out of the way."""
+        """Notes that the high watermark moved: markers below it do not hold the LSO back any more."""
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
 
     def aborted_between(self, offset: int, end: int) -> list[AbortedTxn]:
-        """The aborted transactions that a reader of [offset, end) must know; some may lie beyond what it reads."""
+        """The aborted transactions that a reader of [offset, end) must know. Some may lie beyond what it reads."""
         found = []
         for txn in self._aborted[bisect_left(self._aborted_ends, offset) :]:
             if txn.first_offset < end:

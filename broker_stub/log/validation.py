@@ -1,10 +1,9 @@
-"""What a leader demands of a batch before it looks at its producer, and what it writes into it (Kafka's `ProduceRequest.validateRecords`,
+"""The checks of a leader before it looks at a batch's producer, and its changes to the batch (Kafka's `ProduceRequest.validateRecords`,
 `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`).
 
-The checks are named V1 to V14 and made in that order. The result is the batch as it is to be stored: offsets and leader epoch assigned,
-timestamps as the topic wants them, recompressed where the topic names another codec. It refuses with AppendRefused and changes nothing it
-was given; sequences, epochs and transactions are not its business. As in Kafka, the offset deltas inside an uncompressed batch are not
-checked against the header.
+The checks are named V1 to V14 and run in that order. The result is the batch to store: with offsets and leader epoch, with the topic's
+timestamp type, and recompressed where the topic has another codec. It raises AppendRefused and changes none of its arguments. It does not
+check sequences, epochs and transactions. As in Kafka, the offset deltas inside an uncompressed batch are not compared with the header.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from fencepost.producer.wire.records.record_batch import Entry
 from fencepost.producer.wire.records.record_reader import Headers, parse_records
 
 ZSTD_REQUEST_VERSION_MIN: Final = 7
-WALK_RECORDS: Final = 16_384  # a quarter of a millisecond, compiled; then other threads may run
+WALK_RECORDS: Final = 16_384  # scanning so many takes 0.25 ms compiled; then other threads may run
 TIMESTAMP_MAX: Final = 2**63 - 1
 
 _ASSIGNED: Final = struct.Struct(">qii")  # base offset, batch length, leader epoch
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What the leader brings: its place in the log, its time, and who appends."""
+    """The leader's part: its place in the log, its time, and the origin of the append."""
 
     base_offset: int
     leader_epoch: int
@@ -56,7 +55,7 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple[BatchHeader, bytes]:
-    """The one batch in `data` as it is to be stored, and its header; or AppendRefused."""
+    """The one batch in `data` as it must be stored, and its header. Raises AppendRefused."""
     header, batch = _only_batch(data, terms.request_version)
     for check in _CHECKS:
         if (check.of_clients_only is False or terms.origin is Origin.CLIENT) and check.fails(header, batch, config):
@@ -72,7 +71,7 @@ def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple
     if target is not codec:
         stored = _rebuilt(header, records[start:], target, terms, config)
     elif walk.skipping and not walk.consecutive:
-        # Kafka sets out to rebuild the batch, and trips over having skipped its keys and values.
+        # Kafka starts to rebuild the batch and fails, because it has skipped the keys and values.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "offsets inside the compressed batch do not count up", rule="V9")
     if len(stored) > config.segment_bytes:
         raise AppendRefused(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(stored)} bytes, a segment holds {config.segment_bytes}", rule="V14")
@@ -80,7 +79,7 @@ def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple
 
 
 def _only_batch(data: bytes | memoryview, request_version: int) -> tuple[BatchHeader, memoryview]:
-    """V1 and V2, and those of V5 that show before a batch can be told from the next."""
+    """V1 and V2, and the part of V5 that is needed to split the batches."""
     try:
         batches = list(islice(iter_batches(data), 2))
     except UnsupportedMagic as error:
@@ -99,7 +98,7 @@ def _only_batch(data: bytes | memoryview, request_version: int) -> tuple[BatchHe
 
 
 class _Check(Struct, frozen=True):
-    """One demand on a batch as a whole."""
+    """One check of a batch as a whole."""
 
     name: str
     of_clients_only: bool
@@ -139,7 +138,7 @@ _CHECKS: Final = (
 def _codec(header: BatchHeader) -> Codec:
     try:
         return header.codec
-    except CorruptBatch as error:  # Kafka trips over the number with an exception that has no code of its own
+    except CorruptBatch as error:  # Kafka fails at the number, with an exception without a code of its own
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error), rule="V9") from error
 
 
@@ -151,7 +150,7 @@ def _decompressed(codec: Codec, batch: memoryview, config: LogConfig) -> bytes:
 
 
 def _walked(walk: RecordScan, count: int) -> RecordScan:
-    """V9 for the records: every one of them, no more and no fewer."""
+    """V9 for the records: the header's number of them, and nothing after them."""
     try:
         while walk.index < count:
             walk.advance(min(WALK_RECORDS, count - walk.index))
@@ -165,14 +164,14 @@ def _walked(walk: RecordScan, count: int) -> RecordScan:
 
 
 def _time_span(header: BatchHeader, walk: RecordScan) -> tuple[int, int]:
-    """The earliest and the latest timestamp of the records; those of a LogAppendTime batch have its maximum, whatever their deltas."""
+    """The earliest and the latest timestamp of the records. Those of a LogAppendTime batch have its maximum, whatever their deltas are."""
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.records_count <= 0:
         return header.max_timestamp, header.max_timestamp
     return header.base_timestamp + walk.delta_min, min(max(NO_TIMESTAMP, header.base_timestamp + walk.delta_max), TIMESTAMP_MAX)
 
 
 def _is_suspicious(header: BatchHeader, walk: RecordScan, earliest: int, latest: int, terms: Terms, config: LogConfig) -> bool:
-    """Whether single records may be at fault (V10 to V12), told from all of them together: no false no, and a yes is looked into."""
+    """Whether single records may be bad (V10 to V12), decided from all records together. After a True each record is checked."""
     return (
         (config.compacted and walk.null_keys > 0)
         or header.timestamp_type == TimestampType.LOG_APPEND_TIME
@@ -182,7 +181,7 @@ def _is_suspicious(header: BatchHeader, walk: RecordScan, earliest: int, latest:
 
 
 def _check_each(walk: RecordScan, header: BatchHeader, terms: Terms, config: LogConfig) -> None:
-    """V10, V11 and V12: refuses the batch if one record is at fault, and names them all."""
+    """V10, V11 and V12: refuses the batch if a record is bad, and names all bad records."""
     faults = list(_faults(walk, header, terms.now_ms, config))
     if not faults:
         return
@@ -194,7 +193,7 @@ def _check_each(walk: RecordScan, header: BatchHeader, terms: Terms, config: Log
 
 
 def _faults(walk: RecordScan, header: BatchHeader, now_ms: int, config: LogConfig) -> Iterator[tuple[int, str, str]]:
-    """(place, check, message) of each record at fault: a well-formed batch is walked once more, slowly."""
+    """(position, check, message) of each bad record. A well-formed batch is scanned once more, record by record."""
     earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     says_append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME
     for index in range(header.records_count):
@@ -211,7 +210,7 @@ def _faults(walk: RecordScan, header: BatchHeader, now_ms: int, config: LogConfi
 
 
 def _rebuilt(header: BatchHeader, data: bytes, codec: Codec, terms: Terms, config: LogConfig) -> bytes:
-    """The records in `data` under another codec, their offsets without gaps; who wrote them stays."""
+    """The records in `data` under another codec, with offsets without gaps and the same producer."""
     try:
         rebuilt = encode_batch(
             parse_records(
@@ -242,12 +241,12 @@ def _rebuilt(header: BatchHeader, data: bytes, codec: Codec, terms: Terms, confi
 
 
 def _entry(_offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, _sequence: int) -> Entry:
-    """What `encode_batch` gives an offset of its own."""
+    """A record for `encode_batch`, which assigns the offset."""
     return timestamp, key, value, headers
 
 
 def _timed(batch: bytes, max_timestamp: int, config: LogConfig) -> tuple[BatchHeader, bytes]:
-    """The batch with the topic's timestamp type and this maximum: as it is in the usual case, or a copy with a new checksum."""
+    """The batch with the topic's timestamp type and this maximum: usually the same bytes, otherwise a copy with a new checksum."""
     header = read_header(batch)
     if (header.timestamp_type, header.max_timestamp) == (config.timestamp_type, max_timestamp):
         return header, batch

@@ -1,9 +1,7 @@
-"""What a partition remembers between asking the transaction coordinator about a producer and writing that producer's first batch
-(KIP-890).
+"""The state of a partition between asking the transaction coordinator about a producer and appending the producer's batch (KIP-890).
 
-A guard is handed out before the coordinator is asked and comes back with the batch: a marker that came between the two has made it
-worthless.
-It asks nobody.
+The partition creates a guard before the coordinator is asked; the guard comes back with the batch. A marker in between makes the guard
+invalid. This file sends no requests.
 """
 
 from __future__ import annotations
@@ -13,17 +11,17 @@ from msgspec.structs import replace
 
 
 class Verification(Struct, frozen=True):
-    """One producer that is being vouched for. `guard` tells it from the ones before it."""
+    """One producer whose transaction is being verified. `guard` distinguishes it from earlier ones."""
 
     guard: int
     epoch: int
     lowest_sequence: int
     bumps: bool
-    """The producer's epoch goes up with every transaction: its first batch here has sequence 0."""
+    """The producer's epoch rises with every transaction, so its first batch here has sequence 0."""
 
 
 class Verifications:
-    """By producer id."""
+    """The verifications of one partition, by producer id."""
 
     __slots__ = ("_guards", "_of")
 
@@ -38,7 +36,7 @@ class Verifications:
         return self._of.get(producer_id)
 
     def begin(self, producer_id: int, *, epoch: int, sequence: int, bumps: bool) -> int:
-        """A guard for this producer: the one that is out already, unless its epoch is older."""
+        """A guard for this producer: the existing one, unless its epoch is older."""
         known = self._of.get(producer_id)
         if known is None:
             self._guards += 1
@@ -51,8 +49,8 @@ class Verifications:
         return known.guard
 
     def written(self, producer_id: int, epoch: int, *, marker: bool) -> None:
-        """A transactional batch or a marker of that producer is in the log. A marker of the last transaction has the epoch that the next
-        one uses already where epochs go up; it says nothing about that."""
+        """Ends the verification, because a transactional batch or a marker of the producer was written. Where epochs rise, a marker of the
+        last transaction already has the epoch of the next one, and does not end its verification."""
         known = self._of.get(producer_id)
         if known is not None and not (marker and known.bumps and known.epoch == epoch):
             del self._of[producer_id]

@@ -1,6 +1,7 @@
-"""Calls from any thread that run on a loop's thread. A caller does not wait for a loop that has ended, or that is another process's.
+"""Calls from any thread that run on an event loop's thread. A caller does not wait for a loop that has ended, or that belongs to another
+process.
 
-It starts no loop and ends none: the loop's thread says with `end` that nothing runs there any more.
+This file starts and ends no loop: the loop's thread calls `end` when the loop has ended.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ T = TypeVar("T")
 
 
 class LoopEnded(Exception):
-    """The loop has ended before it came to the call."""
+    """The loop has ended before the call ran."""
 
 
 class LoopCalls:
-    """Those of one loop."""
+    """The calls of one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -29,15 +30,15 @@ class LoopCalls:
         self._ended = False
 
     def call(self, run: Callable[[], T], timeout_s: float) -> T:
-        """What it returns or raises there. Raises LoopEnded, TimeoutError, and RuntimeError in a forked child."""
+        """Returns or raises what the call does. Raises LoopEnded, TimeoutError, and RuntimeError in a forked child."""
         if os.getpid() != self._process:
-            raise RuntimeError("another process started it, and has it: ask there, or through a Control")
+            raise RuntimeError("another process started this stub or proxy: call it in that process, or use a Control")
         answer: Future[T] = Future()
         self._waiting.add(answer)
         try:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(_answer, answer, run)
-            if self._ended:  # asked only now, so that either `end` sees the answer or this sees the end
+            if self._ended:  # checked after the call is posted: either `end` sees the call, or this sees the end
                 answer.cancel()
             return answer.result(timeout_s)
         except CancelledError:
@@ -46,7 +47,7 @@ class LoopCalls:
             self._waiting.discard(answer)
 
     def end(self) -> None:
-        """Nothing runs on the loop any more."""
+        """Fails every call that has not run."""
         self._ended = True
         for answer in self._waiting.copy():
             answer.cancel()
@@ -57,5 +58,5 @@ def _answer(answer: Future[T], run: Callable[[], T]) -> None:
         return
     try:
         answer.set_result(run())
-    except BaseException as error:  # noqa: BLE001 (it is the caller's)
+    except BaseException as error:  # noqa: BLE001 - the caller gets it
         answer.set_exception(error)

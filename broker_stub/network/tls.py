@@ -1,6 +1,6 @@
-"""TLS on the stub's side: which certificate its brokers show, and what they ask of their clients'.
+"""TLS of the stub: the certificate of its brokers, and what they require of clients' certificates.
 
-One context serves all brokers. The handshake itself is `producer.wire.tls`.
+One context serves all brokers. `producer.wire.tls` does the handshake.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "re
 @dataclass(frozen=True)
 class Tls:
     """PEM files. `certfile` is the brokers' certificate chain, with the key in it unless there is a `keyfile`. `client_ca` signs the
-    clients' certificates, which are `required` then, or only `requested`, as `client_auth` says."""
+    clients' certificates. `client_auth` says whether these are `required`, which is the default then, or `requested`."""
 
     certfile: Path
     keyfile: Path | None = None
@@ -27,12 +27,12 @@ class Tls:
     client_auth: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Raises OSError or ValueError with the name of what cannot be used."""
+        """Raises OSError or ValueError with the name of the file or setting that cannot be used."""
         wanted = self.client_auth or ("none" if self.client_ca is None else "required")
         if wanted not in CLIENT_AUTH:
             raise ValueError(f"client_auth is one of {', '.join(CLIENT_AUTH)}, not {wanted!r}")
         if wanted != "none" and self.client_ca is None:
-            raise ValueError(f"client_auth={wanted!r} needs client_ca: a certificate is of no use when nobody is trusted to sign it")
+            raise ValueError(f"client_auth={wanted!r} needs client_ca, the CA that signs the clients' certificates")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION
         _load(self.certfile, lambda: context.load_cert_chain(self.certfile, self.keyfile, password=lambda: ""), beside=self.keyfile)
@@ -44,7 +44,7 @@ class Tls:
 
 
 def context_from(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
-    """What `BrokerStub(tls=...)` was given; a pair is a certificate and its key."""
+    """The context of `BrokerStub(tls=...)`; a pair is a certificate and its key."""
     if isinstance(given, tuple):
         given = Tls(*given)
     return given.context() if isinstance(given, Tls) else given
@@ -54,7 +54,7 @@ def _load(path: Path, load: object, *, beside: Path | None = None) -> None:
     assert callable(load)
     for each in (path, beside):
         if each is not None and not os.path.isfile(each):
-            raise FileNotFoundError(f"there is no file {os.fspath(each)!r}")
+            raise FileNotFoundError(f"the file {os.fspath(each)!r} does not exist")
     try:
         load()
     except ssl.SSLError as error:

@@ -1,8 +1,8 @@
-"""One client's connection through the proxy: requests to a broker, answers back, and the faults in between.
+"""One client's connection through the proxy: requests to a broker, responses back, and the faults in between.
 
-Frames pass as they are; only those that a fault is about, or that carry addresses, are read. Answers leave in the order of the requests.
-A request that a fault holds up holds up those behind it; what was forwarded already cannot be held, so while an answer waits at
-AFTER_APPEND, requests that left before it came may still take effect. It opens no sockets: the hub does, and tells it what happened.
+Frames pass unchanged; the proxy reads only those that a fault is about, or that have addresses. Responses leave in the order of the
+requests. A request that a fault holds also holds those behind it. While a response waits at AFTER_APPEND, requests that were forwarded
+before may still take effect. It opens no sockets: the hub does.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Shared(Names, Protocol):
         ...
 
     def forget(self, link: ProxyConnection) -> None:
-        """The connection has ended."""
+        """Removes a connection that has ended."""
         ...
 
 
@@ -79,10 +79,10 @@ class ProxyConnection:
         self._answers = FrameSplitter(limit=ANSWER_BYTES_MAX)
         self._frames: deque[bytes] = deque()
         self._queued_bytes = 0
-        self._slots: deque[Slot] = deque()  # answers that the client still expects, in order
+        self._slots: deque[Slot] = deque()  # responses that the client still expects, in order
         self._asked: deque[tuple[Slot, Exchange | None, bool]] = deque()  # what the broker will answer, and whether the client gets it
-        self._blocks = 1  # why no request is forwarded now; the first reason is that the broker is not connected
-        self._held = 0  # requests held up before they are forwarded; they outlive the client
+        self._blocks = 1  # the number of reasons to forward nothing now; the first is that the broker is not connected
+        self._held = 0  # requests that a fault holds before they are forwarded; they outlive the client
         self._pumping = False
         self._choked = False
         self._paused = False
@@ -104,7 +104,7 @@ class ProxyConnection:
         self._pump()
 
     def client_lost(self) -> None:
-        """What was held on its way to the broker still gets there, as a packet that was late; nothing else does."""
+        """Held requests still reach the broker, like packets that were late. Nothing else does."""
         self._client = None
         self._frames.clear()
         self._slots.clear()
@@ -131,19 +131,19 @@ class ProxyConnection:
             self._answered(frame)
 
     def broker_lost(self) -> None:
-        """The client is cut off as the broker's own clients are, after the answers that were on their way."""
+        """Closes the client's connection after the responses that were on their way, as the broker does with its own clients."""
         self._broker = None
         if self._client is not None:
             self._client.close()
         self.hub.forget(self)
 
     def choke_client(self, choked: bool) -> None:
-        """The broker takes no more for now."""
+        """The connection to the broker cannot take more for now, or can again."""
         self._choked = choked
         self._read_or_wait()
 
     def choke_broker(self, choked: bool) -> None:
-        """The client takes no more for now."""
+        """The client's connection cannot take more for now, or can again."""
         if self._broker is not None and not self._broker.is_closing():
             if choked:
                 self._broker.pause_reading()
@@ -163,7 +163,7 @@ class ProxyConnection:
     # -- requests ----------------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Forwards requests until one is held up; never re-enters itself."""
+        """Forwards requests until one is held. Never re-enters itself."""
         if self._pumping:
             return
         self._pumping = True
@@ -175,7 +175,7 @@ class ProxyConnection:
         self._read_or_wait()
 
     def _read_or_wait(self) -> None:
-        """Takes no more from the client than can be passed on."""
+        """Pauses reading from the client while requests cannot be forwarded."""
         wait = self._choked or len(self._frames) > QUEUED_FRAMES_MAX or self._queued_bytes > QUEUED_BYTES_MAX
         if wait is self._paused or self._client is None or self._client.is_closing():
             return
@@ -190,7 +190,7 @@ class ProxyConnection:
         try:
             slot = Slot(self.hub, self.node, frame)
         except Malformed:
-            self._send(frame)  # no request at all; the broker knows what to do with it
+            self._send(frame)  # no valid request: the broker handles it
             return
         if slot.expects_answer and not self._silent:
             self._slots.append(slot)
@@ -208,16 +208,16 @@ class ProxyConnection:
         self._unblock()
 
     def _let_go(self) -> None:
-        """One request less is held up; the last one of a client that is gone ends the connection to the broker."""
+        """One request less is held. The last one of a client that is gone ends the connection to the broker."""
         self._held -= 1
         if self._client is None and self._held == 0:
             if self._asked:
-                self.hub.loop.call_later(LINGER_S, self._hang_up)  # the broker may need a moment to read it
+                self.hub.loop.call_later(LINGER_S, self._hang_up)  # so that the broker can read it
             else:
                 self._hang_up()
 
     def _forward(self, slot: Slot) -> None:
-        """Sends the request to the broker, or what a fault has left of it."""
+        """Sends the request to the broker, or the part of it that a fault left."""
         frame = self._refuse(slot) if slot.errors else slot.frame
         if frame is None:
             return
@@ -225,7 +225,7 @@ class ProxyConnection:
         if slot.twice:
             self._ask(slot, frame, wanted=False)
         if not slot.expects_answer:
-            # Nobody will say when the broker has done it: that it was forwarded is all there is to go by.
+            # The broker never says when it has processed the request, so AFTER_APPEND comes when it was forwarded.
             self._pass(slot, Point.AFTER_APPEND, partial(self._unanswered, slot))
 
     def _ask(self, slot: Slot, frame: bytes, *, wanted: bool) -> None:
@@ -239,18 +239,18 @@ class ProxyConnection:
             self._asked.append((slot, exchange, wanted))
 
     def _refuse(self, slot: Slot) -> bytes | None:
-        """The frame to forward when faults want errors before anything is done; None when the answer needs no broker."""
+        """The frame to forward when faults inject errors at BEFORE. None: the response needs no broker."""
         request = slot.request()
         if request is None:
             _log.warning(
-                "an error was asked for in an answer to what is not spoken here, or is damaged (api %d v%d): cut instead",
+                "a fault rule has an error for a request that the proxy cannot read (api %d v%d): it cuts the connection instead",
                 slot.api,
                 slot.version,
             )
             self._end_here(slot)
             return None
         if not is_write(request):
-            return slot.frame  # asking does nothing: the broker is asked, and its answer changed
+            return slot.frame  # without effect: the broker gets it, and the proxy changes its response
         left: Message | None = request
         for action in slot.errors:
             refused = refusal(request, action.code, action.covers, self.hub.name_of)
@@ -263,7 +263,7 @@ class ProxyConnection:
         if slot in self._slots:
             self._after_append(slot)
         elif not self._silent:
-            self._end_here(slot)  # acks 0: an error closes the connection
+            self._end_here(slot)  # acks=0: an error closes the connection
         return None
 
     def _unanswered(self, slot: Slot) -> None:
@@ -276,7 +276,7 @@ class ProxyConnection:
         self.hub.counters.answers += 1
         (correlation_id,) = _SIZE.unpack_from(frame) if len(frame) >= _SIZE.size else (None,)
         if not self._asked or self._asked[0][0].correlation_id != correlation_id:
-            _log.warning("node %d answered %s, which nobody asked next: the connection is cut", self.node, correlation_id)
+            _log.warning("node %d sent a response (%s) that is not the next one: the proxy cuts the connection", self.node, correlation_id)
             self.cut()
             return
         slot, exchange, wanted = self._asked.popleft()
@@ -294,13 +294,13 @@ class ProxyConnection:
         self._pass(slot, Point.AFTER_APPEND, partial(self._pass, slot, Point.REPLY, partial(self._fill, slot)))
 
     def _fill(self, slot: Slot, *, halfway: bool = False) -> None:
-        """The answer is ready to leave when those before it have left."""
+        """Prepares the response, which leaves after those before it."""
         if slot not in self._slots:
             return
         try:
             parts = slot.answer_parts()
         except (OSError, ValueError) as error:
-            _log.warning("node %d: its answer names a node that there can be no listener for: %s; the connection is cut", self.node, error)
+            _log.warning("node %d sent an address that the proxy cannot listen for: %s; it cuts the connection", self.node, error)
             self.cut()
             return
         if halfway:
@@ -344,7 +344,7 @@ class ProxyConnection:
         self._pump()
 
     def _break_off(self, kind: Kind, slot: Slot, point: Point) -> None:
-        """The exchange ends here; after a drop the requests behind it go on, unheard."""
+        """Ends the exchange. After a DROP the requests behind it continue, without responses."""
         if point is Point.BEFORE:
             self._let_go()
         if kind is Kind.DISCONNECT and point is Point.REPLY:
@@ -357,13 +357,13 @@ class ProxyConnection:
                 self._unblock()
 
     def _fall_silent(self, slot: Slot) -> None:
-        """No answer to this request or to any after it; those before it still leave."""
+        """Drops the response to this request and to all later ones. Earlier ones still leave."""
         self._silent = True
         while slot in self._slots:
             self._slots.pop()
 
     def _end_here(self, slot: Slot) -> None:
-        """The connection ends when the answers before this one have left."""
+        """Ends the connection after the responses before this one."""
         if slot not in self._slots:
             self._slots.append(slot)
         slot.parts, slot.cut = [], True
@@ -372,7 +372,7 @@ class ProxyConnection:
     # -- bytes -------------------------------------------------------------------------------------------------------------
 
     def _may_send(self) -> bool:
-        """Whether the connection to the broker is up, as far as this side knows."""
+        """Whether the connection to the broker is up, as far as the proxy knows."""
         return self._broker is not None and not self._broker.is_closing()
 
     def _send(self, frame: bytes) -> None:
@@ -380,7 +380,7 @@ class ProxyConnection:
             _write(self._broker, [_SIZE.pack(len(frame)), frame])
 
     def _hang_up(self) -> None:
-        """Ends the connection to the broker after what was written."""
+        """Ends the connection to the broker after the written bytes."""
         if self._broker is not None:
             self._broker.close()
         else:

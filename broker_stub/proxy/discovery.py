@@ -1,6 +1,6 @@
-"""Finding the brokers behind a proxy: the upstream's addresses are asked in turn, again and again, until one answers or the time is up.
+"""Finds the brokers behind a proxy: asks the upstream's addresses in turn, repeatedly, until one answers or the time is over.
 
-It believes nobody who does not answer as a broker does: an answer of an impossible size is refused before it is read.
+A server that does not answer like a broker is ignored. An impossible size of a response is refused before the response is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fencepost.producer.wire import Malformed, MetadataRequest, MetadataResponse
 
 DISCOVER_TIMEOUT_S = 12.0
 ADDRESS_TIMEOUT_S = 3.0
-"""Then the next address is asked: one that is silent keeps nobody from being found."""
+"""The time before the next address is asked, so that one silent address does not block the others."""
 PAUSE_MIN_S = 0.05
 PAUSE_MAX_S = 1.0
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
@@ -28,7 +28,7 @@ _SIZE = Struct(">i")
 
 
 async def discover(hub: Hub, upstream: list[Address]) -> None:
-    """Has the hub listen for each of the cluster's brokers and learn its topics. Raises ConnectionError, with each address's reason."""
+    """Makes the hub listen for each of the cluster's brokers and learn its topics. Raises ConnectionError with each address's reason."""
     reasons: dict[Address, str] = {}
     asking = AsyncRetrying(retry=retry_if_not_result(bool), wait=wait_random_exponential(multiplier=PAUSE_MIN_S, max=PAUSE_MAX_S))
     with suppress(TimeoutError):
@@ -42,9 +42,9 @@ async def discover(hub: Hub, upstream: list[Address]) -> None:
 
 
 async def _first_answer(upstream: list[Address], reasons: dict[Address, str]) -> MetadataResponse | None:
-    """The first answer that names brokers, or None with everybody's reason noted."""
+    """The first response that names brokers. None: all failed, for the noted reasons."""
     for address in upstream:
-        reasons.setdefault(address, SILENT)  # what it said before is more than that the time was up the next time
+        reasons.setdefault(address, SILENT)  # an earlier reason says more than a timeout
         try:
             async with asyncio.timeout(ADDRESS_TIMEOUT_S):
                 answer = await _metadata(address)
@@ -65,7 +65,7 @@ async def _metadata(address: Address) -> MetadataResponse:
     try:
         return await _ask_metadata(address, 12)
     except asyncio.IncompleteReadError:
-        return await _ask_metadata(address, 1)  # it closed on the version; an old broker has no topic ids either
+        return await _ask_metadata(address, 1)  # it closed the connection because of the version; an old broker has no topic ids either
 
 
 async def _ask_metadata(address: Address, version: int) -> MetadataResponse:

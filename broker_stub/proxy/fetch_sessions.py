@@ -1,7 +1,7 @@
-"""The fetch sessions of the clients behind a proxy (KIP-227): an incremental Fetch is about what its session was told before.
+"""The fetch sessions of the clients behind a proxy (KIP-227), which the partitions of an incremental Fetch come from.
 
-It reads a Fetch only where there is a session, so nothing of librdkafka's, and changes nothing. When there are too many sessions the one
-that has been silent for longest is forgotten.
+It reads a Fetch only where there is a session, so none of librdkafka's, and changes nothing. Above the limit it forgets the session that
+was idle the longest.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _REPLICA: Final = 4
 _CORRELATION: Final = 4
 
 Key = tuple[str, UUID, int]
-"""A partition, its topic called as the request called it: by name or by id."""
+"""A partition, with its topic as the request names it: by name or by id."""
 
 
 class FetchSessions:
-    """Of every broker behind one proxy."""
+    """The sessions of every broker behind one proxy."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, int], dict[Key, None]] = {}
 
     def partitions_of(self, node: int, request: Message, name_of: NameOf) -> list[TopicPartition]:
-        """What the session of this request was told before; nothing for one without a session, or that is no Fetch."""
+        """The partitions of this request's session. None without a session, and for other requests than Fetch."""
         known = self._told.get((node, getattr(request, "session_id", NO_SESSION)), {})
         named = [(topic or name_of(topic_id), partition) for topic, topic_id, partition in known]
         return [(topic, partition) for topic, partition in named if topic is not None]
 
     def note(self, slot: Slot, answer: bytes) -> None:
-        """A broker has answered; if it was a Fetch, that is what its session has been told now."""
+        """Learns a session's partitions from a Fetch that a broker has answered."""
         if slot.api != Api.FETCH or slot.version < SESSIONS_SINCE:
             return
         flexible = slot.version >= FLEXIBLE_SINCE
@@ -63,7 +63,7 @@ class FetchSessions:
 
 
 def _told(request: FetchRequest, known: dict[Key, None]) -> dict[Key, None]:
-    """What the session is about now: with its first epoch it begins anew."""
+    """The session's partitions after the request. Its first epoch begins anew."""
     if request.session_epoch == INITIAL_EPOCH:
         known = {}
     for forgotten in request.forgotten_topics_data:

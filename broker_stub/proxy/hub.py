@@ -1,6 +1,6 @@
-"""The sockets of a proxy: one listener per broker behind it, and what all of its links share.
+"""The sockets of a proxy: one listener for each broker behind it, and the state that its connections share.
 
-It moves bytes and decides nothing: links do. All of it runs on the loop's thread except `post`.
+It moves bytes and decides nothing: ProxyConnections do. Everything except `post` runs on the loop's thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Hub:
-    """Listeners, links, the addresses of both sides and the names of topic ids."""
+    """Listeners, connections, the addresses of both sides, and the names of topic ids."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, place: Place) -> None:
         self.loop = loop
@@ -62,11 +62,11 @@ class Hub:
     # -- what links share --------------------------------------------------------------------------------------------------
 
     def address_of(self, node: int, host: str, port: int) -> Address:
-        """Where clients find this node, which is at that address itself; a new node gets a listener. Raises OSError or ValueError when
-        there can be none, or when there are more nodes than any cluster has."""
+        """Where clients find the node that is at that address. A new node gets a listener. Raises OSError or ValueError when it cannot get
+        one, or when there are more nodes than the limit."""
         if node not in self.addresses:
             if len(self.addresses) >= NODES_MAX:
-                raise OSError(f"node {node} is one too many: the broker has named {NODES_MAX} already")
+                raise OSError(f"node {node} is one too many: the limit is {NODES_MAX} nodes")
             self._listen(node)
         self._upstream[node] = (host, port)
         return self.addresses[node]
@@ -75,32 +75,32 @@ class Hub:
         return self._names.get(topic_id)
 
     def learn(self, names: Mapping[UUID, str]) -> None:
-        """Topic ids seen in an answer."""
+        """Keeps the topic ids of a response."""
         self._names.update(names)
 
     def in_session(self, node: int, request: Message) -> list[TopicPartition]:
-        """What the request's fetch session was told before."""
+        """The partitions of the request's fetch session."""
         return self.sessions.partitions_of(node, request, self.name_of)
 
     def forget(self, link: ProxyConnection) -> None:
-        """The link has ended."""
+        """Removes a connection that has ended."""
         self._links.discard(link)
 
     def opened(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
-        """A socket of either side is up."""
-        # No assert: uvloop's is none by its class.
+        """Counts an open socket of either side."""
+        # No assert, because uvloop's transport is no asyncio.Transport by class.
         transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         self._transports.add(transport)
         return transport
 
     def closed(self, transport: asyncio.BaseTransport | None) -> None:
-        """A socket of either side is down."""
+        """Uncounts a socket of either side."""
         if transport is not None:
             self._transports.discard(transport)
 
     def post(self, run: Callable[[], None]) -> None:
-        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        """Runs it on the loop, from any thread. Does nothing when the loop has ended."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(run)
 
@@ -115,7 +115,7 @@ class Hub:
         return {**msgspec.structs.asdict(self.counters), "open": len(self._links)}
 
     async def down(self) -> None:
-        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        """Cuts every connection and closes every socket. The caller may close the loop afterwards."""
         for task in self._tasks:
             task.cancel()
         for server in self._servers:
@@ -132,7 +132,7 @@ class Hub:
                 break
         else:
             _log.warning("%d connections did not end", len(self._transports))
-        await self.loop.shutdown_default_executor()  # names may have been looked up in it
+        await self.loop.shutdown_default_executor()  # it may have resolved names
 
     # -- sockets -----------------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Hub:
         self._servers.append(await self.loop.create_server(lambda: _ClientSide(self, node), sock=listener, backlog=ACCEPT_BACKLOG))
 
     def joined(self, link: ProxyConnection) -> None:
-        """A client has connected: its broker is called."""
+        """Connects to the broker of a client that has connected."""
         self.counters.connections += 1
         self._links.add(link)
         self._spawn(self._connect(link))
@@ -159,7 +159,7 @@ class Hub:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self.loop.create_connection(lambda: _BrokerSide(self, link), host, port)
-        except (OSError, OverflowError, ValueError) as error:  # an address that is none, and a port, are said in ways of their own
+        except (OSError, OverflowError, ValueError) as error:  # an invalid address and an invalid port raise errors of other types
             _log.info("node %d at %s cannot be reached: %s", link.node, printable(spelled(host, port)), error)
             self.counters.unreachable += 1
             link.broker_lost()

@@ -1,7 +1,7 @@
-"""What the proxy writes into its journal: one exchange for each request that it handed to a broker, with the broker's own response.
+"""The entries of the proxy's journal: one exchange for each request that the proxy sent to a broker, with the broker's own response.
 
-It reads frames only while somebody wants exchanges. What it cannot read is not written: requests of APIs that are not spoken here, and
-damaged ones, which the broker will answer as it likes. It changes nothing that passes.
+It reads frames only while the journal is enabled. It leaves out requests that it cannot read: unknown APIs, and damaged ones. It changes
+no frame.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def note_request(journal: Journal, slot: Slot, frame: bytes, *, connection_id: int, at_ms: int) -> Exchange | None:
-    """A new exchange for the frame that is about to leave for the broker, which may be less than the client asked for."""
+    """Adds an exchange for the frame that is about to leave for the broker, which may be a part of the client's request."""
     if not journal.enabled:
         return None
     try:
@@ -47,7 +47,7 @@ def note_request(journal: Journal, slot: Slot, frame: bytes, *, connection_id: i
 
 
 def note_answer(journal: Journal, exchange: Exchange, frame: bytes) -> None:
-    """The broker's answer, as it came and before any fault about it."""
+    """Adds the broker's response, before any fault changes it."""
     # A broker that does not know the version of ApiVersions that it was asked in answers in version 0 (KIP-511).
     old = exchange.api == Api.API_VERSIONS and frame[_ERROR_AT] == _UNSUPPORTED_VERSION
     try:

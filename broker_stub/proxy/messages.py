@@ -1,6 +1,6 @@
-"""What the proxy changes in messages that pass: addresses and offered versions.
+"""The changes that the proxy always makes to messages: addresses, and offered versions.
 
-Pure functions over messages; what they return is new. Messages that are not spoken here are left to pass as bytes.
+Pure functions that return new messages. Unknown messages pass as bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fencepost.producer.wire import (
 from fencepost.producer.wire.messages.cluster import DescribeClusterResponse
 
 AddressOf = Callable[[int, str, int], tuple[str, int]]
-"""Where clients find a node; it is told where the node itself says to be."""
+"""Returns where clients find a node, from the node and its own address."""
 
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 BROKERS = 1  # the endpoint type of DescribeCluster that is about brokers
@@ -49,25 +49,25 @@ _READ_FROM: Final = {
 
 
 def must_read(api: int, version: int) -> bool:
-    """Whether the answer may hold something that the proxy changes or learns from, whatever the faults are."""
+    """Whether the proxy always has to read the response, because it may have addresses, versions or topic ids."""
     first = _READ_FROM.get(api)  # type: ignore[call-overload]  # an Api is its number
     return first is not None and version >= first
 
 
 def read_request(frame: bytes, api: int, version: int, *, start: int) -> Message | None:
-    """The request whose body starts there, or None when it is not spoken here."""
+    """The request whose body starts there. None: the API or version is unknown here."""
     spoken = REQUESTS.get(api)
     if spoken is None or version not in spoken.versions:
         return None
     try:
         return decode(spoken, version, frame, start=start)
     except Malformed as error:
-        # Brokers ignore what follows a body, and librdkafka sends such bytes; any other damage is damage again.
+        # Brokers ignore bytes after a body, and librdkafka sends such bytes. Other damage raises again.
         return decode(spoken, version, frame[: error.offset], start=start)
 
 
 def read_answer(frame: bytes, api: int, version: int) -> Message | None:
-    """The answer, or None when it is not spoken here and has to pass as it is."""
+    """The response. None: the API or version is unknown here, and it must pass as it is."""
     spoken = RESPONSES.get(api)
     if spoken is None or version not in spoken.versions:
         return None
@@ -75,14 +75,14 @@ def read_answer(frame: bytes, api: int, version: int) -> Message | None:
 
 
 def names_in(answer: Message) -> dict[UUID, str]:
-    """The topic ids that the answer gives names to."""
+    """The topic ids and names in the response."""
     if isinstance(answer, MetadataResponse | CreateTopicsResponse):
         return {topic.topic_id: topic.name for topic in answer.topics if topic.name and topic.topic_id != ZERO_UUID}
     return {}
 
 
 def readdressed(answer: Message, address_of: AddressOf) -> Message:
-    """The answer with every broker where clients find it; ApiVersions offers no version in which that could not be done."""
+    """The response with the proxy's addresses of all brokers. ApiVersions offers only versions in which the proxy can do that."""
     if isinstance(answer, MetadataResponse):
         brokers = []
         for broker in answer.brokers:
@@ -119,7 +119,8 @@ def _moved_endpoint(endpoint: NodeEndpoint, address_of: AddressOf) -> NodeEndpoi
 
 
 def _readable_versions(answer: ApiVersionsResponse) -> ApiVersionsResponse:
-    """Without what would lead clients past the proxy: newer versions than it reads, and the share APIs, whose answers name brokers too."""
+    """Removes the versions that would lead clients past the proxy: newer ones than it reads, and the share APIs, which also name
+    brokers."""
     readable = []
     for each in answer.api_keys:
         if each.api_key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):

@@ -2,12 +2,13 @@
 
     with FaultProxy("localhost:9092") as proxy:
         proxy.faults.on(Api.PRODUCE).drop_reply().times(3)
-        producer = Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=1000)  # or each lost reply is missed for 30 s
+        producer = Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=1000)  # by default it waits 30 s for a lost reply
 
-It listens once for every broker behind it and writes its own addresses into the answers that name brokers, so clients never learn the real
-ones. The faults are the stub's and mean the same. It never retries, and keeps no data but its journal. It does not speak TLS, does not
-understand the bare tokens of SaslHandshake version 0, and takes the share group APIs out of ApiVersions, because their answers name
-brokers too.
+It listens once for every broker behind it, and writes its own addresses into the responses that name brokers. So clients never connect to
+the brokers themselves. Faults mean the same as in the stub. It never retries, and keeps no data except its journal.
+
+Leaves out: TLS, the bare tokens of SaslHandshake version 0, and the share group APIs. It removes these from ApiVersions, because their
+responses also name brokers.
 """
 
 from __future__ import annotations
@@ -38,21 +39,20 @@ T = TypeVar("T")
 
 
 class FaultProxy:
-    """A proxy with its own thread; every public method may be called from any thread and comes back within a deadline.
+    """A proxy with its own thread. Any thread may call its public methods, which return within a deadline.
 
     `upstream_bootstrap` is HOST:PORT, or several with commas. `port` is the first listener's, the others follow it; 0 takes free ones.
-    `advertised_host` is what clients are told to connect to, where that is not `host`, as with `BrokerStub`.
-    Starting raises ConnectionError when no broker answers. One proxy starts once. `journal` is how many exchanges are kept, 0 for none;
-    then nothing is read that would otherwise pass as it is.
+    `advertised_host` is the host that clients connect to, if it is not `host`, as with `BrokerStub`. Starting raises ConnectionError when
+    no broker answers. A proxy starts only once. `journal` is how many exchanges are kept; with 0 the proxy reads fewer frames.
 
-    The journal tells what brokers were asked and what they said, not what clients were made to believe. An exchange is a request as it was
-    handed to a broker: none for one that a fault kept from it, two for one that a fault doubled, less than the client's where a fault
-    refused a part. Its response is the broker's own, with the broker's addresses, also when no client ever got it; `heard` says what the
-    client was sent. Where response is None, though one was due, the connection ended first: whether the broker did what was asked, or even
-    read it, cannot be known here. Requests of APIs that are not spoken here are not in it.
+    The journal has what brokers were asked and what they answered. It has no exchange for a request that a fault kept from the broker, two
+    for a request that a fault doubled, and only the forwarded part where a fault refused another part. The response is the broker's own,
+    with the broker's addresses, even if no client got it; `heard` says what the client got. Without a response, where one was due, the
+    connection ended first: the proxy does not know whether the broker processed or even read the request. Requests of unknown APIs are not
+    in the journal.
     """
 
-    # Of the class, for one that was never made: `__del__` sees that, too.
+    # On the class, because `__del__` also runs for an object whose `__init__` failed.
     _hub: Hub | None = None
     _thread: threading.Thread | None = None
     _calls: LoopCalls | None = None
@@ -67,7 +67,7 @@ class FaultProxy:
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Where clients find each broker that is known by now. Raises RuntimeError unless the proxy runs."""
+        """Where clients find each known broker. Raises RuntimeError unless the proxy runs."""
         hub = self._running()
         return self._call(lambda: dict(hub.addresses))
 
@@ -78,7 +78,7 @@ class FaultProxy:
     def start(self) -> Self:
         """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
         if self._thread is not None:
-            raise RuntimeError("a proxy starts once")
+            raise RuntimeError("this proxy was started before: a proxy starts only once")
         loop = asyncio.new_event_loop()
         self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
         self._calls = LoopCalls(loop)
@@ -94,7 +94,7 @@ class FaultProxy:
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Cuts every connection, closes every socket, ends the thread; a second call does nothing."""
+        """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         hub, thread = self._hub, self._thread
         if hub is None or thread is None:
             return
@@ -119,17 +119,17 @@ class FaultProxy:
             self._hub.post(self._hub.loop.stop)
 
     def cut_links(self, node: int | None = None) -> int:
-        """Ends every client connection now, of one broker or of all; returns how many."""
+        """Ends every client connection, of one broker or of all. Returns how many there were."""
         hub = self._running()
         return self._call(lambda: hub.cut_links(node))
 
     def stats(self) -> dict[str, int]:
-        """What has been counted, and the connections open now."""
+        """The counters, and the number of open connections."""
         hub = self._running()
         return self._call(hub.stats)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The topic's name, where an answer has told it."""
+        """The name of a topic id that a response has told."""
         return None if self._hub is None else self._hub.name_of(topic_id)
 
     async def _begin(self, hub: Hub) -> None:
@@ -151,7 +151,7 @@ class FaultProxy:
 
 
 def _run(hub: Hub, calls: LoopCalls) -> None:
-    """The thread: serves until the loop is stopped, then leaves nothing behind."""
+    """The thread: serves until the loop is stopped, then closes everything."""
     try:
         hub.loop.run_forever()
         hub.loop.run_until_complete(hub.down())

@@ -1,6 +1,6 @@
-"""One request on its way through the proxy: what a fault rule looks at, and the place of its answer.
+"""One request on its way through the proxy: the subject of fault rules, and the place of its response.
 
-It reads frames only when somebody needs to know what is in them. It sends nothing: the link does.
+It decodes a frame only when its content is needed. It sends nothing: the connection does.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Names(Protocol):
     """What a proxy knows of the cluster behind it."""
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """The topic's name, where an answer has told it."""
+        """The name of a topic id that a response has told."""
         ...
 
     def learn(self, names: Mapping[UUID, str]) -> None:
-        """An answer has told the names of these topic ids."""
+        """Keeps the names of these topic ids."""
         ...
 
     def address_of(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Where clients find this node, which is at that address itself. Raises OSError or ValueError when they cannot."""
+        """Where clients find the node that is at that address. Raises OSError or ValueError when it cannot be found."""
         ...
 
     def in_session(self, node: int, request: Message) -> list[TopicPartition]:
-        """What the request's fetch session was told before."""
+        """The partitions of the request's fetch session."""
         ...
 
 
 class Slot:
-    """One request and the place of its answer; what a fault rule looks at."""
+    """One request and the place of its response; the subject of fault rules."""
 
     __slots__ = (
         "answer",
@@ -81,15 +81,15 @@ class Slot:
         self.expects_answer = self.api != Api.PRODUCE or not _acks_are_zero(frame, self.start, self.version)
         self.answer = b""  # the broker's, without its length
         self.errors: list[Action] = []
-        self.refused: Message | None = None  # what is answered in the broker's place
+        self.refused: Message | None = None  # the proxy's own response, instead of the broker's
         self.throttle_ms = 0
         self.twice = False
-        self.exchange: Exchange | None = None  # where the journal has it
+        self.exchange: Exchange | None = None  # in the journal
         self.parts: list[Buffer] | None = None  # ready to leave
         self.cut = False  # the connection ends here
 
     def partitions(self) -> Collection[TopicPartition] | Everything:
-        """Which topics there are only the broker knows, so a request for all is about any that a rule names."""
+        """Only the broker knows all topics, so a request for all is about any topic that a rule names."""
         request = self.request()
         if request is None:
             return ()
@@ -106,7 +106,7 @@ class Slot:
         return () if request is None else transactional_ids_of(request)
 
     def request(self) -> Message | None:
-        """The decoded request; None for one that is not spoken here, or is damaged: the broker will say what it thinks of that."""
+        """The decoded request. None for an unknown or damaged one, which the broker handles."""
         try:
             return read_request(self.frame, self.api, self.version, start=self.start)
         except Malformed:
@@ -114,11 +114,11 @@ class Slot:
 
     @property
     def changed(self) -> bool:
-        """Whether a fault has its hand in the answer."""
+        """Whether a fault changes the response."""
         return bool(self.errors or self.refused or self.throttle_ms)
 
     def answer_parts(self) -> list[Buffer]:
-        """The frame for the client: the broker's bytes as they are, unless something in them has to change."""
+        """The frame for the client: the broker's bytes, unless something in them must change."""
         untouched: list[Buffer] = [_SIZE.pack(len(self.answer)), self.answer]
         if not (self.changed or must_read(self.api, self.version)):
             return untouched
@@ -132,13 +132,13 @@ class Slot:
         return encode_response(answer, self.version, correlation_id=self.correlation_id)
 
     def _read(self) -> Message | None:
-        """The answer with the proxy's addresses in it; None when it cannot be read and must pass as it is."""
+        """The response with the proxy's addresses. None: it cannot be read and must pass as it is."""
         answer = self.refused
         if self.answer:
             try:
                 given = read_answer(self.answer, self.api, self.version)
             except Malformed as error:
-                _log.warning("node %d: %s; passed as it is", self.node, error)
+                _log.warning("node %d: %s; the response passes as it is", self.node, error)
                 return None
             if given is None or (self.api == Api.API_VERSIONS and self.answer[4:6] == _UNSUPPORTED_VERSION):
                 return None
@@ -149,7 +149,7 @@ class Slot:
 
 
 def _acks_are_zero(frame: bytes, position: int, version: int) -> bool:
-    """Whether a Produce body that starts there asks for no answer; from version 3 on its acks come after the transactional id."""
+    """Whether a Produce body that starts there has acks=0. From version 3 on the acks come after the transactional id."""
     if 3 <= version < 9:
         position += 2 + max(0, int.from_bytes(frame[position : position + 2], "big", signed=True))
     elif version >= 9:

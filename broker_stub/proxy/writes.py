@@ -1,11 +1,10 @@
-"""Which requests have an effect, and how the proxy refuses one, or a part of one, in a broker's place.
+"""Which requests have an effect, and how the proxy refuses one, or a part of one, instead of the broker.
 
-A rule may want an error before anything is done. A request that only asks is forwarded and its answer changed; one that does something must
-not reach the broker, so its refusal is made here, from the request's own entries and the declaration of its answer. Pure functions over
-messages.
+An error at BEFORE must have no effect. A request without effect is forwarded, and its response changed. A request with an effect must not
+reach the broker, so the proxy makes the refusal itself, from the request's entries and the declaration of the response. Pure functions.
 
-It counts as questions what does something only on the side: Metadata and FindCoordinator may create topics. WriteTxnMarkers, and what
-brokers say with AddPartitionsToTxn from version 4 on, is refused as a whole or not at all; so is an election of all leaders.
+Metadata and FindCoordinator count as requests without effect, though they may create topics. WriteTxnMarkers, AddPartitionsToTxn of brokers
+(from version 4 on), and an election of all leaders are refused as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ WRITES: Final = frozenset(
         Api.CONSUMER_GROUP_HEARTBEAT,
     }
 )
-"""A broker that gets one of these does something."""
+"""Requests with an effect on the broker."""
 
 QUESTIONS: Final = frozenset(
     {
@@ -91,31 +90,31 @@ QUESTIONS: Final = frozenset(
         Api.DESCRIBE_TOPIC_PARTITIONS,
     }
 )
-"""These may be forwarded, and their answers changed."""
+"""Requests that may be forwarded, and their responses changed."""
 
 _NAMES = {Api.DELETE_TOPICS: ("topic_names", "name"), Api.DELETE_GROUPS: ("groups_names", "group_id")}
-"""Where a request has mere names, and what an entry of the answer calls them."""
+"""Where a request has only names, and the field of a response's entry for them."""
 
 _BY_PLACE = {
     Api.CREATE_ACLS: ("creations", "results"),
     Api.DELETE_ACLS: ("filters", "filter_results"),
     Api.ALTER_CLIENT_QUOTAS: ("entries", "entries"),
 }
-"""Where an answer has an entry for each entry of the request, in the same order; none of them is about a topic alone."""
+"""Where a response has an entry for each entry of the request, in the same order, and none is about a topic alone."""
 
 _IDENTITY = ("name", "topic", "topic_id", "resource_type", "resource_name", "group_id", "entity")
-"""What an entry of an answer repeats of the entry of the request that it answers."""
+"""The fields that an entry of a response repeats from the request's entry."""
 
 
 def is_write(request: Message) -> bool:
-    """Whether a broker that gets the request does something."""
+    """Whether the request has an effect on the broker."""
     return request.api in WRITES
 
 
 def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None:
-    """What is left of a write when the covered partitions, or topics, are taken out; None when nothing is."""
+    """The rest of a write without the covered partitions or topics. None: nothing is left."""
     if covers("", ANY_PARTITION):
-        return None  # a rule that names no topic is about the whole request
+        return None  # a rule without a topic is about the whole request
     if request.api in ASKED_WITHIN and getattr(request, ASKED_WITHIN[request.api][0]):
         return None
     left: dict[str, Any] = {}
@@ -135,7 +134,7 @@ def without(request: Message, covers: Covers, name_of: NameOf) -> Message | None
 
 
 def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Message:
-    """The answer to a write with this code for everything that is covered, and nothing about the rest."""
+    """The response to a write with this code for everything that is covered, and without entries for the rest."""
     response = RESPONSES[request.api]()
     if request.api in _BY_PLACE:
         asked, results = _BY_PLACE[request.api]
@@ -151,7 +150,7 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Mes
 
 
 def together(first: Message, second: Message) -> Message:
-    """Two answers to the parts of one write as the one answer to it."""
+    """Joins the responses to two parts of one write."""
     answered = ANSWERED.get(first.api)
     if answered is None or first.api not in WRITES:
         return second
@@ -160,12 +159,12 @@ def together(first: Message, second: Message) -> Message:
 
 
 def _repeated(asked: WireStruct, entry: type[WireStruct]) -> dict[str, Any]:
-    """What an entry of the answer repeats of the one that it answers."""
+    """The fields that an entry of the response repeats from the request's entry."""
     return {field: getattr(asked, field) for field in _IDENTITY if field in asked.__struct_fields__ and field in entry.__struct_fields__}
 
 
 def _entries(request: Message, code: int, covers: Covers, name_of: NameOf) -> Iterator[WireStruct]:
-    """An entry of the answer for each covered topic, group or resource."""
+    """An entry of the response for each covered topic, group or resource."""
     answers, parts, answers_index = ANSWERED[request.api]
     entry = _element(RESPONSES[request.api], answers)
     if request.api in _NAMES:
@@ -188,7 +187,7 @@ def _entries(request: Message, code: int, covers: Covers, name_of: NameOf) -> It
 
 
 def _unmarked(marker: WritableTxnMarker, code: int) -> WritableTxnMarkerResult:
-    """No partition gets it."""
+    """Covers no partition."""
     return WritableTxnMarkerResult(
         producer_id=marker.producer_id,
         topics=[
@@ -202,13 +201,13 @@ def _unmarked(marker: WritableTxnMarker, code: int) -> WritableTxnMarkerResult:
 
 
 def _index(partition: Any, field: str | None) -> int:
-    """The number of a partition, which some requests name by that alone."""
+    """The partition's number, from an entry or from the number itself."""
     number: int = partition if field is None else getattr(partition, field)
     return number
 
 
 def _element(struct: type[WireStruct], field: str) -> type[WireStruct]:
-    """What the list in that field holds."""
+    """The element type of the list in that field."""
     (kind,) = (each.kind for each in describe(struct) if each.name == field)
     assert isinstance(kind, Array)
     assert isinstance(kind.element, Nested)

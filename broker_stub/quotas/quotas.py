@@ -1,7 +1,6 @@
-"""Quotas: how much of the brokers a user, a client id, or one with the other may use, and which of them counts for a client (KIP-13,
-KIP-546).
+"""Quotas of users, of client ids, and of a user with a client id, and which of them applies to a client (KIP-13, KIP-546).
 
-It keeps quotas and finds them. What a client has used so far is each broker's own business, in `throttling`.
+This file keeps and finds quotas. `throttling` counts for each broker what a client has used.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ MUTATION: Final = "controller_mutation_rate"
 CONNECTION: Final = "connection_creation_rate"
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-DEFAULT: Final = "<default>"  # how Kafka's tools write the name of whoever has no quota of his own
+DEFAULT: Final = "<default>"  # how Kafka's tools write the name of a default quota
 
 LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
 
 OF_CLIENTS: Final = {PRODUCE: LONG_MAX, FETCH: LONG_MAX, REQUEST: None, MUTATION: None}
-"""The quotas of users and client ids, and the largest value of those that are whole numbers."""
+"""The quotas of users and client ids, and the largest value of each that must be a whole number."""
 OF_ADDRESSES: Final = {CONNECTION: INT_MAX}
 
 _TOO_LARGE = {LONG_MAX: "a LONG", INT_MAX: "an INT"}
 
 Entity = frozenset[tuple[str, str | None]]
-"""Kinds and names; the name of a default is None."""
+"""Entity types and names; a default has the name None."""
 
 
 class Limit(NamedTuple):
-    """A quota that counts for a client, and who shares it."""
+    """The quota that applies to a client, and the key of the clients that share it."""
 
     bound: float
     shared_by: tuple[str, str]
@@ -51,7 +50,7 @@ class Quotas:
         return self._values
 
     def change(self, entity: Entity, values: Mapping[str, float | None]) -> None:
-        """Sets these; None takes one away. They must have been checked."""
+        """Sets these values; None removes a quota. The caller has checked them."""
         changed: dict[str, float | None] = {**self._values.get(entity, {}), **values}
         kept = {key: value for key, value in changed.items() if value is not None}
         if kept:
@@ -60,7 +59,7 @@ class Quotas:
             self._values.pop(entity, None)
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
-        """The most particular quota there is, in Kafka's order; None for none."""
+        """The most specific quota, in Kafka's order. None: no quota applies."""
         for entity, shared_by in (
             ({USER: user, CLIENT_ID: client_id}, (user, client_id)),
             ({USER: user, CLIENT_ID: None}, (user, client_id)),
@@ -78,7 +77,7 @@ class Quotas:
 
 
 def why_not(entity: Entity, values: Mapping[str, float | None]) -> str | None:
-    """What is wrong with such a change, in Kafka's words, None if nothing is."""
+    """What is wrong with such a change, in Kafka's words. None: nothing."""
     known: Mapping[str, int | None] = OF_ADDRESSES if IP in dict(entity) else OF_CLIENTS
     wrong = _entity_error(entity)
     if wrong is not None:

@@ -1,6 +1,6 @@
-"""How fast something happens, by Kafka's arithmetic: sums over windows of some length, the last few of which count.
+"""A rate, by Kafka's arithmetic: the sum over the last windows, divided by their length. It reads no clock.
 
-A rate that has just begun is taken as if all windows but one had passed without anything. It reads no clock.
+A new rate counts as if all windows but one had passed without anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import floor
 from typing import Final
 
 FOREVER_MS: Final = (1 << 63) - 1
-"""As many milliseconds as Java counts: what a bound of next to nothing takes."""
+"""The largest `long` of Java, in milliseconds: the wait for a bound close to 0."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class _Window:
 
 
 class Rate:
-    """`windows` of `window_ms` count, and the one that is not over."""
+    """Counts the last `windows` of `window_ms` each, and the current one."""
 
     def __init__(self, *, windows: int, window_ms: int) -> None:
         self._windows = windows
@@ -43,14 +43,14 @@ class Rate:
         return sum(window.total for window in self._ring) / (elapsed_ms / 1000)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """How long the windows that count have lasted."""
+        """The time that the counted windows span."""
         self._forget(now_ms)
         elapsed_ms = now_ms - min((window.begun_ms for window in self._ring), default=now_ms)
         missing = self._windows - 1 - elapsed_ms // self._window_ms
         return max(elapsed_ms + max(missing, 0) * self._window_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long nothing must happen for the rate to be down at the bound; 0 if it is, or if the bound is no number."""
+        """The time until the rate is down at the bound. 0 if it is already, or if the bound is no number."""
         rate = self.per_second(now_ms)
         if not rate > bound:
             return 0
@@ -67,7 +67,7 @@ class Rate:
         return fresh
 
     def _forget(self, now_ms: int) -> None:
-        """Windows that nothing has happened in for too long begin anew."""
+        """Resets the windows that are too old."""
         for index, window in enumerate(self._ring):
             if now_ms - window.last_ms >= self._windows * self._window_ms:
                 self._ring[index] = _Window(0.0, now_ms, now_ms)

@@ -1,10 +1,10 @@
-"""What clients have used of one broker, and for how long that mutes them (KIP-13, KIP-124, KIP-219).
+"""What clients have used of one broker, and how long the broker mutes them for it (KIP-13, KIP-124, KIP-219).
 
-Produce is charged the bytes of the request, Fetch those of its answer, and every request the time that a thread of Kafka's would have been
-busy with it, for which the stub takes REQUEST_MS each: it reads no clock, and its own time would say nothing about Kafka's. Where a quota
-is exceeded the answer goes out at once and says for how long the connection is not listened to; of a Fetch nothing else is left in it.
+Produce is charged the bytes of the request, Fetch the bytes of its response, and every request REQUEST_MS of a thread's time. The stub does
+not measure that time, because its own time would differ from Kafka's. Where a quota is exceeded, the broker responds at once. The response
+says for how long the broker does not read from the connection; the response to a Fetch has no records then.
 
-Leaves out: the quotas of addresses (connections) and of the controller (topics and partitions made), which are kept and not obeyed, and
+Leaves out: quotas of addresses (connections) and of the controller (topics and partitions), which are kept and not obeyed, and of
 replication.
 """
 
@@ -25,7 +25,7 @@ INT_RANGE: Final = 1 << 32
 
 
 class Charged(Protocol):
-    """A request that is charged, and the client that sent it."""
+    """A request that is charged, and its client."""
 
     @property
     def request(self) -> Message: ...
@@ -40,14 +40,14 @@ class Charged(Protocol):
 
 
 class Verdict(NamedTuple):
-    """The answer as it goes out, and for how long the connection is muted."""
+    """The response to send, and for how long the connection is muted."""
 
     response: Message | None
     throttle_ms: int
 
 
 class Throttling:
-    """The accounts of one broker. `end_session` ends a fetch session by its id."""
+    """The use of one broker by all clients. `end_session` ends a fetch session by its id."""
 
     def __init__(
         self, quotas: Quotas, *, now_ms: Callable[[], int], end_session: Callable[[int], None], windows: int, window_ms: int
@@ -60,7 +60,7 @@ class Throttling:
         self._rates: dict[tuple[str, tuple[str, str]], Rate] = {}
 
     def charge(self, call: Charged, response: Message | None) -> Verdict:
-        """What the answer costs; None for an answer that is not due."""
+        """Charges the request. `response`: None when no response is due."""
         now_ms = self._now_ms()
         answered = response is not None
         busy_ms = self._charge(REQUEST, call, REQUEST_MS / 10, now_ms, most_ms=self._window_ms) if answered else 0
@@ -75,7 +75,7 @@ class Throttling:
         return Verdict(response, busy_ms)
 
     def fetch_bytes_max(self, call: Charged) -> int | None:
-        """As much as a client may fetch at once without being throttled for ever; None for any size."""
+        """The bytes that the client may fetch at once without being throttled forever. None: no limit."""
         limit = self._limit(FETCH, call)
         if limit is None:
             return None
@@ -94,7 +94,7 @@ class Throttling:
         return self._quotas.limit(key, call.principal.partition(":")[2], call.client_id or "")
 
     def _emptied(self, request: FetchRequest, response: FetchResponse) -> FetchResponse:
-        """A Fetch that has to come again. A session that it would have begun does not begin."""
+        """A Fetch that the client must repeat. It begins no session."""
         if request.session_epoch > 0:
             return FetchResponse(session_id=response.session_id)
         self._end_session(response.session_id)
@@ -102,5 +102,5 @@ class Throttling:
 
 
 def _as_int(ms: int) -> int:
-    """As Java casts a long: 25 days are more than an int has room for, and what is below 0 then throttles nobody, in Kafka as here."""
+    """Casts a long as Java does. More than 25 days do not fit into an int; a result below 0 throttles no client, here as in Kafka."""
     return max(0, ((ms + INT_RANGE // 2) % INT_RANGE) - INT_RANGE // 2)

@@ -1,8 +1,8 @@
-"""One request on its way through the cluster: fault points, handler, answer, journal.
+"""One request on its way through the cluster: fault points, handler, response, journal.
 
-A call runs through BEFORE, its handler, AFTER_APPEND and REPLY; at each point faults may change it, hold it up or end it. Once started, it
-goes on even when its connection is gone, as a request that a broker has read does; it ends when its broker stops. It writes nothing:
-whoever started it gets a `Reply`, at most once.
+A call runs through BEFORE, its handler, AFTER_APPEND and REPLY. At each point faults may change it, hold it or end it. A call that was
+started continues without its connection, as in a broker that has read the request; it ends when its broker stops. It writes nothing:
+its caller gets a `Reply`, at most once.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class Instead(Enum):
-    """What a handler may return in place of an answer."""
+    """What a handler may return instead of a response."""
 
-    LATER = "later"  # it has parked the call and will call `call.answer`
-    NOTHING = "nothing"  # no answer is due (acks=0)
-    CUT = "cut"  # the connection is to be closed
+    LATER = "later"  # the handler will call `call.answer`
+    NOTHING = "nothing"  # no response is due (acks=0)
+    CUT = "cut"  # the connection must be closed
 
 
 Result = Message | Instead
@@ -45,13 +45,13 @@ Handler = Callable[["Call", Message], Result]
 
 
 class Fate(Enum):
-    """What becomes of the connection when a call has ended."""
+    """What happens to the connection when a call has ended."""
 
     ANSWER = "answer"
-    NOTHING = "nothing"  # no answer is due
-    SILENCE = "silence"  # no answer, now or later
+    NOTHING = "nothing"  # no response is due
+    SILENCE = "silence"  # no response, now or later
     CUT = "cut"
-    CUT_HALFWAY = "cut halfway"  # the first half of the answer, then the end
+    CUT_HALFWAY = "cut halfway"  # the first half of the response, then the end
 
 
 class Reply(NamedTuple):
@@ -60,7 +60,7 @@ class Reply(NamedTuple):
     fate: Fate
     response: Message | None = None
     throttle_ms: int = 0
-    exchange: Exchange | None = None  # which the journal may have
+    exchange: Exchange | None = None  # for the journal
 
 
 class Call:
@@ -110,7 +110,7 @@ class Call:
         self.exchange = exchange
         self.version = exchange.version
         self.errors: list[Action] = []
-        self.on_lost: Callable[[], None] | None = None  # a parked handler's way to hear that nobody waits any more
+        self.on_lost: Callable[[], None] | None = None  # set by a handler that responds later: called when the connection is lost
         self._generation = broker.generation
         self._handler = handler
         self._needs = needs
@@ -146,36 +146,36 @@ class Call:
         return self.exchange.client_id
 
     def fault_for(self, topic: str, partition: int) -> int:
-        """The code a fault wants for this partition, 0 if none."""
+        """The error code of a fault for this partition; 0 if none."""
         return next((action.code for action in self.errors if action.covers(topic, partition)), 0)
 
     def error_for(self, topic: str, partition: int) -> int:
-        """The code a fault wants for this partition, or the one for a topic that this client may not touch, 0 if none."""
+        """The error code of a fault for this partition, or the one for a topic without permission; 0 if none."""
         return self.fault_for(topic, partition) or self.topic_refusal(topic)
 
     @property
     def error(self) -> int:
-        """The code a fault wants for the whole request, or the one for a cluster that this client may not touch, 0 if none."""
+        """The error code of a fault for the whole request, or the one for a cluster without permission; 0 if none."""
         injected = next((action.code for action in self.errors if action.only is None), 0)
         return injected or self.asker.refusal(self._needs.cluster, Resource.CLUSTER)
 
     def group_error(self, group_id: str) -> int:
-        """The code a fault wants for the whole request, or the one for a group that this client may not touch, 0 if none."""
+        """The error code of a fault for the whole request, or the one for a group without permission; 0 if none."""
         return self.error or self.asker.refusal(self._needs.group, Resource.GROUP, group_id)
 
     def topic_refusal(self, topic: str) -> int:
-        """The code for a topic that this client may not touch, 0 if it may."""
+        """The code for a topic without permission; 0 if the client has it."""
         if self.cluster.authorizer is None:
-            return 0  # soon said, for every partition of every request
+            return 0  # the fast path, taken for every partition of every request
         return self.asker.refusal(self._needs.topic, Resource.TOPIC, topic)
 
     def refusal(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> int:
-        """The code for what this client may not do, 0 if it may."""
+        """The code for an operation without permission; 0 if the client has it."""
         return self.asker.refusal(operation, resource, name)
 
     @property
     def asker(self) -> Asker:
-        """Who wants to know what he may do."""
+        """Checks the permissions of this client."""
         cluster = self.cluster
         supported = SUPPORTED if cluster.release.differs.groups_have_configs else OLDER
         return Asker(cluster.authorizer, self.principal, self.client.host, supported)
@@ -185,7 +185,7 @@ class Call:
         return self.asker.may(operation, resource, name)
 
     def needs_words(self, code: int, operation: Operation) -> str:
-        """What is said where a whole request needs a permission on the cluster. Kafka prints the request itself."""
+        """The error message where a request needs a permission on the cluster. Kafka prints the request itself."""
         if code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return INJECTED
         request = f"Request {type(self.request).__name__.removesuffix('Request')}"
@@ -197,12 +197,12 @@ class Call:
         self._pass(Point.BEFORE, self._process)
 
     def answer(self, result: Result) -> None:
-        """A parked handler's answer; a broker that has stopped gives none."""
+        """Takes the response of a handler that returned LATER. A broker that has stopped sends none."""
         if not self.over:
             self._handled(result)
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more: a parked handler stops waiting, anything else goes on."""
+        """The connection is lost: a handler that responds later stops waiting. A call that waits for a fault continues."""
         if self.on_lost is not None:
             self.on_lost()
 
@@ -214,7 +214,7 @@ class Call:
             self._handled(result)
 
     def _process_again(self) -> None:
-        """The same request once more, as a network that repeats itself would bring it; its answer goes nowhere."""
+        """Processes the request once more, as after a retransmission, and drops the response."""
         echo = _Echo(
             self._services,
             self.broker,
@@ -231,14 +231,14 @@ class Call:
 
     def _handled(self, result: Result) -> None:
         self.on_lost = None
-        self.errors = []  # these were the handler's to heed; those that come now change its answer
+        self.errors = []  # the handler has applied these; later ones change its response
         self._result = result
         if self.cluster.quotas and result is not Instead.CUT:
             self._charge()
         self._pass(Point.AFTER_APPEND, self._effected)
 
     def _charge(self) -> None:
-        """Somebody has quotas, this client perhaps among them."""
+        """Charges the client's quotas."""
         response = self._result if isinstance(self._result, Message) else None
         verdict = self.cluster.throttling_of(self.broker).charge(self, response)
         self._throttle_ms = max(self._throttle_ms, verdict.throttle_ms)
@@ -315,17 +315,17 @@ class Call:
 
 
 class _Echo(Call):
-    """A request that comes once more."""
+    """A repeated request."""
 
     __slots__ = ()
 
     def answer(self, result: Result) -> None:
-        """It goes nowhere, and no fault meets it."""
+        """Drops the response, and matches no fault rules."""
 
 
 def _unheard(reply: Reply) -> None:
-    """Where the answer of a repeated request goes."""
+    """Drops the response of a repeated request."""
 
 
 def _nothing() -> None:
-    """Nobody waits for a repeated request to be processed."""
+    """Does nothing: no request waits for a repeated one."""

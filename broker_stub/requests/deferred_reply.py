@@ -1,7 +1,6 @@
-"""A reply that is sent before its handler returns, or later.
+"""One reply to one call, sent when the handler has the response: before it returns, or later.
 
-It is sent as soon as it is given, so that replies to several clients leave in that order. It sends one reply to one call. What comes for a
-call whose connection is gone is dropped.
+The reply is sent at once, so that replies to several clients leave in that order. A reply is dropped when the connection is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ M = TypeVar("M", bound=Message)
 
 
 class DeferredReply(Generic[M]):
-    """Called with the answer; `result` is what the handler returns."""
+    """Call it with the response; return its `result` from the handler."""
 
     def __init__(self, call: Call) -> None:
         self._call: Call | None = call
@@ -26,7 +25,7 @@ class DeferredReply(Generic[M]):
             call.answer(answer)
 
     def result(self) -> Instead:
-        """That the answer has left, or comes later."""
+        """What the handler returns: the response was sent, or follows."""
         if self._call is not None:
             self._call.on_lost = self._forget
         return Instead.LATER

@@ -1,7 +1,7 @@
-"""One Fetch being served: what can be read now, whether that is enough, and waiting until it is.
+"""One Fetch: reads what it can now, decides whether that is enough, and waits for more.
 
-It reads from the logs and from nothing else. While it waits, it is told of every append to its partitions. It looks at the logs again only
-when the bytes it still lacks have come, something else changed, or its time is over.
+It reads only from the logs. While it waits, its partitions tell it of every append. It reads the logs again only when the missing bytes
+have arrived, when something else changed, or when its time is over.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DelayedFetch(DelayedOperation):
         self._missing_bytes = 0
 
     def enough(self) -> bool:
-        """Reads, and says whether the client need not wait for more."""
+        """Reads, and returns whether the client need not wait for more."""
         self._read()
         return self._urgent or not self._asked or self._read_bytes >= self._min_bytes
 
@@ -80,7 +80,7 @@ class DelayedFetch(DelayedOperation):
             self.changed()
 
     def response(self) -> FetchResponse:
-        """What was read last, without what a session's client knows already."""
+        """The response from the last read, without what the session's client already knows."""
         if not self._answers:
             self._read()
         topics: dict[tuple[str, object], FetchableTopicResponse] = {}
@@ -101,7 +101,7 @@ class DelayedFetch(DelayedOperation):
             return True
         news = self._session.is_news(
             asked.key,
-            has_records=bool(answer.records) and self._incremental,  # the answer that begins a session leaves its order alone
+            has_records=bool(answer.records) and self._incremental,  # the response that begins a session leaves its order alone
             failed=answer.error_code != 0,
             diverges=answer.diverging_epoch.end_offset >= 0,
             high_watermark=answer.high_watermark,
@@ -163,7 +163,7 @@ class DelayedFetch(DelayedOperation):
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
-        self._urgent = self._urgent or result.beyond  # a reader out there may have come from a log that was cut off; Kafka tells him now
+        self._urgent = self._urgent or result.beyond  # the offset may be of a log that was truncated: Kafka responds at once
         return PartitionData(
             partition_index=asked.partition,
             high_watermark=result.high_watermark,
@@ -176,7 +176,7 @@ class DelayedFetch(DelayedOperation):
         )
 
     def _readable(self, asked: Asked, answer: PartitionData) -> PartitionData:
-        """What a client of that version can be given. Kafka finds out when it has read, so nobody waits less for it."""
+        """The result, or an error that the client's version needs. Kafka applies it after reading, so it does not shorten the wait."""
         if not self._call.cluster.release.differs.zstd_needs_fetch_10 or self._call.version >= ZSTD_SINCE:
             return answer
         partition = self._partition(asked)
@@ -215,11 +215,11 @@ class DelayedFetch(DelayedOperation):
         code = leadership_error(
             self._call.broker,
             partition,
-            max(asked.leader_epoch, NO_EPOCH),  # here Kafka takes any negative one for none
+            max(asked.leader_epoch, NO_EPOCH),  # here Kafka takes any negative epoch for none
             follower_will_do=self._call.version >= FOLLOWERS_SINCE,
         )
         if not code and min(self._max_bytes, asked.bytes_max) < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's read trips over a negative size
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's read fails at a negative size
         return code
 
     def _failed(self, asked: Asked, code: int, partition: Partition | None) -> PartitionData:
@@ -228,7 +228,7 @@ class DelayedFetch(DelayedOperation):
             partition_index=asked.partition,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if code in _BEFORE_READING else None,  # as Kafka has it
+            aborted_transactions=[] if code in _BEFORE_READING else None,  # as in Kafka
             current_leader=current_leader(partition) if tells and partition is not None else LeaderIdAndEpoch(),
             records=b"",
         )

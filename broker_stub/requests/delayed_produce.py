@@ -1,8 +1,8 @@
-"""One Produce with acks=-1 that waits until its batches are on every in-sync replica: what it waits for, and what it says in the end.
+"""One Produce with acks=all that waits until every in-sync replica has its batches (Kafka's DelayedProduce).
 
-It appends nothing. A partition whose batch is not replicated within the request's timeout is REQUEST_TIMED_OUT, though the batch is in the
-leader's log and may yet be replicated; one whose leader has changed is NOT_LEADER_OR_FOLLOWER; one that was replicated to too few is
-NOT_ENOUGH_REPLICAS_AFTER_APPEND (Kafka's DelayedProduce).
+It appends nothing. A partition whose batch is not replicated within the request's timeout gets REQUEST_TIMED_OUT, though the leader has
+the batch and may replicate it later. A changed leader gives NOT_LEADER_OR_FOLLOWER. Too few replicas give
+NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fencepost.producer.wire import ErrorCode, PartitionProduceResponse, Produce
 
 
 class Pending(NamedTuple):
-    """A batch that is not on every in-sync replica: the answer that it gets if all goes well, the offset after it, and in which leader
-    epoch it was written."""
+    """A batch that an in-sync replica lacks: the partition's result if all goes well, the offset after the batch, and the leader epoch in
+    which it was written."""
 
     partition: Partition
     answer: PartitionProduceResponse

@@ -1,6 +1,6 @@
-"""The way of a decoded request to its handler: its exchange, its place in the journal, and its call.
+"""The way of a decoded request to its handler: its exchange, its entry in the journal, and its call.
 
-A connection or a simulator brings requests. It validates none: that is each handler's business. Handlers must have been registered.
+A connection or a simulator brings requests. Handlers validate them. Handlers must be registered before.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fencepost.broker_stub.requests.services import Services
 from fencepost.producer.wire import Api, Message, RequestHeader
 
 UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
-"""The largest request of a client that has still to be authenticated which the journal keeps: such clients must not fill the memory."""
+"""The largest request of an unauthenticated client that the journal keeps, so that such clients cannot fill the memory."""
 
 
 class Dispatcher:
-    """For every broker of a cluster."""
+    """The dispatcher of all brokers of a cluster."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -42,7 +42,7 @@ class Dispatcher:
         *,
         client: Client = LOCAL_CLIENT,
     ) -> Call:
-        """Serves one decoded request of connection number `connection`; `reply` is called once, now or in a later tick of the cluster."""
+        """Serves one decoded request of connection number `connection`. Calls `reply` once, now or in a later tick of the cluster."""
         broker = self.cluster.brokers[node_id]
         call = self.call(broker, connection, header, request=request, reply=reply, processed=_nothing, client=client)
         call.start()
@@ -60,7 +60,7 @@ class Dispatcher:
         client: Client = LOCAL_CLIENT,
         size_bytes: int = 0,
     ) -> Call:
-        """A call that has not started: `processed` is called when the connection's next request may be."""
+        """Creates a call without starting it. `processed` is called when the connection's next request may begin."""
         exchange = Exchange(
             node=broker.node_id,
             connection_id=connection,
@@ -91,14 +91,14 @@ class Dispatcher:
         )
 
     def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
-        """Returns what the request is about, whenever a fault rule asks."""
+        """Returns a function that names the request's partitions, for fault rules."""
         if request.api == Api.DELETE_TOPICS:
-            named = self._subjects(broker, request, version)  # once topics are deleted, their ids lead to no name
+            named = self._subjects(broker, request, version)  # after the deletion the topics' ids have no names
             return lambda: named
         return partial(self._subjects, broker, request, version)
 
     def _subjects(self, broker: Broker, request: Message, version: int) -> list[tuple[str, int]]:
-        """What the request is about; an incremental fetch is about its whole session, and a request for all about all that there is."""
+        """The partitions of the request. An incremental fetch is about its whole session, a request for all about all existing ones."""
         cluster = self.cluster
         named = partitions_of(request, cluster.topic_name)
         if asks_for_all(request, version):
@@ -116,4 +116,4 @@ class Dispatcher:
 
 
 def _nothing() -> None:
-    """A call that came alone holds nothing up."""
+    """Does nothing: no other request waits for this call."""

@@ -1,7 +1,7 @@
-"""What a request needs to be permitted, and what is said where it is not: one table, and one place that asks the authorizer.
+"""The permissions that a request needs, and the errors for missing ones: one table, and one place that asks the authorizer.
 
-A handler declares its needs (`@handles(..., topic=Operation.WRITE)`), and `call.error_for`, `call.error` and `group_error` then have the
-answer; what depends on more than the name of a resource asks `call.may`. Where there is no authorizer, everything is permitted.
+A handler declares its needs (`@handles(..., topic=Operation.WRITE)`). `call.error_for`, `call.error` and `group_error` then check them.
+A check that needs more than the name of a resource calls `call.may`. Without an authorizer everything is permitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INJECTED: Final = "Injected fault."
 
 
 class Needs(NamedTuple):
-    """What an API asks for each topic, each group, and the whole request."""
+    """The operation that an API needs on each topic, on each group, and on the cluster."""
 
     topic: Operation | None = None
     group: Operation | None = None
@@ -40,7 +40,7 @@ class Needs(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks, whom the authorizer of the cluster has to know."""
+    """A client, and the authorizer of the cluster. None: everything is permitted."""
 
     authorizer: Authorizer | None
     principal: str
@@ -53,20 +53,20 @@ class Asker(NamedTuple):
         return self.authorizer.allows(self.principal, self.host, operation, resource, name)
 
     def may_any(self, operation: Operation, resource: Resource) -> bool:
-        """Whether there may be a resource of that type to which he may do that."""
+        """Whether the client may do that to some resource of that type."""
         return self.authorizer is None or self.authorizer.allows_any(self.principal, self.host, operation, resource)
 
     def refusal(self, operation: Operation | None, resource: Resource, name: str = CLUSTER_NAME) -> int:
-        """The code that says that he may not, 0 where he may."""
+        """The code for a missing permission; 0 if the client has it."""
         if operation is None or self.authorizer is None or self.may(operation, resource, name):
             return ErrorCode.NONE
         return REFUSALS[resource]
 
     def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
-        """What he may do to the resource, one bit for each operation."""
+        """The operations that the client may do to the resource, one bit each."""
         return sum(1 << each for each in self.supported[resource] if self.may(each, resource, name))
 
 
 def words_for(code: int) -> str:
-    """What is said with the code of a fault or of a refusal, where Kafka says anything."""
+    """The error message for the code of a fault or of a missing permission."""
     return WORDS.get(code, INJECTED)

@@ -1,8 +1,7 @@
-"""Which handler serves which API in which versions. Handlers put themselves here; ApiVersions is made from it.
+"""The handlers by API and version. Handlers register themselves here; ApiVersions is made from it.
 
-A handler that is rarely asked for is announced, and its module imported when the first request for it comes: a stub has to start fast.
-What it then says of its versions must be what was announced. It routes and nothing else: what happens around a handler (faults, journal,
-answers that wait) is `call`'s.
+A rarely used handler is announced, and its module is imported with its first request, so that a stub starts fast. Its versions must be
+the announced ones. `call` does everything around a handler: faults, journal, later responses.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ R = TypeVar("R", bound=Message)
 
 
 class Route(NamedTuple):
-    """One API: its versions, the lowest one that ApiVersions names, who serves it, and what has to be permitted for that."""
+    """One API: its versions, the lowest one that ApiVersions names, its handler, and the permissions that it needs."""
 
     request: type[Message]
     versions: range
@@ -55,8 +54,8 @@ def handles(
 ) -> Callable[[Callable[[Call, R], Result]], Callable[[Call, R], Result]]:
     """Registers a handler for its request in these versions; two handlers of one API are refused.
 
-    `topic`, `group`, `cluster`: the operation that must be permitted on each topic, on each group, on the cluster; the handler hears of it
-    where it asks the call for an error.
+    `topic`, `group`, `cluster`: the operation that the client needs on each topic, on each group, on the cluster. The handler gets the
+    error from the call.
     """
     if request.api in ROUTES:
         raise ValueError(f"{request.__name__} has a handler already")
@@ -77,12 +76,12 @@ def handles(
 
 
 def announce(api: int, module: str, versions: range) -> None:
-    """Says that the module will serve this API when it is imported."""
+    """Announces that the module serves this API once it is imported."""
     _ANNOUNCED[api] = Announced(module, versions)
 
 
 def route_to(api: int) -> Route | None:
-    """Who serves the API; None for one that is not served."""
+    """The route of the API. None: it is not served."""
     route = ROUTES.get(api)
     if route is None and api in _ANNOUNCED:
         import_module(_ANNOUNCED[api].module)
@@ -91,7 +90,7 @@ def route_to(api: int) -> Route | None:
 
 
 def served() -> Iterator[Served]:
-    """Every API that is served, by its key, without loading any."""
+    """Every API that is served, by its key, without importing a handler."""
     for api in sorted(ROUTES.keys() | _ANNOUNCED.keys()):
         route = ROUTES.get(api)
         versions = route.versions if route is not None else _ANNOUNCED[api].versions

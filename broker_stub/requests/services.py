@@ -1,6 +1,6 @@
-"""What serving a request takes besides the broker that was asked: the cluster, its coordinators, and the journal.
+"""What a request needs besides its broker: the cluster, its coordinators, and the journal.
 
-A coordinator is loaded when the first request needs it: a stub has to start fast. It serves nothing itself.
+A coordinator is created with the first request that needs it, so that a stub starts fast. This file serves nothing itself.
 """
 
 from __future__ import annotations

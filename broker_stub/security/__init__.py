@@ -1,1 +1,1 @@
-"""Who a client is and what it may do: SASL, principals and ACLs."""
+"""Authentication and authorization of clients: SASL, principals and ACLs."""

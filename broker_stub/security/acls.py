@@ -1,11 +1,10 @@
-"""ACLs: who may do what to which resources, in Kafka's terms and numbers.
+"""ACLs: which principal may do what to which resources, in Kafka's terms and numbers.
 
     Acl.allow("alice", "WRITE", topic="orders")
     Acl.deny("*", "READ", topic="secret-", prefixed=True)
     Acl.allow("alice", "IDEMPOTENT_WRITE", cluster=True)
 
-An `Acl` says one thing; what several of them come to is `authorizer`'s. Hosts are addresses or `*`: the ranges of Kafka 4.4 (CIDR) are left
-out.
+An `Acl` is one entry; `authorizer` combines them. A host is an address or `*`. Leaves out: the address ranges (CIDR) of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -36,28 +35,28 @@ class Acl:
     def allow(
         cls, principal: str, operation: str | Operation, *, host: str = ANYTHING, prefixed: bool = False, **resource: str | bool
     ) -> Acl:
-        """One resource by its kind: topic=, group=, transactional_id=, or cluster=True."""
+        """One resource, as exactly one of topic=, group=, transactional_id= and cluster=True."""
         return _acl(Permission.ALLOW, principal, operation, host=host, prefixed=prefixed, given=resource)
 
     @classmethod
     def deny(
         cls, principal: str, operation: str | Operation, *, host: str = ANYTHING, prefixed: bool = False, **resource: str | bool
     ) -> Acl:
-        """As `allow`; what is denied is not allowed by any other ACL."""
+        """As `allow`, but denies the operation. No other ACL overrides that."""
         return _acl(Permission.DENY, principal, operation, host=host, prefixed=prefixed, given=resource)
 
     def covers(self, name: str) -> bool:
-        """Whether that resource is meant."""
+        """Whether the ACL is about that resource."""
         if self.pattern is Pattern.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, ANYTHING)
 
     def concerns(self, principal: str, host: str) -> bool:
-        """Whether that client is meant."""
+        """Whether the ACL is about that client."""
         return self.principal in (principal, USER + ANYTHING) and self.host in (host, ANYTHING)
 
     def decides(self, operation: Operation) -> bool:
-        """Whether it says anything about that operation."""
+        """Whether the ACL is about that operation."""
         if self.operation is Operation.ALL:
             return True
         if self.permission is Permission.ALLOW and operation in IMPLIED:
@@ -67,7 +66,7 @@ class Acl:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which ACLs are meant; None, ANY and MATCH (every pattern that a name falls under) leave something open."""
+    """Selects ACLs. None, ANY and MATCH (every pattern that covers a name) select all values of a field."""
 
     resource: Resource = Resource.ANY
     name: str | None = None
@@ -106,7 +105,7 @@ _KINDS: Final = {
 
 
 def numbered(kind: type[_Number], value: int) -> _Number:
-    """The member with that number; a number that is none is UNKNOWN, as in Kafka."""
+    """The member with that number. An unknown number is UNKNOWN, as in Kafka."""
     try:
         return kind(value)
     except ValueError:
@@ -114,14 +113,14 @@ def numbered(kind: type[_Number], value: int) -> _Number:
 
 
 def user_principal(name: str) -> str:
-    """`alice` and `User:alice` are the same one."""
+    """The principal; `alice` is short for `User:alice`."""
     if not name:
         raise ValueError("an ACL needs a principal: a user's name, a certificate's distinguished name, or *")
     return name if name.startswith(USER) else USER + name
 
 
 def operation_named(name: str | Operation) -> Operation:
-    """`IDEMPOTENT_WRITE`, `IdempotentWrite` and `idempotent write` are the same one."""
+    """The operation, written as `IDEMPOTENT_WRITE`, `IdempotentWrite` or `idempotent write`."""
     if isinstance(name, Operation):
         return name
     wanted = name.replace("_", "").replace(" ", "").lower()
@@ -139,10 +138,10 @@ def _acl(
     ((kind, name),) = given.items()
     if kind == "cluster":
         if name is not True or prefixed:
-            raise ValueError("there is one cluster: cluster=True")
+            raise ValueError("there is only one cluster: write cluster=True")
         name = CLUSTER_NAME
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{kind}={name!r} is no name; * is every one")
+        raise ValueError(f"{kind}={name!r} is no name; write * for every one")
     return Acl(
         principal=user_principal(principal),
         operation=operation_named(operation),

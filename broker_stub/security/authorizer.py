@@ -1,7 +1,7 @@
-"""What the ACLs come to: Kafka's StandardAuthorizer.
+"""What the ACLs together permit: Kafka's StandardAuthorizer.
 
-A denial beats every permission; without either, nobody may do anything, unless no ACL is about the resource at all and
-`allow.everyone.if.no.acl.found` is true. Super users may do everything. It keeps ACLs and decides; who asks for what is `permissions`'.
+A denial overrides every permission. Without both the answer is no, unless no ACL is about the resource at all and
+`allow.everyone.if.no.acl.found` is true. Super users may do everything. `permissions` says which request needs what.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SOME_NAME = "hardcode"  # Kafka tries one made-up name before it looks through t
 
 
 class Authorizer:
-    """The ACLs of a cluster, in the order in which they were made; each is there once."""
+    """The ACLs of a cluster, in the order of their creation, without duplicates."""
 
     def __init__(self, acls: Iterable[Acl] = (), *, super_users: Iterable[str] = (), allow_everyone: bool = False) -> None:
         self.super_users = frozenset(map(user_principal, super_users))
@@ -48,10 +48,10 @@ class Authorizer:
         return Permission.ALLOW in decisive and Permission.DENY not in decisive
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether there may be a resource of that type to which that client may do that (KIP-679)."""
+        """Whether that client may do that to some resource of that type (KIP-679)."""
         if self.allows(principal, host, operation, resource, SOME_NAME):
             return True
-        # Operations that others imply are not looked for here, as in Kafka.
+        # As in Kafka, operations that imply this one are not considered.
         named = (operation, Operation.ALL)
         mine = [acl for acl in self._acls if acl.resource is resource and acl.operation in named and acl.concerns(principal, host)]
         denials = [acl for acl in mine if acl.permission is Permission.DENY]
@@ -67,7 +67,7 @@ def _of_everything(acl: Acl) -> bool:
 
 
 def _overrules(denial: Acl, permission: Acl) -> bool:
-    """Whether all that is permitted there is denied here."""
+    """Whether denials cover everything that is permitted there."""
     if denial.pattern is Pattern.PREFIXED:
         return permission.name.startswith(denial.name)
     return permission.pattern is Pattern.LITERAL and permission.name == denial.name

@@ -1,4 +1,4 @@
-"""What may be done to what: the words of Kafka's ACLs and their numbers. Who may do it is `acls`'."""
+"""Operations, resource types and pattern types: the names of Kafka's ACLs and their numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """Kafka's PatternType: a name as it is, or what names begin with. ANY and MATCH are for filters."""
+    """Kafka's PatternType: a whole name, or its beginning. ANY and MATCH are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -84,7 +84,7 @@ SUPPORTED: Final = {
     ),
     Resource.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
 }
-"""What can be done to a resource: what `authorized_operations` in an answer are some of."""
+"""The operations that a resource has. `authorized_operations` in a response are some of them."""
 
 OLDER: Final = {**SUPPORTED, Resource.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE)}
 """The same before groups had configs (KIP-848)."""
@@ -93,4 +93,4 @@ IMPLIED: Final = {
     Operation.DESCRIBE: frozenset((Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)),
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)),
 }
-"""Which permissions allow these operations, too; denying them denies nothing else."""
+"""The operations that imply this one. Denying them does not deny this one."""

@@ -1,4 +1,4 @@
-"""Who a connection belongs to, in the words in which Kafka's ACLs and logs name it: `User:alice`.
+"""The principal of a connection, as Kafka's ACLs and logs write it: `User:alice`.
 
 Without SASL and without a client certificate it is `User:ANONYMOUS`; with a certificate it is the distinguished name, as Java writes it.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-LOCALHOST: Final = "127.0.0.1"  # where a client is that nobody asked
+LOCALHOST: Final = "127.0.0.1"  # the address of a client that came through no socket
 
 _SHORT: Final = {
     "commonName": "CN",
@@ -22,7 +22,7 @@ _SHORT: Final = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""The attributes that RFC 2253 has names for; others keep OpenSSL's."""
+"""The attributes that have a name in RFC 2253. Others keep OpenSSL's name."""
 
 
 def user(name: str) -> str:
@@ -31,7 +31,7 @@ def user(name: str) -> str:
 
 
 def of_certificate(certificate: Mapping[str, Any]) -> str:
-    """The principal of whoever holds that certificate, as `ssl` shows it; nobody's is ANONYMOUS."""
+    """The principal for a certificate, as `ssl` shows it; ANONYMOUS without a certificate."""
     subject = [pair for relative in certificate.get("subject", ()) for pair in relative]
     if not subject:
         return ANONYMOUS

@@ -1,6 +1,6 @@
-"""What a tester says of permissions and quotas: the part of `BrokerStub` that is about what clients may do and how much of it.
+"""The part of `BrokerStub` about permissions and quotas.
 
-It changes what the cluster keeps and decides nothing.
+It changes what the cluster keeps; the authorizer and `throttling` apply it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Restricted(Protocol):
-    """The cluster, as far as it matters here."""
+    """What this file needs of the cluster."""
 
     @property
     def authorizer(self) -> Authorizer | None: ...
@@ -37,24 +37,24 @@ class Restrictions:
 
     @property
     def acls(self) -> list[Acl]:
-        """The ACLs that are in force, whoever made them."""
+        """The ACLs in force, both those of the tester and those of clients."""
         return self._call(lambda: self._authorizer().acls)
 
     def allow(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
-        """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`; `*` is every one, and with
-        `prefixed` those whose names begin so. Returns the ACLs, for `revoke`."""
+        """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`. `*` is every resource; with
+        `prefixed` the name is the beginning of names. Returns the ACLs, for `revoke`."""
         from fencepost.broker_stub.security.acls import Acl
 
         return self._add([Acl.allow(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
 
     def deny(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
-        """Forbids them, whatever else permits them."""
+        """Denies these operations. A denial overrides every permission."""
         from fencepost.broker_stub.security.acls import Acl
 
         return self._add([Acl.deny(principal, each, host=host, prefixed=prefixed, **resource) for each in operations])
 
     def revoke(self, acls: Iterable[Acl]) -> None:
-        """Takes these ACLs back; those that are not there are passed over."""
+        """Removes these ACLs. Missing ones are ignored."""
         gone = list(acls)
         self._call(lambda: self._authorizer().remove(gone))
 
@@ -66,12 +66,12 @@ class Restrictions:
 
     def _authorizer(self) -> Authorizer:
         if self.cluster.authorizer is None:
-            raise ValueError("this stub permits everything: BrokerStub(acls=[...]) has it ask ACLs, acls=[] begins without any")
+            raise ValueError("this stub permits everything: create it with BrokerStub(acls=[...]), where acls=[] permits nothing at first")
         return self.cluster.authorizer
 
     def quota(self, *, user: str | None = None, client_id: str | None = None, **rates: float | None) -> None:
-        """Sets `producer_byte_rate`, `consumer_byte_rate` (bytes a second) or `request_percentage` of a user, a client id, or one with the
-        other; `<default>` is whoever has none of his own, and None as a rate takes the quota away."""
+        """Sets `producer_byte_rate`, `consumer_byte_rate` (bytes a second) or `request_percentage` of a user, a client id, or a user with a
+        client id. `<default>` stands for all without a quota of their own. None as a rate removes the quota."""
         from fencepost.broker_stub.quotas.quotas import CLIENT_ID, DEFAULT, FETCH, PRODUCE, REQUEST, USER, why_not
 
         obeyed = (PRODUCE, FETCH, REQUEST)
@@ -80,7 +80,11 @@ class Restrictions:
             raise ValueError(f"quotas are {', '.join(obeyed)}, not {', '.join(unknown) or 'nothing'}")
         named = {USER: user, CLIENT_ID: client_id}
         entity = frozenset((kind, None if name == DEFAULT else name) for kind, name in named.items() if name is not None)
-        reason = why_not(entity, rates) if entity else f"whose quota? user=, client_id= or both; {DEFAULT!r} is everybody without one"
+        reason = (
+            why_not(entity, rates)
+            if entity
+            else f"a quota needs user=, client_id= or both; {DEFAULT!r} is all without a quota of their own"
+        )
         if reason is not None:
             raise ValueError(f"{reason} ({', '.join(f'{key}={value}' for key, value in rates.items())})")
         self._call(lambda: self.cluster.quotas.change(entity, rates))

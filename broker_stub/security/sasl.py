@@ -1,8 +1,8 @@
-"""Who may speak on a listener with SASL: each connection's way from its first request to a principal, and to the next one (KIP-368).
+"""The authentication of a connection on a listener with SASL, from its first request on, and again at a session's end (KIP-368).
 
-Before it is authenticated a connection may ask for ApiVersions, once, and must then name its mechanism; whatever else it sends ends it, as
-in Kafka (`SaslServerAuthenticator`). After `session_lifetime_ms`, or when its token ends, only authenticating again is answered, as the
-same user with the same mechanism and not more than once a second. It does no I/O and reads no clock.
+Before authentication a connection may send one ApiVersions, and must then name its mechanism. Anything else ends it, as in Kafka
+(`SaslServerAuthenticator`). After `session_lifetime_ms`, or when its token expires, the broker answers only a new authentication: as the
+same user, with the same mechanism, and not more than once a second. It does no I/O and reads no clock.
 
 Leaves out: the delay of `connection.failed.authentication.delay.ms`.
 """
@@ -20,12 +20,12 @@ from fencepost.broker_stub.security.sasl_mechanisms import (
     MECHANISMS,
     OAUTHBEARER,
     PASSWORD_MECHANISMS,
+    Authenticated,
     Exchange,
     NotProven,
     Refused,
     Unanswered,
     Validate,
-    Who,
     oauth_bearer,
     plain,
     scram,
@@ -39,12 +39,12 @@ LIFETIME_MAX_MS: Final = ((1 << 63) - 1) // 1_000_000  # Kafka counts in nanosec
 
 @dataclass
 class Sasl:
-    """What a stub's listeners ask of their clients.
+    """How a stub's listeners authenticate their clients.
 
-    `users`: passwords by name, for PLAIN and SCRAM; changing it counts from the next authentication on. `session_lifetime_ms` is
-    connections.max.reauth.ms, 0 for none. `oauth` says whose a token is, or whose and until when in seconds since 1970, and raises
-    ValueError for one that is not good. `mechanisms` are those that clients may use, and no others; where none are named, those that
-    somebody was configured for. OAUTHBEARER that is named and has no `oauth` takes unsecured JWTs, which anybody can write for any name.
+    `users`: passwords by name, for PLAIN and SCRAM. A change of it counts from the next authentication on. `session_lifetime_ms` is
+    connections.max.reauth.ms, 0 for none. `oauth` returns the user of a token, or the user and the expiry in seconds since 1970, and raises
+    ValueError for an invalid token. `mechanisms` are those that clients may use; without them, those that `users` or `oauth` serve.
+    OAUTHBEARER without `oauth` accepts unsecured JWTs, which any client can write for any name.
     """
 
     users: dict[str, str] = field(default_factory=dict)
@@ -59,13 +59,13 @@ class Sasl:
         if unknown or not self.offered:
             raise ValueError(f"SASL mechanisms are some of {', '.join(MECHANISMS)}, not {', '.join(unknown) or 'none'}")
         if self.oauth is not None and OAUTHBEARER not in self.offered:
-            raise ValueError(f"oauth is asked about {OAUTHBEARER} tokens, and mechanisms={list(self.offered)} takes none")
+            raise ValueError(f"oauth checks {OAUTHBEARER} tokens, but mechanisms={list(self.offered)} does not have {OAUTHBEARER}")
         if self.session_lifetime_ms < 0:
-            raise ValueError(f"a session lasts 0 ms (without end) or longer, not {self.session_lifetime_ms}")
+            raise ValueError(f"session_lifetime_ms={self.session_lifetime_ms}: 0 (no end) or more")
 
     @property
     def offered(self) -> list[str]:
-        """The mechanisms that a client may use now: those that were named, or else those for which there are users or `oauth`."""
+        """The mechanisms that a client may use now: the named ones, or else those that `users` or `oauth` serve."""
         if self.mechanisms is not None:
             return list(self.mechanisms)
         tokens = [OAUTHBEARER] if self.oauth is not None else []
@@ -76,12 +76,12 @@ class Sasl:
 
 
 def sasl_from(given: Sasl | Mapping[str, str]) -> Sasl:
-    """What `BrokerStub(sasl=...)` was given; a dictionary is its users."""
+    """The value of `BrokerStub(sasl=...)`; a dictionary is its users."""
     return given if isinstance(given, Sasl) else Sasl(dict(given))
 
 
 class Stage(Enum):
-    """How far a connection has come."""
+    """The next request that is allowed."""
 
     BEGINNING = "ApiVersions or SaslHandshake"
     VERSIONS_KNOWN = "SaslHandshake"
@@ -92,7 +92,7 @@ class Stage(Enum):
 
 
 class Admission(Enum):
-    """What becomes of a request."""
+    """The decision about a request."""
 
     SERVE = "serve"
     CLOSE = "close the connection"
@@ -100,7 +100,7 @@ class Admission(Enum):
 
 
 class Gate:
-    """One connection's. `bare`: the client's tokens come as frames of their own (SaslHandshake version 0)."""
+    """The SASL state of one connection. `bare`: the client's tokens are frames of their own (SaslHandshake version 0)."""
 
     def __init__(self, sasl: Sasl, *, nonce: Callable[[], str]) -> None:
         self.principal = principal.ANONYMOUS
@@ -110,22 +110,22 @@ class Gate:
         self._stage = Stage.BEGINNING
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        self._renewing: str | None = None  # the principal to remain
+        self._renewing: str | None = None  # the principal that a new authentication must have
         self._renewed_at_ms: int | None = None
         self._expires_at_ms: float | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether the connection has to end once what was answered is sent."""
+        """Whether the connection must end after the response."""
         return self._stage is Stage.FAILED
 
     @property
     def proven(self) -> bool:
-        """Whether the client may send what it likes; until then nothing large is taken from it."""
+        """Whether the client is authenticated. Until then the broker reads only small frames from it."""
         return self._stage is Stage.AUTHENTICATED
 
     def admit(self, api: int, now_ms: int) -> Admission:
-        """What is to be done with a request of that API."""
+        """The decision about a request of that API."""
         match self._stage:
             case Stage.AUTHENTICATED:
                 expired = self._expires_at_ms is not None and now_ms > self._expires_at_ms
@@ -140,7 +140,7 @@ class Gate:
                 return Admission.CLOSE
 
     def told_versions(self) -> None:
-        """ApiVersions was answered without an error."""
+        """Notes that ApiVersions was answered without an error."""
         if self._stage is Stage.BEGINNING:
             self._stage = Stage.VERSIONS_KNOWN
 
@@ -148,7 +148,7 @@ class Gate:
         self._stage = Stage.FAILED
 
     def shake_hands(self, mechanism: str, version: int, now_ms: int) -> SaslHandshakeResponse | None:
-        """SaslHandshake; None for the end of the connection."""
+        """Answers SaslHandshake. None: the connection must end."""
         if self._stage is Stage.AUTHENTICATED:
             if not self._may_renew(now_ms):
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
@@ -171,7 +171,7 @@ class Gate:
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
     def authenticate(self, words: bytes, now_ms: int) -> SaslAuthenticateResponse | None:
-        """SaslAuthenticate; None for the end of the connection."""
+        """Answers SaslAuthenticate. None: the connection must end."""
         if self._stage is not Stage.AUTHENTICATING:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslAuthenticate request received after successful authentication"
@@ -189,7 +189,7 @@ class Gate:
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def take_bare(self, words: bytes, now_ms: int) -> bytes | None:
-        """A bare token; its answer, None for the end of the connection."""
+        """Answers a bare token. None: the connection must end."""
         answer = self.authenticate(words, now_ms)
         return answer.auth_bytes if answer is not None and not answer.error_code else None
 
@@ -199,20 +199,20 @@ class Gate:
         return plain(self._sasl.users) if mechanism == "PLAIN" else oauth_bearer(self._sasl.oauth, now_ms)
 
     def _take(self, words: bytes, now_ms: int) -> tuple[bytes, int]:
-        """The next message of the exchange; the answer, and with the last one for how long it holds (0: without end)."""
+        """The answer to the client's next message; with the last one, the lifetime of the session (0: no end)."""
         assert self._exchange is not None
         try:
             return self._exchange.send(words), 0
         except StopIteration as end:
-            answer, who = end.value
-            return answer, self._finish(who, now_ms)
+            answer, client = end.value
+            return answer, self._finish(client, now_ms)
 
-    def _finish(self, who: Who, now_ms: int) -> int:
-        now = principal.user(who.name)
+    def _finish(self, client: Authenticated, now_ms: int) -> int:
+        now = principal.user(client.name)
         if self._renewing is not None and now != self._renewing:
             before, after = (each.replace(":", ".", 1) for each in (self._renewing, now))
             raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
-        limits = [] if who.until_ms is None else [who.until_ms - now_ms]
+        limits = [] if client.until_ms is None else [client.until_ms - now_ms]
         limits += [self._sasl.session_lifetime_ms] if self._sasl.session_lifetime_ms else []
         lifetime_ms = max(0, min(limits, default=0))
         if lifetime_ms > LIFETIME_MAX_MS:
@@ -226,7 +226,7 @@ class Gate:
         return int(lifetime_ms)
 
     def _may_renew(self, now_ms: int) -> bool:
-        """As Kafka has it, only a session that ends is renewed, and not more than once a second."""
+        """Whether the session may be renewed: as in Kafka only one that ends, and not more than once a second."""
         recently = self._renewed_at_ms is not None and now_ms - self._renewed_at_ms < RENEWAL_INTERVAL_MIN_MS
         return self._expires_at_ms is not None and not recently
 

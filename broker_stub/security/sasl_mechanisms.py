@@ -1,12 +1,12 @@
 """The SASL mechanisms on the broker's side: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, as Apache Kafka has them.
 
-Each is a generator that is sent the client's messages, yields what is answered, and returns the last answer with who the client is.
-`Refused` carries words for the client; `NotProven` does not, as in Kafka, where its words could tell who exists; `Unanswered` is what Kafka
-itself fails at. OAUTHBEARER takes unsecured JWTs like Kafka's default validator, or asks a callable. Names and passwords are not prepared
-with SASLprep, for Kafka does not.
+Each is a generator: it receives the client's messages, yields the answers, and returns the last answer with the authenticated client.
+`Refused` has a reason for the client. `NotProven` has none, as in Kafka, where a reason could tell which users exist. `Unanswered` is a
+failure inside Kafka itself. OAUTHBEARER accepts unsecured JWTs like Kafka's default validator, or asks a callable. Names and passwords are
+not prepared with SASLprep, because Kafka does not prepare them.
 
-Leaves out: GSSAPI, delegation tokens, and SCRAM's and OAUTHBEARER's extensions, which are read and passed over; but SCRAM fails where an
-extension is mandatory, and where the proof is of a last message with extensions, which Kafka leaves out of what it computes.
+Leaves out: GSSAPI and delegation tokens. Extensions of SCRAM and OAUTHBEARER are read and ignored. SCRAM fails for a mandatory extension,
+and for a proof over a last message with extensions, which Kafka leaves out of its computation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLIENT_FIRST: Final = re.compile(
 _CLIENT_FINAL: Final = re.compile(
     rf"(?P<bare>c=[A-Za-z0-9/+=]*,r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+))(?P<extensions>{_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9/+=]*)"
 )
-_MANDATORY: Final = re.compile(",m=")  # RFC 5802: what it asks for would have to be understood
+_MANDATORY: Final = re.compile(",m=")  # RFC 5802: the server must understand a mandatory extension
 _OAUTH_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01",
 )
@@ -48,31 +48,31 @@ _INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
 
 class Refused(Exception):
-    """The client is not let in, and is told these words."""
+    """Authentication failed, and the client gets the reason."""
 
 
 class NotProven(Exception):
-    """The client is not let in, and is not told why."""
+    """Authentication failed, and the client gets no reason."""
 
 
 class Unanswered(Exception):
     """The connection ends without an answer."""
 
 
-class Who(NamedTuple):
-    """Who the client is. `until_ms`: when its credential ends, in ms since 1970, None for never."""
+class Authenticated(NamedTuple):
+    """The authenticated client. `until_ms`: the expiry of its credential, in ms since 1970, None for none."""
 
     name: str
     until_ms: float | None = None
 
 
-Exchange = Generator[bytes, bytes, tuple[bytes, Who]]
+Exchange = Generator[bytes, bytes, tuple[bytes, Authenticated]]
 Validate = Callable[[str], "str | tuple[str, float | None]"]
-"""Says whose token it is, or that and when it ends, in seconds since 1970; raises ValueError for one that is not good."""
+"""Returns the user of a token, or the user and the expiry in seconds since 1970. Raises ValueError for an invalid token."""
 
 
 def plain(users: Mapping[str, str]) -> Exchange:
-    """RFC 4616, in Kafka's words (`PlainSaslServer`)."""
+    """RFC 4616, with the texts of Kafka's `PlainSaslServer`."""
     tokens = (yield b"").decode(errors="replace").split("\0", 3)
     if len(tokens) != 3:
         raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
@@ -83,11 +83,11 @@ def plain(users: Mapping[str, str]) -> Exchange:
     if name not in users or not hmac.compare_digest(users[name].encode(), password.encode()):
         raise Refused("Authentication failed: Invalid username or password")
     _same(authzid, name)
-    return b"", Who(name)
+    return b"", Authenticated(name)
 
 
 def scram(mechanism: str, users: Mapping[str, str], nonce: str) -> Exchange:
-    """RFC 5802 without channel binding (`ScramSaslServer`). `nonce` is the broker's part of it."""
+    """RFC 5802 without channel binding (`ScramSaslServer`). `nonce` is the broker's part of the nonce."""
     digest = HASHES[mechanism]
     first = _CLIENT_FIRST.fullmatch(_text((yield b"")))
     if first is None:
@@ -109,17 +109,17 @@ def scram(mechanism: str, users: Mapping[str, str], nonce: str) -> Exchange:
     if not hmac.compare_digest(hashlib.new(digest, shown).digest(), stored_key):
         raise NotProven
     signature = hmac.digest(hmac.digest(salted, b"Server Key", digest), transcript, digest)
-    return b"v=" + base64.b64encode(signature), Who(name)
+    return b"v=" + base64.b64encode(signature), Authenticated(name)
 
 
 @lru_cache(maxsize=256)
 def _salted(digest: str, password: str, salt: bytes) -> bytes:
-    """What takes thousands of rounds, once for each user that comes back."""
+    """Cached, because it takes thousands of rounds and a user authenticates often."""
     return hashlib.pbkdf2_hmac(digest, password.encode(), salt, ITERATIONS)
 
 
 def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
-    """RFC 7628 (`OAuthBearerSaslServer`): a token that is not good is complained of in JSON, and refused unless a better one follows."""
+    """RFC 7628 (`OAuthBearerSaslServer`): the answer to an invalid token is an error in JSON. The next message must have a valid one."""
     answer, complained = b"", False
     while True:
         words = yield answer
@@ -127,16 +127,16 @@ def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
             raise Refused(_INVALID_TOKEN)
         authzid, token = _bearer(words)
         try:
-            who = _asked(validate, token) if validate is not None else unsecured(token, now_ms)
+            client = _asked(validate, token) if validate is not None else unsecured(token, now_ms)
             break
         except ValueError:
             answer, complained = _INVALID_TOKEN.encode(), True
-    if authzid and authzid != who.name:
+    if authzid and authzid != client.name:
         raise Refused(
             f"Authentication failed: Client requested an authorization id ({authzid}) that is different from the token's "
-            f"principal name ({who.name})"
+            f"principal name ({client.name})"
         )
-    return b"", who
+    return b"", client
 
 
 def _bearer(words: bytes) -> tuple[str, str]:
@@ -153,14 +153,14 @@ def _bearer(words: bytes) -> tuple[str, str]:
     return first["authzid"] or "", auth["token"]
 
 
-def _asked(validate: Validate, token: str) -> Who:
+def _asked(validate: Validate, token: str) -> Authenticated:
     said = validate(token)
     name, until_s = said if isinstance(said, tuple) else (said, None)
-    return Who(name, None if until_s is None else until_s * 1000)
+    return Authenticated(name, None if until_s is None else until_s * 1000)
 
 
-def unsecured(token: str, now_ms: float) -> Who:
-    """Who an unsecured JWT is about (`OAuthBearerUnsecuredValidatorCallbackHandler`). Raises ValueError."""
+def unsecured(token: str, now_ms: float) -> Authenticated:
+    """The subject of an unsecured JWT (`OAuthBearerUnsecuredValidatorCallbackHandler`). Raises ValueError."""
     parts = token.split(".")
     if len(parts) != 3 or ".." in token or parts[2]:
         raise ValueError("it is not an unsecured JWS")
@@ -176,7 +176,7 @@ def unsecured(token: str, now_ms: float) -> Who:
         raise ValueError("it has expired, or never says when it does")
     if issued is not None and (not _is_number(issued) or issued * 1000 > now_ms or expires <= issued):
         raise ValueError("it was issued after now, or after it expired")
-    return Who(name, round(min(expires * 1000, UNTIL_MAX_MS)))
+    return Authenticated(name, round(min(expires * 1000, UNTIL_MAX_MS)))
 
 
 def _same(authzid: str, name: str) -> None:
@@ -196,7 +196,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _json(part: str) -> dict[str, Any]:
-    """A part of a JWS; what is JSON and no object has nothing in it."""
+    """A decoded part of a JWS; empty for JSON that is no object."""
     if "+" in part or "/" in part:
         raise ValueError("it is not in the alphabet for URLs")
     try:

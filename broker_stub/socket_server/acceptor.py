@@ -1,6 +1,6 @@
 """Accepts the connections of clients to a cluster's brokers, below their sockets.
 
-Each gets a number and, where the listeners have SASL, its own way to be authenticated. It refuses a connection to a broker that is down.
+Each connection gets a number and, where the listeners have SASL, its SASL state. A broker that is down refuses connections.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Acceptor:
         self.sasl = sasl
         self._dispatcher = dispatcher
         self._ids = count(1)
-        self._nonces = random.Random(f"{seed} nonces")  # of their own, so that connections change no id
+        self._nonces = random.Random(f"{seed} nonces")  # a generator of its own, so that connections change no id
 
     def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS, host: str = LOCALHOST) -> ClientConnection:
-        """A new connection to that broker; refused with ConnectionRefusedError while it is down. `principal`: who it belongs to, unless
-        it has to be authenticated first."""
+        """A new connection to that broker. ConnectionRefusedError while it is down. `principal`: of the connection, unless SASL
+        authenticates it."""
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
@@ -39,7 +39,7 @@ class Acceptor:
         return link
 
     def _gate(self) -> Gate | None:
-        """What a new connection has to pass, loaded when there is something to pass."""
+        """The SASL state of a new connection. None on listeners without SASL."""
         if self.sasl is None:
             return None
         from fencepost.broker_stub.security.sasl import Gate

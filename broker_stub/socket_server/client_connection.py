@@ -1,12 +1,11 @@
 """One client connection below its socket: frames in, frames out, in order.
 
-As in Kafka, requests of one connection are processed one at a time and answered in their order; while one waits, those behind it wait too.
-Only an answer that is held up at the REPLY point, on its way out, lets the next request be processed meanwhile. Whatever is no request
-that this broker serves (garbage, an unknown API, a version outside the advertised ones) ends the connection without an answer; only
-ApiVersions answers a version it does not know (KIP-511). A link whose answer was dropped stays silent from then on: Kafka has no gaps in
-its answers either.
+As in Kafka, requests of one connection are processed one at a time and answered in their order; while one waits, those behind it wait
+too. Only a response that a fault holds at the REPLY point lets the next request be processed meanwhile. Bytes that are no served request
+(garbage, an unknown API, a version that is not offered) end the connection without a response; only ApiVersions answers an unknown version
+(KIP-511). A connection whose response was dropped stays silent from then on, because Kafka's responses have no gaps either.
 
-It does no I/O: `write` takes the pieces of a frame, `cut` ends the connection after what was written.
+It does no I/O: `write` takes the pieces of a frame, `cut` ends the connection after the written bytes.
 """
 
 from __future__ import annotations
@@ -40,32 +39,32 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.security.sasl import Gate
 
-UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of a client that has still to be authenticated
+UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of an unauthenticated client
 QUEUED_FRAMES_MAX = 64
 QUEUED_BYTES_MAX = 4 * 1024 * 1024
-WAITING_ANSWERS_MAX = 64  # held up on their way out
+WAITING_ANSWERS_MAX = 64  # responses that a fault holds
 
 _log = logging.getLogger(__name__)
 
 
 class Wire(Protocol):
-    """What a link needs of its transport."""
+    """What a connection needs of its transport."""
 
     def write(self, parts: list[Buffer]) -> None:
         """Sends these pieces in this order."""
         ...
 
     def cut(self, *, flush: bool) -> None:
-        """Ends the connection, after sending what was written or at once; `lost` is called when it is down."""
+        """Ends the connection, after the written bytes or at once. The transport calls `lost` when it is down."""
         ...
 
     def pause(self, paused: bool) -> None:
-        """Asks for no more frames for now, or for more again."""
+        """Stops reading frames, or continues."""
         ...
 
 
 class _Slot:
-    """The place of one answer in the order of answers."""
+    """The place of one response in their order."""
 
     __slots__ = ("correlation_id", "cut", "filled", "parts", "version")
 
@@ -78,7 +77,7 @@ class _Slot:
 
 
 class ClientConnection:
-    """One connection to one broker. `gate`: what it has to pass before its requests are served, where that is anything."""
+    """One connection to one broker. `gate`: its SASL state, None on a listener without SASL."""
 
     def __init__(
         self,
@@ -116,17 +115,17 @@ class ClientConnection:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is still to be answered."""
+        """Whether a request waits for its response."""
         return bool(self._slots or self._frames) or self._call is not None
 
     @property
     def principal(self) -> str:
-        """Who it belongs to, now."""
+        """The current principal."""
         return self._principal if self.gate is None else self.gate.principal
 
     @property
     def proven(self) -> bool:
-        """Whether it has passed what it had to."""
+        """Whether it is authenticated, or need not be."""
         return self.gate is None or self.gate.proven
 
     def receive(self, frame: bytes) -> None:
@@ -139,16 +138,16 @@ class ClientConnection:
         self._pump()
 
     def choke(self, choked: bool) -> None:
-        """The transport's buffer is full: nothing is processed until it is not."""
+        """Stops processing while the transport's buffer is full."""
         self._choked = choked
         self._pump()
 
     def cut(self) -> None:
-        """Ends the connection now, whatever was still to be sent."""
+        """Ends the connection at once, and drops unsent bytes."""
         self._finish(flush=False)
 
     def lost(self) -> None:
-        """The connection is down. What is being processed goes on, what was not begun is forgotten."""
+        """The connection is down. The current request continues; requests that have not begun are dropped."""
         self._open = False
         self._frames.clear()
         self._slots.clear()
@@ -163,7 +162,7 @@ class ClientConnection:
             self._wire.cut(flush=flush)
 
     def _pump(self) -> None:
-        """Processes queued requests until one waits; never re-enters itself."""
+        """Processes queued requests until one waits. Never re-enters itself."""
         if self._pumping:
             return
         self._pumping = True
@@ -182,7 +181,7 @@ class ClientConnection:
             self._wire.pause(full)
 
     def _may_begin(self) -> bool:
-        """Neither waits a request, nor do too many answers."""
+        """Whether no request is being processed, and not too many responses wait."""
         return self._call is None and not self._choked and len(self._slots) < WAITING_ANSWERS_MAX
 
     def _begin(self, frame: bytes) -> None:
@@ -221,10 +220,10 @@ class ClientConnection:
         self._call.start()
 
     def _admitted(self, gate: Gate, header: RequestHeader, size: int) -> bool:
-        """Whether the request may be looked at; if not, the connection ends, with the answer that Kafka gives where it gives one."""
+        """Whether SASL allows the request. If not, the connection ends, with an error where Kafka sends one."""
         from fencepost.broker_stub.security.sasl import Admission
 
-        if not gate.proven and size > UNPROVEN_BYTES_MAX:  # it was on its way when authenticating again began
+        if not gate.proven and size > UNPROVEN_BYTES_MAX:  # sent before the new authentication began
             admission = Admission.CLOSE
         else:
             admission = gate.admit(header.api_key, self._cluster.now_ms())
@@ -234,11 +233,11 @@ class ClientConnection:
         if response is not None and header.api_version in response.versions and "error_code" in response.__struct_fields__:
             answer = response(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             self._wire.write(encode_response(answer, header.api_version, correlation_id=header.correlation_id))
-        self._refuse(f"{api_name(header.api_key)} from somebody who is not authenticated")
+        self._refuse(f"{api_name(header.api_key)} from a client that is not authenticated")
         return False
 
     def _take_token(self, gate: Gate, frame: bytes) -> None:
-        """A bare SASL token, after SaslHandshake version 0."""
+        """Answers a bare SASL token, after SaslHandshake version 0."""
         answer = gate.take_bare(frame, self._cluster.now_ms())
         if answer is None:
             self._refuse("the client was not authenticated")
@@ -246,14 +245,13 @@ class ClientConnection:
             self._wire.write([len(answer).to_bytes(4, "big") + answer])
 
     def _refuse(self, reason: str) -> None:
-        """Ends the connection as Kafka does, without an answer; the reason is for whoever wonders why."""
+        """Ends the connection as Kafka does, without a response, and logs the reason."""
         _log.info("broker %d closes connection %d: %s", self.broker.node_id, self.id, reason)
         self._finish(flush=True)
 
     def _failed(self) -> None:
-        """The stub itself has failed at a request. That is this client's bad luck and nobody else's: whose bytes or time brought it here
-        may be another one."""
-        _log.exception("broker %d closes connection %d: it failed at a request", self.broker.node_id, self.id)
+        """The stub itself failed at a request. Only this connection ends, though another client's bytes or timer may have run the code."""
+        _log.exception("broker %d closes connection %d: the stub failed at its request; this is a bug", self.broker.node_id, self.id)
         self._finish(flush=True)
 
     def _processed(self) -> None:

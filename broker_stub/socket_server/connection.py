@@ -1,6 +1,6 @@
-"""One accepted socket of a broker: bytes come in and go out, through TLS where that is wanted, and its link makes sense of them.
+"""One accepted socket of a broker: passes bytes between the socket, TLS where the listener has it, and a ClientConnection.
 
-With TLS there is no link before the handshake is over. It decides nothing but when a handshake has taken too long.
+With TLS the ClientConnection is created after the handshake. A handshake that takes too long ends the connection.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fencepost.producer.wire.tls import TlsPipe
 
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
-JOINED_BYTES_MAX = 64 * 1024  # smaller answers are sent in one piece
+JOINED_BYTES_MAX = 64 * 1024  # smaller responses are joined into one write
 HANDSHAKE_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class Listening(Protocol):
-    """The server that accepted a connection, as far as the connection needs it."""
+    """What a connection needs of the server that accepted it."""
 
     @property
     def acceptor(self) -> Acceptor: ...
@@ -43,12 +43,12 @@ class Listening(Protocol):
         ...
 
     def arm(self) -> None:
-        """The cluster was touched: what is due is done."""
+        """Runs what is due, after the cluster has changed."""
         ...
 
 
 class Connection(asyncio.Protocol):
-    """See the module."""
+    """One accepted socket."""
 
     def __init__(self, server: Listening, node_id: int) -> None:
         self._server = server
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # No assert: uvloop's is none by its class.
+        # No assert, because uvloop's transport is no asyncio.Transport by class.
         self._transport = transport = cast(asyncio.Transport, transport)
         self._server.began(self)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
@@ -92,11 +92,11 @@ class Connection(asyncio.Protocol):
             return
         self._take(self._decrypt(data, self._tls))
         if self._tls.ended and self._transport is not None:
-            self.cut(flush=True)  # some clients wait until their goodbye is answered
+            self.cut(flush=True)  # some clients wait for the answer to their close_notify
 
     def _decrypt(self, data: bytes, tls: TlsPipe) -> bytes:
-        """What the bytes say; once the handshake is over there is a link that it can be said to. What is not TLS, or the client's alert,
-        ends the connection with an alert, if TLS has one for that."""
+        """Decrypts the bytes, and creates the ClientConnection once the handshake is over. Bytes that are not TLS, and the client's alert,
+        end the connection, with an alert if TLS has one for that."""
         transport = self._transport
         assert transport is not None
         try:
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
             return
         view = memoryview(data)
         while view and link.open:
-            # Of somebody who has not been let in frame by frame, so that none of them is larger than it may be when its turn comes.
+            # An unauthenticated client is read frame by frame, so that each frame is checked against the limit of its time.
             self._splitter.limit = FRAME_BYTES_MAX if link.proven else UNPROVEN_BYTES_MAX
             piece = view if link.proven else view[: self._splitter.missing]
             view = view[len(piece) :]
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
         link, self._link = self._link, None
-        # Nothing that was received outlives the connection, though it and its link know each other.
+        # The connection and its ClientConnection refer to each other, so drop everything that was received.
         self._splitter, self._tls = FrameSplitter(), None
         if link is not None:
             link.lost()
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
             self._link.choke(False)
             self._server.arm()
 
-    # What the link asks of it
+    # For the ClientConnection
 
     def write(self, parts: list[Buffer]) -> None:
         assert self._transport is not None
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
         elif sum(memoryview(part).nbytes for part in parts) <= JOINED_BYTES_MAX:
             self._transport.write(b"".join(parts))
         else:
-            # `writelines` joins before Python 3.12 and forgets flow control in some releases after it.
+            # `writelines` joins before Python 3.12, and ignores flow control in some later releases.
             for part in parts:
                 self._transport.write(part)
 

@@ -1,9 +1,9 @@
-"""How many connections a broker has, who has them, and which of them are idle: Kafka's limits, without a socket.
+"""Kafka's limits of a broker's connections: how many, how many of each address, and how long they may be idle. No sockets.
 
-As Kafka has it (`ConnectionQuotas`, `Selector`): above `max.connections` a new connection waits, unaccepted, until another one ends;
-above `max.connections.per.ip` it is closed as soon as it is accepted; one that has said and heard nothing for `connections.max.idle.ms`
-is closed, the handshake not yet done included. Unlike there, one whose request is still being answered is not idle, so that a virtual
-clock can be advanced beyond an answer that is due. Left out: limits of single listeners and addresses, and of the rate of new connections.
+As in Kafka (`ConnectionQuotas`, `Selector`): above `max.connections` a new connection waits, unaccepted, until another one ends. Above
+`max.connections.per.ip` it is closed when it is accepted. A connection without traffic for `connections.max.idle.ms` is closed, also during
+its handshake. Unlike in Kafka, a connection with a request in progress is not idle, so that a virtual clock can be advanced beyond the
+response. Leaves out: limits of single listeners and addresses, and of the rate of new connections.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 
-LATE_SHARE: Final = 100  # an idle connection may live longer by this part of its time, so that many are looked at together
+LATE_SHARE: Final = 100  # an idle connection may live longer by this part of its time, so that one check covers many
 
 
 class Seen(Protocol):
-    """A connection, as far as it matters here."""
+    """What the limits need of a connection."""
 
     @property
     def seen_ms(self) -> int:
-        """When it last said or heard something."""
+        """When it last read or wrote."""
         ...
 
     @property
     def busy(self) -> bool:
-        """Whether one of its requests is still to be answered."""
+        """Whether a request waits for its response."""
         ...
 
     def cut(self, *, flush: bool) -> None:
@@ -36,7 +36,7 @@ class Seen(Protocol):
 
 
 class Connections:
-    """One broker's. Whoever opens one must close it again, once."""
+    """The connections of one broker. Call `close` once for each `open`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._limit = int(config["max.connections"])
@@ -50,17 +50,17 @@ class Connections:
 
     @property
     def full(self) -> bool:
-        """Whether the next one has to wait."""
+        """Whether the next connection must wait."""
         return len(self._open) >= self._limit
 
     def opened(self, connection: Seen, ip: str) -> bool:
-        """One was accepted; whether it may stay."""
+        """Counts a connection. Returns whether it may stay."""
         self._open[connection] = ip
         self._of[ip] += 1
         return self._of[ip] <= self._limit_per_ip
 
     def closed(self, connection: Seen) -> None:
-        """It has ended; a second call does nothing."""
+        """Uncounts a connection. A second call does nothing."""
         ip = self._open.pop(connection, None)
         if ip is not None:
             self._of[ip] -= 1
@@ -68,7 +68,7 @@ class Connections:
                 del self._of[ip]
 
     def look(self, now_ms: int) -> int | None:
-        """Ends what is idle, and says when to look again; None while there is nothing to look at."""
+        """Ends idle connections. Returns when to check again, None without connections."""
         if self._idle_ms < 0:
             return None
         oldest_ms = now_ms

@@ -1,8 +1,8 @@
-"""The sockets of a cluster: one listener per broker, all on one event loop, which owns everything.
+"""The sockets of a cluster: one listener per broker, all on one event loop.
 
-It moves bytes and time and decides nothing: frames go to links, through TLS where that is wanted, and `tick` is called when the cluster's
-next deadline has come. All of it runs on the loop's thread except `bind`. A stopped broker's port stays reserved, by a socket that is bound
-and does not listen: connections are refused, and no other process can take the port before the broker is back.
+It moves bytes and time and decides nothing: frames go to ClientConnections, and it calls `tick` at the cluster's next deadline. Everything
+except `bind` runs on the loop's thread. A stopped broker's port stays reserved by a bound socket that does not listen: connections are
+refused, and no other process can take the port before the broker is back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fencepost.broker_stub.socket_server.connection_limits import Connections
 
 ACCEPT_BACKLOG = 128
 DOWN_TURNS_MAX = 100
-ACCEPT_AGAIN_S = 1.0  # after the system has refused to give a socket
+ACCEPT_AGAIN_S = 1.0  # after the system has refused a socket
 COMPLAIN_AGAIN_S = 1.0
 
 _log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ class Server:
         self._sockets: dict[int, socket.socket] = {}
         self._connections: set[Connection] = set()
         self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
-        self._looks: dict[int, Timer] = {}  # when each node's connections are looked at for idle ones
-        self._waiting: set[int] = set()  # nodes that accept nobody for now
+        self._looks: dict[int, Timer] = {}  # the next check for idle connections, by node
+        self._waiting: set[int] = set()  # nodes that accept no connections for now
         self._silent_until = 0.0
         self._accepting: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -51,7 +51,7 @@ class Server:
         self._unwatch = clock.watch(partial(self.post, _nothing))
 
     def bind(self, host: str, port: int, *, advertised_host: str) -> None:
-        """Every broker gets its socket, listening: clients may connect before the loop runs. Ports are consecutive, or free ones for 0."""
+        """Binds a listening socket for every broker: clients may connect before the loop runs. Ports are consecutive; for 0, free ones."""
         try:
             for number, broker in enumerate(self.cluster.brokers.values()):
                 listener = bound(host, port + number if port else 0)
@@ -91,21 +91,21 @@ class Server:
         self.arm()
 
     def post(self, run: Callable[[], None]) -> None:
-        """Has it run on the loop, from any thread; nothing happens when the loop has ended."""
+        """Runs it on the loop, from any thread. Does nothing when the loop has ended."""
         try:
             self.loop.call_soon_threadsafe(self._run, run)
         except RuntimeError:
             _log.debug("the cluster is down, %r is not run", run)
 
     def arm(self) -> None:
-        """Runs what is due and sets the timer for what comes next. To be called after everything that touched the cluster."""
+        """Runs what is due and sets the timer for the next deadline. Call this after every change of the cluster."""
         cluster = self.cluster
         deadline_ms = cluster.next_deadline()
         while deadline_ms is not None and deadline_ms <= cluster.now_ms():
             try:
                 cluster.tick()
-            except Exception:  # noqa: BLE001 - the outermost loop of what is due: it may be anybody's, and whoever woke it must not suffer
-                _log.exception("something that was due has failed")
+            except Exception:  # noqa: BLE001 - the outermost loop of timers: a failed timer must not harm the connection that ran it
+                _log.exception("a timer of the cluster failed; this is a bug")
             deadline_ms = cluster.next_deadline()
         if deadline_ms == self._armed_for_ms:
             return
@@ -116,7 +116,7 @@ class Server:
         self._armed_for_ms = deadline_ms if self._timer is not None else None
 
     async def down(self) -> None:
-        """Cuts every connection and closes every socket; the loop may be closed afterwards."""
+        """Cuts every connection and closes every socket. The caller may close the loop afterwards."""
         self._unwatch()
         for listener in self._sockets.values():
             self.loop.remove_reader(listener)
@@ -167,17 +167,17 @@ class Server:
                 self._accepting.add(task)
                 task.add_done_callback(partial(self._accepted, connection, accepted))
         except BlockingIOError:
-            return  # that was all
+            return  # every waiting connection was accepted
         except OSError as error:
             now = self.loop.time()
-            if now >= self._silent_until:  # not for each connection that ends and makes room for one
+            if now >= self._silent_until:  # once for a while, not for each connection that ends
                 self._silent_until = now + COMPLAIN_AGAIN_S
                 _log.warning("broker %d cannot accept a connection: %s", node_id, error)
             self._wait(node_id)
-            self.loop.call_later(ACCEPT_AGAIN_S, self._go_on_accepting, node_id)  # one may end, and not of this broker
+            self.loop.call_later(ACCEPT_AGAIN_S, self._go_on_accepting, node_id)  # another connection may end, also of another broker
 
     def _wait(self, node_id: int) -> None:
-        """Leaves new connections where they are for now."""
+        """Stops accepting connections for now."""
         self._waiting.add(node_id)
         self.loop.remove_reader(self._sockets[node_id])
 
@@ -194,7 +194,7 @@ class Server:
             self.ended(connection)
 
     def _accepted(self, connection: Connection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
-        """A task that is cancelled before its first step never knows of its socket, so that is closed here."""
+        """A task that is cancelled before its first step does not close its socket, so this does."""
         self._accepting.discard(task)
         if task.cancelled():
             accepted.close()
@@ -216,7 +216,7 @@ class Server:
         self._go_on_accepting(connection.node_id)
 
     def _look_for_idle(self, node_id: int) -> None:
-        """Ends what is idle, and comes again while there is anything."""
+        """Ends idle connections, and repeats while there are connections."""
         self._looks.pop(node_id, None)
         next_look_ms = self._limits[node_id].look(self.cluster.now_ms())
         if next_look_ms is not None:
@@ -229,4 +229,4 @@ class Server:
 
 
 def _nothing() -> None:
-    """A jump of the clock is nothing by itself: `arm` does what has come due."""
+    """Runs what is due after a jump of the clock."""

@@ -1,8 +1,8 @@
-"""The transaction coordinators of a cluster: who coordinates which transactional id, and what is done about what `txn_table` decides.
+"""The transaction coordinators of a cluster: which broker coordinates a transactional id, and how a decision of `table` takes effect.
 
-Every answer is given once, through `then`, when what it says is in the log: at once, unless a replica is behind. A transaction that is open
-for longer than its timeout is aborted in the name of nobody. Permissions, topics, and what an old version of a request may be told are the
-handlers' business. Two-phase commit is not there.
+`then` is called once with each answer, when the log has what the answer says: at once, unless a replica is behind. The coordinator aborts
+a transaction that is open for longer than its timeout. Handlers check permissions and topics, and convert answers for old versions.
+Leaves out: two-phase commit.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
 
 ThenIdentity = Callable[[int, Identity], None]
-NOBODY: Final = Identity(NONE, NONE)
+NO_IDENTITY: Final = Identity(NONE, NONE)
 
 
 class TransactionCoordinators:
-    """Every shard of the cluster. A transactional id is asked for at the broker that leads its partition."""
+    """Every shard of the cluster. A request about a transactional id goes to the broker that leads the id's partition."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -53,10 +53,10 @@ class TransactionCoordinators:
         self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         self._expire_every_ms = int(config["transaction.remove.expired.transaction.cleanup.interval.ms"])
         self._expire_after_ms = int(config["transactional.id.expiration.ms"])
-        self.decided: Callable[[Decision], None] = _unheard  # for those who count rows
+        self.decided: Callable[[Decision], None] = _unheard  # lets a test count the rows that decided
 
     def leader_of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates the id, NO_LEADER for now; None while the topic is not there."""
+        """The broker that coordinates the id, or NO_LEADER. None: the topic does not exist."""
         partition = self._partition_of(transactional_id)
         return partition.leader if partition is not None else None
 
@@ -66,15 +66,15 @@ class TransactionCoordinators:
         return (self._shard(each) for each in topic.partitions if each.leader == node_id) if topic is not None else iter(())
 
     def shard_for(self, transactional_id: str, node_id: int) -> TxnShard | None:
-        """The shard of that id, None if this broker does not lead it."""
+        """The shard of that id. None: this broker does not lead it."""
         partition = self._partition_of(transactional_id)
         return self._shard(partition) if partition is not None and partition.leader == node_id else None
 
     def init(self, transactional_id: str, node_id: int, *, expected: Identity | None, timeout_ms: int, then: ThenIdentity) -> None:
-        """InitProducerId: the identity to go on with."""
+        """InitProducerId: gives the producer id and epoch to go on with."""
         shard = self.shard_for(transactional_id, node_id)
         if shard is None:
-            then(ErrorCode.NOT_COORDINATOR, NOBODY)
+            then(ErrorCode.NOT_COORDINATOR, NO_IDENTITY)
             return
         now_ms, fresh_id = self._context.now_ms(), self._context.producer_ids.fresh
         known = shard.ids.get(transactional_id)
@@ -83,12 +83,12 @@ class TransactionCoordinators:
         decision = decide_init(known, Init(expected=expected, timeout_ms=timeout_ms, now_ms=now_ms, fresh_id=fresh_id))
         self.decided(decision)
         if decision.fences:
-            self._fence(shard, transactional_id, known, lambda code: then(code or ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY))
+            self._fence(shard, transactional_id, known, lambda code: then(code or ErrorCode.CONCURRENT_TRANSACTIONS, NO_IDENTITY))
         elif decision.coming is None:
-            then(decision.code, NOBODY)
+            then(decision.code, NO_IDENTITY)
         else:
-            identity = decision.identity or NOBODY
-            shard.write(transactional_id, known, decision.coming, lambda code: then(code, NOBODY if code else identity))
+            identity = decision.identity or NO_IDENTITY
+            shard.write(transactional_id, known, decision.coming, lambda code: then(code, NO_IDENTITY if code else identity))
 
     def add(
         self, transactional_id: str, node_id: int, identity: Identity, partitions: frozenset[TopicPartition], *, version: int, then: Then
@@ -110,7 +110,7 @@ class TransactionCoordinators:
     def verify(
         self, transactional_id: str, node_id: int, identity: Identity, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Whether each partition is part of the open transaction."""
+        """Verifies that each partition is part of the open transaction."""
         _, known, code = self._known(transactional_id, node_id)
         if known is None:
             return dict.fromkeys(partitions, code)
@@ -121,23 +121,23 @@ class TransactionCoordinators:
         return {each: ErrorCode.NONE if each in known.txn.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
     def end(self, transactional_id: str, node_id: int, identity: Identity, *, commit: bool, version: int, then: ThenIdentity) -> None:
-        """EndTxn: answered when the end is decided; the markers follow."""
+        """EndTxn: calls `then` when the log has the decision. The markers follow."""
         shard, known, code = self._known(transactional_id, node_id)
         if shard is None or known is None:
-            then(code, NOBODY)
+            then(code, NO_IDENTITY)
             return
         fresh_id = self._context.producer_ids.fresh
         asked = End(identity=identity, commit=commit, now_ms=self._context.now_ms(), fresh_id=fresh_id)
         decision = decide_end(known, asked, version=version)
         self.decided(decision)
-        answer = decision.identity or NOBODY
+        answer = decision.identity or NO_IDENTITY
         if decision.coming is None:
             then(decision.code, answer)
         else:
-            self._end(shard, transactional_id, known, decision, lambda code: then(code, NOBODY if code else answer))
+            self._end(shard, transactional_id, known, decision, lambda code: then(code, NO_IDENTITY if code else answer))
 
     def _end(self, shard: TxnShard, name: str, known: TransactionMetadata, decision: Decision, then: Then) -> None:
-        """Writes that the transaction is about to end, says so, and ends it."""
+        """Writes that the transaction is about to end, calls `then`, and ends the transaction."""
 
         def written(code: int) -> None:
             then(code)
@@ -148,7 +148,7 @@ class TransactionCoordinators:
         shard.write(name, known, decision.coming, written)
 
     def _fence(self, shard: TxnShard, name: str, known: TransactionMetadata, then: Then) -> None:
-        """Aborts the open transaction under the next epoch, so that its producer can do nothing more."""
+        """Aborts the open transaction under the next epoch, so that its producer is fenced."""
         bumps = self.version >= EPOCH_BUMP_SINCE
         txn = known.txn
         stays = bumps or known.fence_failed or txn.epoch == EPOCH_MAX
@@ -170,7 +170,7 @@ class TransactionCoordinators:
         self._end(shard, name, known, decision, written)
 
     def _known(self, name: str, node_id: int) -> tuple[TxnShard | None, TransactionMetadata | None, int]:
-        """The shard and the id, or why there is none."""
+        """The shard and the id, or the error code."""
         if not name:
             return None, None, ErrorCode.INVALID_REQUEST
         shard = self.shard_for(name, node_id)
@@ -179,7 +179,7 @@ class TransactionCoordinators:
         return shard, shard.ids.get(name), ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     def _watch(self) -> None:
-        """A transaction may be open: looks for those that are for too long, as often as Kafka does."""
+        """Notes that a transaction may be open, and checks for timed-out ones as often as Kafka does."""
         if self._looking is None:
             self._looking = self._context.timers.at(self._context.now_ms() + self._look_every_ms, self._look)
 
@@ -209,8 +209,8 @@ class TransactionCoordinators:
 
 
 def _unheard(decision: Decision) -> None:
-    """Nobody counts."""
+    """The default of `decided`: does nothing."""
 
 
 def _ignored(code: int) -> None:
-    """What nobody asked for is tried again when it is next looked for."""
+    """Ignores the result: the next check tries again."""

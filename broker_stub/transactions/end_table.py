@@ -1,7 +1,6 @@
-"""What a transaction coordinator answers to EndTxn, and how it ends a transaction itself: E1 to E7 for clients before transaction
-version 2, F1 to F8 from then on.
+"""The rules by which a transaction coordinator answers EndTxn and ends a transaction itself.
 
-It is read as `txn_table` is, and knows as little.
+Rows E1 to E7 are for clients before transaction version 2, rows F1 to F8 for later ones. Read the table as the one in `table`.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from fencepost.broker_stub.transactions.table import Decision, Row, always, deci
 from fencepost.producer.wire.codes import ErrorCode
 
 EPOCH_BUMP_SINCE: Final = 2
-"""The transaction version from which the epoch goes up with every end (KIP-890)."""
+"""The transaction version from which every end raises the epoch (KIP-890)."""
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """EndTxn by this identity; `internal` if it is the coordinator that fences."""
+    """EndTxn by this identity. `internal`: the coordinator itself ends the transaction, to fence its producer or because it timed out."""
 
     identity: Identity
     commit: bool
@@ -42,7 +41,7 @@ class End(Struct, frozen=True, kw_only=True):
 
 
 def decide_end(known: TransactionMetadata, asked: End, *, version: int) -> Decision:
-    """How its transaction ends, by the client's transaction version, or the cluster's where the coordinator ends it itself."""
+    """How the transaction ends: by the client's transaction version, or the cluster's where the coordinator ends it itself."""
     return decide(END_ROWS if version < EPOCH_BUMP_SINCE else END_ROWS_WITH_BUMP, known, asked)
 
 
@@ -75,7 +74,7 @@ def _prepared(asked: End) -> State:
 
 
 def _prepared_txn(txn: Txn, asked: End) -> Txn:
-    """The epoch stays, but for a fence, which brings its own."""
+    """The epoch stays, except that a fence brings its own epoch."""
     return replace(
         txn,
         state=_prepared(asked),
@@ -99,12 +98,12 @@ END_ROWS: Final[tuple[Row[End], ...]] = (
 
 
 def _is_retry(known: TransactionMetadata, asked: End) -> bool:
-    """The epoch is the one before the present one: the answer to an end was lost."""
+    """The request has the epoch before the current one, because the answer to an end was lost."""
     return known.pending is None and known.txn.epoch == asked.identity.epoch + 1
 
 
 def _is_retry_of_the_last_epoch(known: TransactionMetadata, asked: End) -> bool:
-    """The same, where a new producer id came with it."""
+    """The same, where the lost answer had a new producer id."""
     before = Identity(known.txn.previous_producer_id, EPOCH_EXHAUSTED)
     return known.pending is None and asked.identity == before and known.txn.epoch == 0
 
@@ -143,7 +142,7 @@ def _prepared_with_bump(txn: Txn, asked: End) -> Txn:
 
 
 def _to_go_on_with(txn: Txn) -> Identity:
-    """The identity once the transaction is complete."""
+    """The producer id and epoch once the transaction is complete."""
     return Identity(txn.next_producer_id, 0) if txn.next_producer_id != NONE else txn.identity
 
 
@@ -179,4 +178,4 @@ END_ROWS_WITH_BUMP: Final[tuple[Row[End], ...]] = (
     Row("F8", _aborts_in(State.COMPLETE_ABORT), becomes=_prepared_with_bump, identity=_to_go_on_with),
     Row("F8", always, ErrorCode.INVALID_TXN_STATE),
 )
-"""Several rows of one name are one line of Kafka's, which asks there whether it is a commit, an abort, or a retry."""
+"""Rows that Kafka decides in one place: there Kafka distinguishes commit, abort and retry."""

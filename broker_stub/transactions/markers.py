@@ -1,10 +1,9 @@
-"""The markers that end a transaction in its partitions: who gets one, and what is done where one cannot be written (Kafka's
-TransactionMarkerChannelManager).
+"""The markers that end a transaction in its partitions (Kafka's TransactionMarkerChannelManager).
 
-A partition that the coordinator's broker does not reach, or that has too few replicas, is tried again; one that says that a newer producer
-or coordinator was there is left alone. So is one that is gone, and, as Kafka takes it for gone, one that has no leader: what was written
-there in the transaction stays undecided for good. Faults that name WRITE_TXN_MARKERS meet each attempt. It does not know what a
-transaction is: `transactions` does.
+The coordinator retries a partition whose leader it cannot reach, or that has too few replicas. It gives up a partition that has seen a
+newer producer or coordinator, or that was deleted. Like Kafka it takes a partition without leader for deleted, where the transaction then
+stays undecided.
+Fault rules that name WRITE_TXN_MARKERS act on each attempt. This file does not decide how a transaction ends.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _AGAIN: Final = frozenset(
     )
 )
 _DONE: Final = frozenset((ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION))
-# Anything else is INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, from a newer producer or coordinator, or what nobody expects.
+# Any other code ends the attempts: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, or a code that Kafka never sends.
 
 
 class TxnMarker(Struct, frozen=True, kw_only=True):
-    """What a marker says."""
+    """What a marker contains."""
 
     producer_id: int
     epoch: int
@@ -52,7 +51,7 @@ class TxnMarker(Struct, frozen=True, kw_only=True):
 
 
 def write_marker(context: Context, partition: Partition, marker: TxnMarker, then: Then) -> None:
-    """Appends it, and says that the producer's transaction has ended in that partition."""
+    """Appends the marker, and tells the context's listeners that the transaction has ended in that partition."""
     data = encode_marker(
         ControlType.COMMIT if marker.commit else ControlType.ABORT,
         producer_id=marker.producer_id,
@@ -71,9 +70,9 @@ def write_marker(context: Context, partition: Partition, marker: TxnMarker, then
 
 
 class Markers:
-    """The markers of one transaction on their way. `done` is called when no partition waits for one; `left` says which do.
+    """The markers of one transaction on their way. `left` has the partitions that still wait for one; `done` is called when there are none.
 
-    `valid` is asked before each attempt: a coordinator that is none any more writes nothing.
+    `valid` is called before each attempt: a coordinator that has lost its partition writes nothing.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class Markers:
             self._context.timers.at(self._context.now_ms() + RETRY_MS, partial(self._try, each))
             return
         if code not in _DONE:
-            self._done = None  # it stays prepared until another coordinator reads it
+            self._done = None  # stays prepared until another coordinator reads the log
             return
         self.left.discard(each)
         self._look()

@@ -1,6 +1,6 @@
 """What coordinators write into `__transaction_state`, in Kafka's own format: keys and values that begin with a version.
 
-The epoch before the present one is in no record, so a coordinator that has read its log does not know it.
+No record has the epoch before the current one, so a coordinator that has read its log does not know that epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TXN_VALUE_FLEXIBLE: Final = 1
 
 
 class TransactionLogKey(WireStruct):
-    """Whose record it is."""
+    """The key of a record: its transactional id."""
 
     transactional_id: str = ""
 
@@ -31,7 +31,7 @@ class PartitionsSchema(WireStruct):
 
 
 class TransactionLogValue(WireStruct):
-    """One transactional id as it was. Version 1 is flexible and has tags, which transaction version 0 does not write."""
+    """The values of one transactional id. Version 1 is flexible and has tags; transaction version 0 writes version 0."""
 
     producer_id: i64 = 0
     previous_producer_id: Annotated[i64, since(1), tag(0)] = -1
@@ -54,7 +54,7 @@ def txn_key(transactional_id: str) -> bytes:
 
 
 def txn_value(txn: Txn, *, flexible: bool) -> bytes:
-    """The value; with `flexible` off that of transaction version 0."""
+    """The value of a record. `flexible`: False for transaction version 0."""
     named = [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic(txn.partitions).items()]
     value = TransactionLogValue(
         producer_id=txn.producer_id,
@@ -72,7 +72,7 @@ def txn_value(txn: Txn, *, flexible: bool) -> bytes:
 
 
 def read_txn(key: bytes, value: bytes | None) -> tuple[str, Txn | None]:
-    """Whose record it is, and the values; None for an id that has expired."""
+    """The transactional id of a record, and its values. None: the id has expired."""
     name = _read(TransactionLogKey, key)[0].transactional_id
     if value is None:
         return name, None

@@ -1,7 +1,7 @@
-"""The transactional ids of one partition of `__transaction_state`, as its leader knows them: read from the log, and written to it.
+"""The transactional ids of one partition of `__transaction_state`, which this file reads from the log and writes to it.
 
-Everything that it knows it has from the log, so a coordinator that moves or restarts goes on where the last one was; transactions that were
-about to end then are ended. A write is answered when every in-sync replica has it. It decides nothing about transactions.
+The log holds all state. So a coordinator that moves or restarts continues where the last one stopped, and ends the transactions that were
+about to end. A write is answered when every in-sync replica has it. This file decides nothing about transactions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ MEANING: Final = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
-"""What a client is told of a write to the log that failed; anything else is UNKNOWN_SERVER_ERROR."""
+"""The code that a client gets when a write to the log fails. Any other is UNKNOWN_SERVER_ERROR."""
 
 
 class TxnShard:
-    """One partition's ids. It waits at the partition to hear of its next leader. `found_open` is called when it reads of a transaction
-    that is open."""
+    """One partition's ids. It watches the partition for its next leader. `found_open` is called when the log has an open transaction."""
 
     def __init__(self, context: Context, partition: Partition, *, transaction_version: int, found_open: Callable[[], None]) -> None:
         self.ids: dict[str, TransactionMetadata] = {}
@@ -49,7 +48,7 @@ class TxnShard:
 
     @property
     def leads(self) -> bool:
-        """Whether what it knows is what its partition's leader knows."""
+        """Whether it has read the log in the current leader epoch."""
         return self._partition.leader_epoch == self._epoch and self._partition.leader != NO_LEADER
 
     @property
@@ -57,7 +56,7 @@ class TxnShard:
         return self._partition.leader
 
     def load(self) -> None:
-        """Reads the log, if this is a leader whose log it has not read yet, and ends what was about to end."""
+        """Reads the log in a new leader epoch, and ends the transactions that were about to end."""
         partition = self._partition
         if partition.leader_epoch == self._epoch or partition.leader == NO_LEADER:
             return
@@ -71,19 +70,19 @@ class TxnShard:
                 self._found_open()
 
     def grew(self, size_bytes: int) -> None:
-        """It knows what it wrote."""
+        """Does nothing: the coordinator itself writes these records."""
 
     def changed(self) -> None:
         if self._partition.leader_epoch != self._epoch:
             self._context.soon(self.load)
 
     def write(self, name: str, known: TransactionMetadata, coming: Txn, then: Then) -> None:
-        """Puts these values into the log and then in force; `then` hears what a client is to be told."""
+        """Writes these values to the log, then puts them in force. `then` gets the code for the client."""
         known.prepare(coming)
         self._append(name, coming, coming.timeout_ms, partial(self._written, self._epoch, known, coming, then))
 
     def finish(self, name: str, known: TransactionMetadata) -> None:
-        """Writes the markers of a transaction that is prepared, and then that it is complete."""
+        """Writes the markers of a prepared transaction, then the record that it is complete."""
         txn = known.txn
         known.prepare(ended(txn, now_ms=self._context.now_ms()))
         marker = TxnMarker(
@@ -106,12 +105,12 @@ class TxnShard:
         markers.send()
 
     def without_marker(self, name: str) -> frozenset[tuple[str, int]] | None:
-        """Where a transaction that ends has no marker yet; None if it does not end."""
+        """The partitions that have no marker yet, for a transaction that ends. None: it does not end."""
         markers = self._ending.get(name)
         return frozenset(markers.left) if markers is not None else None
 
     def expire(self, *, after_ms: int, every_ms: int) -> None:
-        """Forgets ids that nobody has used for that long, as often as Kafka looks for them; to be called before anybody asks for one."""
+        """Removes expired ids, as often as Kafka checks. Call this before each read of `ids`."""
         now_ms = self._context.now_ms()
         if now_ms - self._expired_at_ms < every_ms:
             return
@@ -162,7 +161,7 @@ class TxnShard:
             del self.ids[name]
 
     def _leads_in(self, epoch: int) -> bool:
-        """Whether what was begun in that leader epoch still matters: whoever leads by now has read the log."""
+        """Whether the leader epoch is still this one. A later leader has read the log itself."""
         return epoch == self._epoch == self._partition.leader_epoch
 
     def _later(self, run: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""What a transaction coordinator remembers of one transactional id, and the states that this goes through (Kafka's TransactionMetadata).
+"""The state of one transactional id in its coordinator, and the transitions between states (Kafka's TransactionMetadata).
 
-A change is made in two steps: `prepare` says what is to come, which is then written to the log, and `complete` puts it in force. Between
-the two the id is pending. It decides nothing: `txn_table` does.
+A change takes two steps: `prepare` sets the pending values, which the coordinator writes to the log, and `complete` puts them in force.
+Between the two the id is pending. This file decides nothing: `table` does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TopicPartition = tuple[str, int]
 
 
 class State(IntEnum):
-    """The numbers are those of the log's records."""
+    """The numbers in the records of the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -37,13 +37,13 @@ class State(IntEnum):
 
     @property
     def wire_name(self) -> str:
-        """What ListTransactions and DescribeTransactions call it."""
+        """The name in ListTransactions and DescribeTransactions."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 COMPLETE: Final = frozenset((State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
 IDLE: Final = COMPLETE | {State.EMPTY}
-"""No transaction is open: the id may expire."""
+"""The states in which no transaction is open, so that the id may expire."""
 PREPARED: Final = frozenset((State.PREPARE_COMMIT, State.PREPARE_ABORT))
 
 BEFORE: Final[dict[State, frozenset[State]]] = {
@@ -56,11 +56,11 @@ BEFORE: Final[dict[State, frozenset[State]]] = {
     State.DEAD: IDLE,
     State.PREPARE_EPOCH_FENCE: frozenset((State.ONGOING,)),
 }
-"""From which states each one is reached."""
+"""The states from which each one is reached."""
 
 
 class Txn(Struct, frozen=True, kw_only=True):
-    """The values of one transactional id, as a record of the log has them; `last_epoch` alone is in no record."""
+    """The values of one transactional id, as in a record of the log, and `last_epoch`, which no record has."""
 
     producer_id: int
     previous_producer_id: int = NONE
@@ -84,45 +84,45 @@ class Txn(Struct, frozen=True, kw_only=True):
 
 
 class TransactionMetadata:
-    """One transactional id: the values in force, and the state that it is on its way to."""
+    """One transactional id: the values in force, and the pending state."""
 
     __slots__ = ("fence_failed", "pending", "txn")
 
     def __init__(self, txn: Txn) -> None:
         self.txn = txn
         self.pending: State | None = None
-        self.fence_failed = False  # an epoch was raised for a fence that could not be written
+        self.fence_failed = False  # the coordinator raised the epoch for a fence and could not write it
 
     def prepare(self, coming: Txn) -> None:
-        """These values are being written."""
+        """Sets the values that are being written."""
         assert self.pending is None, f"pending {self.pending!r} already"
         assert self.txn.state in BEFORE[coming.state], f"{self.txn.state!r} -> {coming.state!r}"
         self.pending = coming.state
 
     def prepare_fence(self) -> None:
-        """Its open transaction is about to be aborted by somebody else."""
+        """Raises the epoch, because the coordinator is about to abort the open transaction."""
         assert self.pending is None
         assert self.txn.state in BEFORE[State.PREPARE_EPOCH_FENCE]
         self.pending = State.PREPARE_EPOCH_FENCE
 
     def complete(self, coming: Txn) -> None:
-        """They are written."""
+        """Puts the written values in force."""
         assert self.pending is coming.state, f"{self.pending!r} is pending, not {coming.state!r}"
         self.txn = coming
         self.pending = None
 
     def give_up(self) -> None:
-        """They could not be written: all is as it was."""
+        """Keeps the values in force, because the write failed."""
         self.pending = None
 
 
 def new_txn(producer_id: int, *, timeout_ms: int, now_ms: int) -> Txn:
-    """An id that nobody has used, before its first epoch."""
+    """A new id, before its first epoch."""
     return Txn(producer_id=producer_id, timeout_ms=timeout_ms, updated_ms=now_ms)
 
 
 def ended(txn: Txn, *, now_ms: int) -> Txn:
-    """What a prepared transaction becomes once its markers are written. If its epochs are used up, the next producer id takes over."""
+    """The values of a prepared transaction once its markers are written. If its epochs are used up, the next producer id takes over."""
     assert txn.state in PREPARED
     state = State.COMPLETE_COMMIT if txn.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
     done = replace(txn, state=state, partitions=frozenset(), updated_ms=now_ms, previous_producer_id=txn.producer_id)
@@ -140,7 +140,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def is_timed_out(known: TransactionMetadata, now_ms: int) -> bool:
-    """Whether its transaction has been open for too long. The time runs from its first partition and nothing prolongs it."""
+    """Whether its transaction has timed out. The time runs from its first partition, and nothing prolongs it."""
     txn = known.txn
     if txn.state is not State.ONGOING or known.pending is not None or txn.timeout_ms == NEVER_TIMES_OUT_MS:
         return False
@@ -148,5 +148,5 @@ def is_timed_out(known: TransactionMetadata, now_ms: int) -> bool:
 
 
 def is_expired(known: TransactionMetadata, now_ms: int, *, after_ms: int) -> bool:
-    """Whether nobody has used the id for that long."""
+    """Whether no request has used the id for that long."""
     return known.txn.state in IDLE and known.pending is None and known.txn.updated_ms + after_ms <= now_ms

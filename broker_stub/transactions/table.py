@@ -1,10 +1,8 @@
-"""What a transaction coordinator answers who wants an identity, or partitions in a transaction, as tables: the first row that matches a
-question decides it.
+"""The rules by which a transaction coordinator answers InitProducerId and AddPartitionsToTxn, as tables. The first matching row decides.
 
-Rows carry the names under which Kafka's behaviour is known here: I1 to I9 for InitProducerId, A1 to A6 for partitions to be added or
-verified; `txn_end_table` has those of EndTxn. A decision says which row it came from, what to answer, and which values are to be written,
-if any. It changes nothing, knows no time but the one it is given, and does not look at permissions, routes or what a version of a request
-may say.
+Rows have names: I1 to I9 for InitProducerId, A1 to A6 for partitions to add or to verify. `end_table` has those of EndTxn. A decision
+has its row, the answer, and the values to write, if any. The tables change nothing and read no clock. Handlers check permissions, the
+coordinator, and what a version of a request can express.
 """
 
 from __future__ import annotations
@@ -21,18 +19,18 @@ from fencepost.producer.wire.codes import ErrorCode
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What becomes of a question: the answer, and what has to be in the log before it is given."""
+    """The decision about a request: the answer, and the values that the log must have before the answer is sent."""
 
     row: str
     code: ErrorCode
     coming: Txn | None = None
     identity: Identity | None = None
     fences: bool = False
-    """The open transaction is to be aborted in the name of somebody else."""
+    """The coordinator must abort the open transaction first."""
 
 
 class Init(Struct, frozen=True, kw_only=True):
-    """InitProducerId: the identity that the producer expects to have, if it says so, and what it wants."""
+    """InitProducerId: the identity that the producer already has, if any, and the timeout that it wants."""
 
     expected: Identity | None
     timeout_ms: int
@@ -41,7 +39,7 @@ class Init(Struct, frozen=True, kw_only=True):
 
 
 class Add(Struct, frozen=True, kw_only=True):
-    """Partitions to be added, or verified, in the name of this identity. `version` is the client's transaction version."""
+    """Partitions to add or to verify, with the producer's identity. `version` is the client's transaction version."""
 
     identity: Identity
     partitions: frozenset[TopicPartition]
@@ -53,7 +51,7 @@ Q = TypeVar("Q")
 
 
 class Row(Struct, Generic[Q], frozen=True):
-    """One line of a table: when it matches, what it answers, and which values it wants written."""
+    """One row of a table: its condition, its answer, and the values to write."""
 
     name: str
     matches: Callable[[TransactionMetadata, Q], bool]
@@ -64,32 +62,32 @@ class Row(Struct, Generic[Q], frozen=True):
 
 
 def decide_init(known: TransactionMetadata, asked: Init) -> Decision:
-    """Who the producer is from now on."""
+    """The producer id and epoch that the producer has from now on."""
     return decide(INIT_ROWS, known, asked)
 
 
 def decide_add(known: TransactionMetadata, asked: Add) -> Decision:
-    """Whether the partitions become part of its transaction."""
+    """The code for adding the partitions to the transaction."""
     return decide(ADD_ROWS, known, asked)
 
 
 def decide_verify(known: TransactionMetadata, asked: Add) -> Decision:
-    """Whether the identity may write; NONE says nothing yet about each partition."""
+    """The code for the identity. After NONE each partition gets its own code."""
     return decide(VERIFY_ROWS, known, asked)
 
 
 def decide(rows: tuple[Row[Q], ...], known: TransactionMetadata, asked: Q) -> Decision:
-    """By the first row that matches."""
+    """The decision of the first matching row."""
     for row in rows:
         if row.matches(known, asked):
             coming = row.becomes(known.txn, asked) if row.becomes is not None else None
             identity = row.identity(coming or known.txn) if row.identity is not None else None
             return Decision(row=row.name, code=row.code, coming=coming, identity=identity, fences=row.fences)
-    raise AssertionError(f"no row for {known.txn} and {asked}")  # the last rows match everything that is left
+    raise AssertionError(f"no row for {known.txn} and {asked}")  # the last row matches every request
 
 
 def always(known: TransactionMetadata, asked: Q) -> bool:
-    """What is left."""
+    """Matches every request."""
     return True
 
 
@@ -146,7 +144,7 @@ def _repeated(txn: Txn, asked: Init) -> Txn:
 
 
 def own(txn: Txn) -> Identity:
-    """As it is once this is written."""
+    """The identity once this is written."""
     return txn.identity
 
 
@@ -163,7 +161,7 @@ INIT_ROWS: Final[tuple[Row[Init], ...]] = (
 )
 
 
-# AddPartitionsToTxn, and what brokers ask on behalf of Produce and TxnOffsetCommit
+# AddPartitionsToTxn, and the verification for Produce and TxnOffsetCommit
 
 
 def _has_all(known: TransactionMetadata, asked: Add) -> bool:

@@ -1,9 +1,8 @@
-"""How the leader of partitions asks the transaction coordinator whether a producer may write there in its transaction, or has it add them
+"""How the leader of a partition asks the coordinator whether a producer's transaction has the partition, or adds it to the transaction
 (Kafka's AddPartitionsToTxnManager).
 
-One question is open at a time for a transactional id and a leader: the same producer's next one takes its place, one of an older epoch is
-turned away. While the last transaction ends a producer of transaction version 2 waits a little. It writes no batch; what a code means to a
-client is its caller's to say.
+One request is open at a time for a transactional id and a leader. A newer request of the same producer replaces it; one of an older epoch
+fails. A producer of transaction version 2 waits a little while its last transaction ends. The caller translates codes for its client.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ CLIENT_VERSION_THAT_ADDS = 2
 
 
 class Mode(Enum):
-    """What the version of a request lets its client understand."""
+    """Which codes the client understands, by the version of its request."""
 
-    ANY_ERROR_IS_A_STATE = "verify, and say INVALID_TXN_STATE"
-    ABORTABLE = "verify, and say TRANSACTION_ABORTABLE"
+    ANY_ERROR_IS_A_STATE = "verify, and answer INVALID_TXN_STATE"
+    ABORTABLE = "verify, and answer TRANSACTION_ABORTABLE"
     ADD = "add"
 
     @classmethod
     def of(cls, version: int, *, abortable_since: int, adds_since: int) -> Mode:
-        """That of a request in this version."""
+        """The level of a request of this version."""
         if version >= adds_since:
             return cls.ADD
         return cls.ABORTABLE if version >= abortable_since else cls.ANY_ERROR_IS_A_STATE
 
     @property
     def adds(self) -> bool:
-        """Whether the client's transactions are those of version 2: partitions join by being written, and every one has its epoch."""
+        """Whether the client has transaction version 2: a write adds its partition, and each transaction has its own epoch."""
         return self is Mode.ADD
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """In whose name which partitions are to be written."""
+    """A producer's identity and the partitions that it writes to."""
 
     transactional_id: str
     identity: Identity
@@ -58,7 +57,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class TransactionVerification:
-    """The questions of all brokers."""
+    """The requests of all brokers to coordinators."""
 
     def __init__(self, context: Context, transactions: TransactionCoordinators) -> None:
         self._context = context
@@ -69,7 +68,7 @@ class TransactionVerification:
         self._retry_max_ms = int(config["add.partitions.to.txn.retry.backoff.max.ms"])
 
     def ask(self, node_id: int, question: Question, then: ThenEach) -> None:
-        """`then` hears a code for every partition."""
+        """`then` gets a code for every partition."""
         if question.mode.adds:
             self._add(node_id, question, self._context.now_ms() + self._retry_max_ms, then)
             return
@@ -117,7 +116,7 @@ class TransactionVerification:
             opened.then(code)
 
     def _coordinator(self, node_id: int, transactional_id: str) -> tuple[int, int]:
-        """The broker to ask, or why it cannot be asked."""
+        """The broker that coordinates the id, or the error code."""
         leader = self._transactions.leader_of(transactional_id)
         if leader is None or leader == NO_LEADER:
             return NO_LEADER, ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -126,7 +125,7 @@ class TransactionVerification:
 
 
 class _Open:
-    """A question that the coordinator has not answered."""
+    """A request that the coordinator has not answered yet."""
 
     __slots__ = ("epoch", "then")
 

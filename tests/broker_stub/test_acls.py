@@ -79,7 +79,7 @@ def test_what_a_tester_may_say() -> None:
         (lambda: Acl.allow("alice", "READ", topic=""), "topic='' is no name"),
         (lambda: Acl.allow("alice", "READ", cluster="mine"), "cluster=True"),
         (lambda: BrokerStub(acls=[]).allow("alice", topic="t"), "name at least one operation"),
-        (lambda: BrokerStub().allow("alice", "READ", topic="t"), r"permits everything: BrokerStub\(acls="),
+        (lambda: BrokerStub().allow("alice", "READ", topic="t"), r"permits everything: create it with BrokerStub\(acls="),
         (lambda: BrokerStub(config={"super.users": "root"}), "invalid value 'root' for broker config 'super.users'"),
         (lambda: BrokerStub(config={"authorizer.class.name": "mine"}), "invalid value 'mine'"),
     ],

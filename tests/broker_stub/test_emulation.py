@@ -54,7 +54,7 @@ def test_the_newest_release_is_what_the_handlers_say() -> None:
 
 def test_a_release_that_is_none_is_refused() -> None:
     """With those that there are."""
-    with pytest.raises(ValueError, match=r"emulate='2\.8': the stub can be Kafka 3\.9 or 4\.3"):
+    with pytest.raises(ValueError, match=r"emulate='2\.8': the stub emulates Kafka 3\.9 or 4\.3"):
         BrokerStub(emulate="2.8")
     assert list(RELEASES) == ["3.9", "4.3"]
     assert tuple(DIFFERENCES) == Differences._fields
@@ -62,7 +62,7 @@ def test_a_release_that_is_none_is_refused() -> None:
         [sys.executable, "-m", "fencepost", "broker", "--port", "0", "--emulate", "9.9"], capture_output=True, text=True, timeout=60
     )
     assert ran.returncode == 2
-    assert "emulate='9.9': the stub can be Kafka 3.9 or 4.3" in ran.stderr
+    assert "emulate='9.9': the stub emulates Kafka 3.9 or 4.3" in ran.stderr
 
 
 def test_what_3_9_offers(older: BrokerStub) -> None:

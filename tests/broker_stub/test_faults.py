@@ -407,5 +407,5 @@ def test_an_error_code_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(("brokers", "port"), [(1, 65_536), (3, 65_534), (1, -1)])
 def test_ports_that_are_none(brokers: int, port: int) -> None:
     """Refused with the highest port that leaves room for every broker."""
-    with pytest.raises(ValueError, match=rf"port={port}: from 1 to {65_535 - brokers + 1}"):
+    with pytest.raises(ValueError, match=rf"port={port}: give 1 to {65_535 - brokers + 1}"):
         BrokerStub(brokers=brokers, port=port)

@@ -283,7 +283,7 @@ def test_what_a_tester_says() -> None:
         ({"user": "alice"}, "quotas are producer_byte_rate, .* not nothing"),
         ({"user": "alice", "byte_rate": 1}, "not byte_rate"),
         ({"user": "alice", "controller_mutation_rate": 1}, "not controller_mutation_rate"),
-        ({"producer_byte_rate": 1}, "whose quota"),
+        ({"producer_byte_rate": 1}, "a quota needs user="),
         ({"user": "", "producer_byte_rate": 1}, "Empty user"),
         ({"user": "alice", "producer_byte_rate": 0}, r"must be greater than 0 \(producer_byte_rate=0\)"),
         ({"client_id": "x", "consumer_byte_rate": 1.5}, "fractional"),

@@ -117,7 +117,7 @@ def test_records_are_what_a_consumer_may_read() -> None:
                 assert values(stub.records("t", 0, isolation="read_uncommitted")) == read(stub, "read_uncommitted")
                 raise Abort
         assert values(stub.records("t", 0)) == read(stub, "read_committed") == [b"committed", b"committed, too", b"after it"]
-        with pytest.raises(ValueError, match=r"isolation='all': it is one of read_committed, read_uncommitted"):
+        with pytest.raises(ValueError, match=r"isolation='all': give one of read_committed, read_uncommitted"):
             stub.records("t", 0, isolation="all")  # type: ignore[arg-type]  # no such level
 
 
@@ -154,9 +154,9 @@ def test_topics_can_be_made_before_the_start() -> None:
     stub.create_topic("t", partitions=2)
     with stub, Talker(stub) as talker:
         assert len(talker.metadata("t").topics[0].partitions) == 2
-        with pytest.raises(RuntimeError, match="starts once"):
+        with pytest.raises(RuntimeError, match="starts only once"):
             stub.start()
-    with pytest.raises(RuntimeError, match="starts once"):
+    with pytest.raises(RuntimeError, match="starts only once"):
         stub.start()
 
 

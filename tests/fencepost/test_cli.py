@@ -262,9 +262,9 @@ def test_a_broker_is_where_its_file_says(tmp_path: Path) -> None:
     with serving("broker", "--port", "0", "--host", "0.0.0.0", "--advertised-host", "127.0.0.1") as (_, address):
         assert address.startswith("127.0.0.1:")
     for arguments, words in (
-        (["--properties", str(file), "--port", "0"], "in one of these ways"),
+        (["--properties", str(file), "--port", "0"], "give only one of the two"),
         (["--properties", str(tmp_path / "none")], "No such file"),
-        (["--port", "0", "--advertised-host", "0.0.0.0"], "clients are told to connect there"),
+        (["--port", "0", "--advertised-host", "0.0.0.0"], "clients connect to it"),
     ):
         refused = fencepost_runs("broker", *arguments)
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
@@ -296,10 +296,10 @@ def test_a_broker_takes_the_mechanisms_that_were_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--sasl-mechanism", "PLAIN"], "name users with --sasl-user"),
+        (["--sasl-mechanism", "PLAIN"], "name them with --sasl-user"),
         (["--sasl-user", "alice:secret", "--sasl-mechanism", "GSSAPI"], "SASL mechanisms are some of PLAIN"),
-        (["--tls-cert", "/no/such/file"], "there is no file '/no/such/file'"),
-        (["--tls-key", "/no/such/file"], "of no use without the brokers' certificate (--tls-cert)"),
+        (["--tls-cert", "/no/such/file"], "the file '/no/such/file' does not exist"),
+        (["--tls-key", "/no/such/file"], "need the brokers' certificate: give --tls-cert"),
         (["--sasl-user", "alice:"], "--sasl-user is not NAME:PASSWORD"),
         (["--sasl-user", ":secret"], "--sasl-user is not NAME:PASSWORD"),
     ],
@@ -349,11 +349,11 @@ def test_a_proxy_loses_replies_on_demand() -> None:
 def test_a_proxy_says_why_it_cannot_start() -> None:
     """An upstream that is no address ends with one line and an exit code."""
     wrong = fencepost_runs("proxy", "nowhere")
-    assert (wrong.returncode, wrong.stderr.strip()) == (2, "fencepost proxy: 'nowhere' is not HOST:PORT, with a port from 1 to 65535")
+    assert (wrong.returncode, wrong.stderr.strip()) == (2, "fencepost proxy: 'nowhere' is not HOST:PORT with a port from 1 to 65535")
     wrong = fencepost_runs("proxy", "localhost:99999")
     assert (wrong.returncode, wrong.stderr.strip()) == (
         2,
-        "fencepost proxy: 'localhost:99999' is not HOST:PORT, with a port from 1 to 65535",
+        "fencepost proxy: 'localhost:99999' is not HOST:PORT with a port from 1 to 65535",
     )
 
 
