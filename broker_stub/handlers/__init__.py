@@ -1,6 +1,6 @@
-"""One file per API, each registering its handler with the router; each opens with its versions, its behaviour and what it leaves out.
+"""One file per API. Each registers its handler with the router, and begins with its versions, its behaviour and what it leaves out.
 
-What every client asks at its start is loaded with the stub, the rest when it is first asked for.
+The APIs that every client uses at its start are imported with the stub, the others at their first request.
 """
 
 from importlib import import_module
@@ -60,7 +60,7 @@ _WHEN_ASKED = {
 
 
 def register() -> None:
-    """Makes every handler known; a second call does nothing."""
+    """Registers or announces every handler. A second call does nothing."""
     for api, (name, versions) in _WHEN_ASKED.items():
         announce(api, f"{__name__}.{name}", versions)
     for name in _AT_START:

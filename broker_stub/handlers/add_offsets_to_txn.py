@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (25), versions 0 to 4.
 
-The partition of `__consumer_offsets` that keeps the group's offsets becomes part of the producer's transaction, by the rules of
-AddPartitionsToTxn. Clients of transaction version 2 do not ask. Needs WRITE on the transactional id and READ on the group.
+Adds the partition of `__consumer_offsets` with the group's offsets to the producer's transaction, by the rules of AddPartitionsToTxn.
+Clients of transaction version 2 do not send it. Needs WRITE on the transactional id and READ on the group.
 
 Leaves out: nothing that is known.
 """

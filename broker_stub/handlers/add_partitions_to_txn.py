@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (24), versions 0 to 5.
 
-The partitions become part of the producer's transaction, which begins with the first of them. One that is not there, or that the client
-may not write to, fails them all: the others are OPERATION_NOT_ATTEMPTED. Who is no longer the id's producer is PRODUCER_FENCED, before
-version 2 INVALID_PRODUCER_EPOCH. From version 4 on brokers ask, for several transactions, and may only want to know whether partitions are
-part of them: TRANSACTION_ABORTABLE where they are not. They need CLUSTER_ACTION, clients WRITE on the transactional id and on the topics.
-Where a request names one id twice, each time the partitions of the last one count, and the answers name those of the first, as in Kafka.
+Adds the partitions to the producer's transaction, which begins with the first of them. If one does not exist, or the client may not
+write to it, the others are OPERATION_NOT_ATTEMPTED. A producer that is no longer the id's is PRODUCER_FENCED, before version 2
+INVALID_PRODUCER_EPOCH. From version 4 on brokers send it, for several transactions. They may also only verify that partitions are part of
+the transaction: TRANSACTION_ABORTABLE if they are not. Brokers need CLUSTER_ACTION, clients WRITE on the transactional id and on the
+topics. Where a request names one id twice, the partitions of the last one count and the results name those of the first, as in Kafka.
 
 Leaves out: nothing that is known.
 """
@@ -85,7 +85,7 @@ class _Adding:
         transactions.add(name, node_id, identity, wanted, version=version, then=partial(self._added, name))
 
     def _refused(self, partitions: Sequence[TopicPartition]) -> Codes:
-        """Why these partitions cannot be added; empty if they can."""
+        """The errors of partitions that cannot be added; empty if all can."""
         codes = {each: self._refusal(*each) for each in partitions}
         if not any(codes.values()):
             return {}

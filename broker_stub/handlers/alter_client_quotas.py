@@ -1,10 +1,10 @@
 """AlterClientQuotas (49), versions 0 and 1.
 
-Sets and removes quotas of users, client ids, one with the other, their defaults (a null name), and of addresses: of an entity all that is
-asked for or nothing. Produce, Fetch and requests are throttled from the next one on. `validate_only` changes nothing. An entity or a key
-that is none, a value that is not above 0, and a fraction of a byte are INVALID_REQUEST. Any broker takes the request.
+Sets and removes quotas of users, of client ids, of both together, of their defaults (a null name), and of addresses. All changes of an
+entity are applied, or none. They count from the next request on. `validate_only` changes nothing. An invalid entity or key, a value that
+is not above 0, and a fraction of a byte are INVALID_REQUEST. Any broker takes the request.
 
-Leaves out: what is kept and not obeyed, `controller_mutation_rate` and the `connection_creation_rate` of addresses.
+Leaves out: `controller_mutation_rate` and the `connection_creation_rate` of addresses are kept and not obeyed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _change(call: Call, request: AlterClientQuotasRequest, asked: EntryData) -> 
     values = {op.key: None if op.remove else op.value for op in asked.ops}
     twice = next((op.key for number, op in enumerate(asked.ops) if op.key in [each.key for each in asked.ops[:number]]), None)
     if twice is not None:
-        # As in Kafka, which takes its own answer about the key for a second entity.
+        # As in Kafka, where a key that is named twice gets the error of an entity that is named twice.
         return f"Ignoring duplicate entity {_shown(entity)}"
     reason = why_not(entity, values)
     if reason is None and not request.validate_only:
@@ -58,7 +58,7 @@ def _entity(asked: EntryData) -> Entity:
 
 
 def _shown(entity: Entity) -> str:
-    """As Java prints it."""
+    """The text that Java prints."""
     inside = ", ".join(f"{kind}={name if name is not None else 'null'}" for kind, name in sorted(entity))
     return f"ClientQuotaEntity(entries={{{inside}}})"
 

@@ -1,4 +1,4 @@
-"""Whether the configs of a topic may be changed: AlterConfigs and IncrementalAlterConfigs check the same, in Kafka's order and words.
+"""The checks of AlterConfigs and IncrementalAlterConfigs, in Kafka's order and with its texts.
 
 Only topics can be changed. Brokers, loggers, client metrics and groups are refused.
 """
@@ -24,15 +24,15 @@ OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"
 
 
 class Refusal(NamedTuple):
-    """Why the configs of a resource stay as they are."""
+    """Why the configs of a resource are not changed."""
 
     code: int
     message: str | None
 
 
 def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
-    """Why a resource cannot be looked at. `configs`: their names; `nulls`: those without a value that need one; `twice`: the request names
-    the resource more than once."""
+    """The error of a resource before its configs are read. `configs`: their names; `nulls`: those without a value that need one; `twice`:
+    the request names the resource more than once."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(configs)) < len(configs):
@@ -43,13 +43,13 @@ def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nu
 
 
 def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
-    """What became of a resource."""
+    """The result for a resource."""
     code, message = refusal or (ErrorCode.NONE, None)
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
 def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
-    """Why nothing of that type can be changed, None if it can. Who may not change it hears that first."""
+    """Why a resource of that type cannot be changed; None if it can. A missing permission comes first."""
     if kind == TOPIC:
         return None
     if kind in OTHER_TYPES and (kind != GROUP or call.cluster.release.differs.groups_have_configs):
@@ -62,7 +62,7 @@ def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
 
 
 def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:
-    """Why the topic cannot have these configs of its own, None if it can. Names and values come before the topic itself."""
+    """Why the topic cannot have these configs; None if it can. Names and values are checked before the topic itself."""
     if not topic:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     illegal = illegal_name(topic)
@@ -78,7 +78,7 @@ def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) ->
 
 
 def check_together(overrides: Mapping[str, str], in_force: Mapping[str, str]) -> None:
-    """Raises InvalidConfig for a value that is none and for values that contradict each other."""
+    """Raises InvalidConfig for an invalid value, and for values that contradict each other."""
     for name, value in overrides.items():
         check_topic_config(name, value)
     shortest, longest = int(in_force["min.compaction.lag.ms"]), int(in_force["max.compaction.lag.ms"])

@@ -1,6 +1,6 @@
 """AlterConfigs (33), versions 0 to 2.
 
-Replaces the configs that a topic has of its own by the ones given; IncrementalAlterConfigs changes some and is what clients use today.
+Replaces all of a topic's own configs by the given ones. Today's clients use IncrementalAlterConfigs, which changes single ones.
 `validate_only` changes nothing. A resource named twice, a config named twice and a null value are INVALID_REQUEST.
 
 Leaves out: everything but topics (INVALID_REQUEST), and policies.

@@ -1,10 +1,9 @@
 """ApiVersions (18), versions 0 to 4.
 
-The list is the router's: what has a handler is named, in the versions that the handler takes, or that an older release does (`emulation`).
-Produce alone is named from version 0 on although 0 to 2 are refused (KAFKA-18659: librdkafka needs it). A version that is not known is
-answered with the body of version 0, UNSUPPORTED_VERSION and this API's own range (KIP-511). Client software names that are none are
-INVALID_REQUEST, without a list. Finalized features say transaction.version 2, so that clients use the protocol of KIP-890, unless the
-cluster was made with another.
+The list is the router's: every API with a handler, in the handler's versions or those of the emulated release. Only Produce is offered from
+version 0 on, although 0 to 2 are refused (KAFKA-18659: librdkafka needs it). An unknown version gets the body of version 0 with
+UNSUPPORTED_VERSION and this API's range (KIP-511). An invalid name of the client's software is INVALID_REQUEST, without a list. Finalized
+features have transaction.version 2, so that clients use the protocol of KIP-890, unless the cluster was created with another one.
 
 Leaves out: features that change while the cluster runs, and ZooKeeper migration.
 """
@@ -44,7 +43,7 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=each.api, min_version=each.lowest, max_version=each.highest) for each in release.offers(served())],
-        # Clients before version 4 choke on a lowest level of 0 (KAFKA-17492).
+        # Clients before version 4 fail at a lowest level of 0 (KAFKA-17492).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high, _) in features.items()

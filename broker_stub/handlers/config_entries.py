@@ -1,4 +1,4 @@
-"""The configs of topics and brokers as DescribeConfigs tells them: value, where it comes from, what would count without it, and its type.
+"""The configs of topics and brokers as DescribeConfigs shows them: value, source, synonyms, and type.
 
 It changes nothing.
 """
@@ -28,7 +28,7 @@ class Source(IntEnum):
 MIN_ISR = "min.insync.replicas"  # Kafka's controller sets it for the whole cluster when a cluster is formatted, as part of KIP-966
 
 
-# Topic configs whose default is no broker config's.
+# Topic configs whose default comes from no broker config.
 _WITHOUT_BROKER = frozenset(name for name in TOPIC_CONFIGS if name.startswith("remote.") or name.endswith(".throttled.replicas"))
 
 _BROKER_TYPES = {
@@ -45,7 +45,7 @@ _BROKER_TYPES = {
     "unclean.leader.election.interval.ms": Type.LONG,
     "unstable.api.versions.enable": Type.BOOLEAN,
 }  # the others are INT
-# While the broker runs, besides the topics' defaults.
+# Broker configs that can be changed while the broker runs, besides the topics' defaults.
 _CHANGEABLE = frozenset(
     ("max.connections", "max.connections.per.ip", "producer.id.expiration.ms", "transaction.partition.verification.enable")
 )
@@ -57,7 +57,7 @@ def topic_entries(cluster: Cluster, topic: Topic) -> list[DescribeConfigsResourc
 
 
 def broker_entries(cluster: Cluster, broker: Broker) -> list[DescribeConfigsResourceResult]:
-    """The configs of one broker that a client may look at."""
+    """The configs of one broker that a client may describe."""
     config = cluster.config
     advertised, listener = (f"PLAINTEXT://{spelled(host, broker.port)}" for host in (broker.host, broker.listens_on or broker.host))
     own = {"advertised.listeners": advertised, "broker.id": str(broker.node_id), "listeners": listener, "node.id": str(broker.node_id)}
@@ -81,7 +81,7 @@ def broker_entries(cluster: Cluster, broker: Broker) -> list[DescribeConfigsReso
 
 
 def cluster_entries(cluster: Cluster) -> list[DescribeConfigsResourceResult]:
-    """What is set for all brokers at once."""
+    """The configs that are set for all brokers at once."""
     if not cluster.release.differs.cluster_min_isr:
         return []
     return [_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR))]
@@ -103,7 +103,7 @@ def _topic_entry(cluster: Cluster, topic: Topic, name: str) -> DescribeConfigsRe
 
 
 def _broker_synonyms(cluster: Cluster, topic_config: str) -> list[DescribeConfigsSynonym]:
-    """What of the brokers' configs gives a topic its default."""
+    """The broker configs from which a topic config has its default."""
     name, given = TOPIC_CONFIGS[topic_config].broker, cluster.config.given
     value = given.get(name, given.get(topic_config))
     synonyms = [_synonym(name, value, Source.STATIC_BROKER)] if value is not None else []

@@ -1,10 +1,10 @@
 """CreateAcls (30), versions 1 to 3.
 
-Makes ACLs; one that is there already is made in silence. A resource without a name, a cluster that is not `kafka-cluster`, numbers that
-stand for nothing and a principal without a type are INVALID_REQUEST; what only filters may say (ANY, MATCH) fails the whole request with
+Creates ACLs. An existing one is no error. A resource without a name, a cluster that is not `kafka-cluster`, unknown numbers, and a
+principal without a type are INVALID_REQUEST. Values that only filters may have (ANY, MATCH) fail the whole request with
 UNKNOWN_SERVER_ERROR, as in Kafka. Without an authorizer it is SECURITY_DISABLED.
 
-Leaves out: ACLs on delegation tokens and users are kept and decide nothing.
+Leaves out: ACLs on delegation tokens and users are kept and not obeyed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | 
     if not call.cluster.release.differs.two_phase_commit:
         acls = [replace(acl, operation=Operation.UNKNOWN) if acl.operation is Operation.TWO_PHASE_COMMIT else acl for acl in acls]
     if any(acl.pattern in (Pattern.ANY, Pattern.MATCH) or 1 in (acl.resource, acl.operation, acl.permission) for acl in acls):
-        return _every(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka trips over what only filters may say
+        return _every(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka fails at values that only filters may have
     reasons = [_why_not(acl) for acl in acls]
     call.cluster.authorizer.add(acl for acl, reason in zip(acls, reasons, strict=True) if reason is None)
     return CreateAclsResponse(
@@ -55,7 +55,7 @@ def _acl(asked: AclCreation) -> Acl:
 
 
 def _why_not(acl: Acl) -> str | None:
-    """What is wrong with it, in Kafka's order and words."""
+    """The error of an ACL, in Kafka's order and words; None without one."""
     if acl.resource is Resource.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.name:
@@ -76,5 +76,5 @@ def _why_not(acl: Acl) -> str | None:
 
 
 def _every(request: CreateAclsRequest, code: int, message: str | None) -> CreateAclsResponse:
-    """The same answer to each."""
+    """The same result for each."""
     return CreateAclsResponse(results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations])

@@ -1,10 +1,10 @@
 """CreatePartitions (37), versions 0 to 3.
 
-Adds partitions to a topic until it has `count`; placed by the cluster, or by hand with as many replicas as the topic has. `validate_only`
+Grows a topic to `count` partitions. The cluster places them, or the request does, with as many replicas as the topic has. `validate_only`
 adds none. A topic named twice is INVALID_REQUEST, a count that is no increase INVALID_PARTITIONS, more than 10,000 partitions at once
-UNKNOWN_SERVER_ERROR, an assignment that does not fit INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
+UNKNOWN_SERVER_ERROR, an invalid assignment INVALID_REPLICA_ASSIGNMENT. Any broker takes the request.
 
-Leaves out: quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has nothing to bound.
+Leaves out: quotas, and waiting: partitions have their leaders at once, so `timeout_ms` has no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fencepost.producer.wire.messages.topic_admin import (
     CreatePartitionsTopicResult,
 )
 
-PARTITIONS_MAX = 10_000  # that a topic grows by at once
+PARTITIONS_MAX = 10_000  # by which a topic grows at once
 
 
 class Refusal(NamedTuple):
@@ -77,12 +77,13 @@ def _count_refusal(topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None
             f"The topic {topic.name} currently has {there} partition(s); {asked.count} would not be an increase.",
         )
     if asked.count - there > PARTITIONS_MAX:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # more records than a controller writes at once
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # more metadata records than a controller writes at once
     return None
 
 
 def _assignment_refusal(call: Call, topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None:
-    """As many assignments as new partitions; in each as many known brokers as the topic has replicas, none twice, at least one up."""
+    """Checks the assignments: as many as new partitions, each with as many brokers as the topic has replicas, distinct, known, one of them
+    up."""
     if asked.assignments is None:
         return None
     added, factor = asked.count - len(topic.partitions), len(topic.partitions[0].replicas)

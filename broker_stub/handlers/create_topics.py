@@ -1,11 +1,11 @@
 """CreateTopics (19), versions 2 to 7.
 
-Kafka's checks in Kafka's order: duplicates within the request, permission, the partitions of all of it, names (illegal, colliding,
+Makes Kafka's checks in Kafka's order: duplicates within the request, permission, the total of partitions, names (illegal, colliding,
 existing), configs, then either a manual assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From
-version 5 on the answer carries the counts and every config in force, if the client may DESCRIBE_CONFIGS. Any broker takes the request, as
+version 5 on the response has the counts and every config in force, if the client may DESCRIBE_CONFIGS. Any broker takes the request, as
 a KRaft broker forwards it. It needs CREATE on the topic or on the cluster.
 
-Leaves out: policies, quotas, and waiting: a topic has its leaders at once, so `timeout_ms` has nothing to bound.
+Leaves out: policies, quotas, and waiting: a topic has its leaders at once, so `timeout_ms` has no effect.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.cluster import Cluster
 
 DEFAULT = -1
-PARTITIONS_MAX = 10_000  # that one request may ask for
-RECORDS_MAX = 10_000  # of metadata that it may lead to
+PARTITIONS_MAX = 10_000  # of one request
+RECORDS_MAX = 10_000  # metadata records of one request
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
-SET_BY_CONTROLLER = "min.insync.replicas"  # for the whole cluster when it is formatted, as part of KIP-966
+SET_BY_CONTROLLER = "min.insync.replicas"  # set for the whole cluster when it is formatted (KIP-966)
 
 
 class Refusal(NamedTuple):
-    """Why a topic cannot be."""
+    """Why a topic cannot be created."""
 
     code: ErrorCode
     message: str
@@ -80,12 +80,12 @@ def _may_create(call: Call, name: str) -> bool:
 def why_not(
     cluster: Cluster, name: str, *, partitions: int, replication_factor: int, configs: dict[str, str | None] | None = None
 ) -> Refusal | None:
-    """What is wrong with a topic of these parameters, None if nothing is."""
+    """Why a topic with these parameters cannot be created; None if it can."""
     return _name_refusal(cluster, name) or _config_refusal(configs or {}) or _count_refusal(cluster, partitions, replication_factor)
 
 
 def _request_refusal(cluster: Cluster, topics: list[CreatableTopic]) -> Refusal | None:
-    """Why none of the request's topics can be. One that is refused for itself leads to no records."""
+    """Why none of the request's topics can be created. A topic with an error of its own has no metadata records."""
     if sum(_partitions(cluster, topic) for topic in topics) > PARTITIONS_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     records = {topic.name: 1 + _partitions(cluster, topic) + len(topic.configs) for topic in topics}
@@ -98,7 +98,7 @@ def _request_refusal(cluster: Cluster, topics: list[CreatableTopic]) -> Refusal 
 
 
 def _partitions(cluster: Cluster, topic: CreatableTopic) -> int:
-    """How many are asked for."""
+    """How many partitions the request has."""
     if topic.assignments:
         return len(topic.assignments)
     return cluster.default_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -109,7 +109,7 @@ def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> 
     if refusal is not None:
         return _refused(topic.name, refusal)
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
-    # Kafka answers with an id that nothing has when it only validates.
+    # For `validate_only` Kafka responds with an id that no topic has.
     topic_id = cluster.new_id() if validate_only else cluster.create_assigned(topic.name, assigned, overrides=overrides).id
     return CreatableTopicResult(
         name=topic.name,
@@ -122,7 +122,7 @@ def _create(cluster: Cluster, topic: CreatableTopic, *, validate_only: bool) -> 
 
 
 def _planned(cluster: Cluster, topic: CreatableTopic) -> tuple[Refusal | None, list[tuple[int, ...]]]:
-    """Why the topic cannot be, or the replicas of its partitions."""
+    """The replicas of the topic's partitions, or why it cannot be created."""
     refusal = _name_refusal(cluster, topic.name) or _config_refusal({config.name: config.value for config in topic.configs})
     if refusal is not None:
         return refusal, []
@@ -135,7 +135,7 @@ def _planned(cluster: Cluster, topic: CreatableTopic) -> tuple[Refusal | None, l
 
 
 def _without_configs(result: CreatableTopicResult) -> CreatableTopicResult:
-    """What is told to who may create the topic and not look at it."""
+    """The result for a client that may create the topic but not describe its configs."""
     return replace(
         result, topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, num_partitions=-1, replication_factor=-1, configs=[]
     )
@@ -182,7 +182,7 @@ def _count_refusal(cluster: Cluster, partitions: int, replication_factor: int) -
 
 
 def _assignment_refusal(cluster: Cluster, topic: CreatableTopic) -> Refusal | None:
-    """A manual assignment excludes counts, numbers its partitions from 0, and gives each as many distinct brokers, one of them up."""
+    """Checks a manual assignment: no counts, partitions numbered from 0, each with as many distinct brokers, one of them up."""
     if topic.replication_factor != DEFAULT:
         return Refusal(ErrorCode.INVALID_REQUEST, "A manual partition assignment was specified, but replication factor was not set to -1.")
     if topic.num_partitions != DEFAULT:

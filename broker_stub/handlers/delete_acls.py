@@ -1,6 +1,6 @@
 """DeleteAcls (31), versions 1 to 3.
 
-Deletes the ACLs that fit any of the filters, which are DescribeAcls', and names them. Without an authorizer it is SECURITY_DISABLED.
+Deletes the ACLs that match any of the filters, which are DescribeAcls', and returns them. Without an authorizer it is SECURITY_DISABLED.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | 
 
 
 def _matches(authorizer: Authorizer, wanted: Filter) -> DeleteAclsFilterResult:
-    """What fits, which an ACL may do for several filters."""
+    """The ACLs that match the filter. An ACL may match several filters."""
     unknown = "patternFilter" if not wanted.resource or not wanted.pattern else "entryFilter"
     if 0 in (wanted.resource, wanted.pattern, wanted.operation, wanted.permission):
         return DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=f"Unknown {unknown}.")
@@ -56,5 +56,5 @@ def _matches(authorizer: Authorizer, wanted: Filter) -> DeleteAclsFilterResult:
 
 
 def _every(request: DeleteAclsRequest, code: int, message: str | None) -> DeleteAclsResponse:
-    """The same answer to each."""
+    """The same result for each."""
     return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters])

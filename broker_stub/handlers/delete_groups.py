@@ -1,7 +1,7 @@
 """DeleteGroups (42), versions 0 to 2.
 
-Deletes groups without members, and their offsets. One with members is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; a group
-named twice is answered once. Answered when every in-sync replica of the groups' partitions knows.
+Deletes groups without members, and their offsets. A group with members is NON_EMPTY_GROUP, a missing one GROUP_ID_NOT_FOUND; a group
+named twice has one result. It responds when every in-sync replica of the groups' partitions has the deletion.
 
 Leaves out: groups of the newer protocols.
 """

@@ -1,9 +1,9 @@
 """DeleteRecords (21), versions 0 to 2.
 
-Moves the start of a log, up to the high watermark (-1): a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the earliest
-offset. Past the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal one
-INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has nothing to bound. The bytes
-stay in memory.
+Moves the start of a log, up to the high watermark (-1). Then a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the
+earliest offset. An offset beyond the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal
+one INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has no effect. The bytes stay in
+memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOWHERE = -1
 
 @handles(DeleteRecordsRequest, range(3), topic=Operation.DELETE)
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    # A partition that is named twice goes by what was said last; a topic without partitions has no answer.
+    # For a partition that is named twice the last offset counts; a topic without partitions has no result.
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for each in topic.partitions:

@@ -1,11 +1,11 @@
 """DeleteTopics (20), versions 1 to 6.
 
-Deletes topics by name, from version 6 on also by id; a topic of the same name that is made later has another id. Offsets that groups have
-committed go with the topic. Named twice, by name and id at once or by neither is INVALID_REQUEST; unknown is UNKNOWN_TOPIC_OR_PARTITION or
-UNKNOWN_TOPIC_ID. With `delete.topic.enable=false` nothing is deleted (TOPIC_DELETION_DISABLED). Any broker takes the request. It
-needs DELETE on the topic or on the cluster; who may not even DESCRIBE a topic is not told whether it exists.
+Deletes topics by name, from version 6 on also by id; a later topic of the same name has another id. The offsets that groups have
+committed are deleted with the topic. A topic named twice, by name and id at once, or by neither is INVALID_REQUEST; an unknown one is
+UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID. With `delete.topic.enable=false` it deletes nothing (TOPIC_DELETION_DISABLED). Any broker
+takes the request. It needs DELETE on the topic or on the cluster. A client that may not DESCRIBE a topic does not learn whether it exists.
 
-Leaves out: quotas, and waiting: a topic is gone at once, so `timeout_ms` has nothing to bound.
+Leaves out: quotas, and waiting: a topic is deleted at once, so `timeout_ms` has no effect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
 
 
 def _checked(call: Call, asked: tuple[str | None, UUID], count: int) -> Topic | DeletableTopicResult:
-    """The topic to delete, or why there is none."""
+    """The topic to delete, or its error."""
     name, topic_id = asked
     if name is None and topic_id == ZERO_UUID:
         return _refused(None, ZERO_UUID, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
@@ -58,7 +58,7 @@ def _checked(call: Call, asked: tuple[str | None, UUID], count: int) -> Topic | 
 
 
 def _permission_refusal(call: Call, name: str | None, topic: Topic | None) -> DeletableTopicResult | None:
-    """What is said to who may not delete the topic; None to who may, or where there is no topic and he may know it."""
+    """The error for a client that may not delete the topic. None if it may, or if the topic is missing and it may know that."""
     real = topic.name if topic is not None else name
     if (
         real is None
@@ -77,7 +77,7 @@ def _permission_refusal(call: Call, name: str | None, topic: Topic | None) -> De
 
 
 def _once(results: list[Topic | DeletableTopicResult]) -> list[Topic | DeletableTopicResult]:
-    """A topic that was meant by its name and by its id is not deleted."""
+    """The errors of topics that the request names both by name and by id."""
     twice = {topic for topic, count in Counter(each for each in results if isinstance(each, Topic)).items() if count > 1}
     kept: dict[Topic, DeletableTopicResult] = {
         topic: _refused(topic.name, topic.id, ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")

@@ -1,6 +1,6 @@
 """DescribeAcls (29), versions 1 to 3.
 
-The ACLs that fit a filter, by resource: of one pattern type, of any (1), or of every pattern that a name falls under (2, MATCH). Without an
+The ACLs that match a filter, by resource: of one pattern type, of any (1), or of every pattern that covers a name (2, MATCH). Without an
 authorizer it is SECURITY_DISABLED.
 """
 
@@ -60,5 +60,5 @@ def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
 
 
 def is_unknown(asked: DescribeAclsRequest | DeleteAclsFilter) -> bool:
-    """Whether it asks for what is UNKNOWN by name; other numbers that are none fit nothing."""
+    """Whether the filter has the number of UNKNOWN. Other unknown numbers match nothing."""
     return 0 in (asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type)

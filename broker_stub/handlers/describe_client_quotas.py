@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48), versions 0 and 1.
 
-The quotas of the entities that fit: of each kind that is named the one of that name, the default, or any; strict, of entities without
-further kinds. A kind that is named twice, or a name where none belongs, is INVALID_REQUEST, an unknown kind UNSUPPORTED_VERSION.
+The quotas of the matching entities. A filter has for each entity type one name, the default, or any. `strict`: only entities without
+further types. A type that is named twice, and a name where none belongs, are INVALID_REQUEST, an unknown type UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXACT, DEFAULT, SPECIFIED = range(3)
 
 
 class Refused(Exception):
-    """What is wrong with a filter."""
+    """The error of a filter."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
 """DescribeCluster (60), versions 0 to 2.
 
-The brokers that are up, from version 2 on on request also those that are not, marked as fenced; the cluster's id; and one of the brokers
-as controller. Asked for controllers it is MISMATCHED_ENDPOINT_TYPE, for anything else UNSUPPORTED_ENDPOINT_TYPE.
+The live brokers, from version 2 on on request also the others, marked as fenced; the cluster's id; and one of the brokers as controller. A
+request for controllers is MISMATCHED_ENDPOINT_TYPE, one for another type UNSUPPORTED_ENDPOINT_TYPE.
 
 Leaves out: racks and controllers.
 """

@@ -1,12 +1,12 @@
 """DescribeConfigs (32), versions 1 to 4.
 
-Every config of a topic or a broker, or those that are asked for by name: value, source, type, and on request the synonyms that the value
-comes from. A broker describes only itself, by its id; the empty name stands for what is set for all brokers at once. Unknown topics are
-UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST.
-Topics need DESCRIBE_CONFIGS on them, all else on the cluster.
+Every config of a topic or a broker, or the named ones: value, source, type, and on request the synonyms that the value comes from. A broker
+describes only itself, by its id; the empty name stands for the configs of all brokers at once. Unknown topics are
+UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. Topics need
+DESCRIBE_CONFIGS on them, other resources on the cluster.
 
-Leaves out: documentation (null), the configs of brokers that belong to what the stub has not (replication, tiered storage, KRaft, share
-groups, security), loggers (none), client metrics and groups (INVALID_REQUEST).
+Leaves out: documentation (null), broker configs of features that the stub has not (replication, tiered storage, KRaft, share groups,
+security), loggers (none), client metrics and groups (INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNEXPECTED_TYPE = (
 
 
 class Refused(Exception):
-    """Why there is nothing to describe."""
+    """Why a resource cannot be described."""
 
     def __init__(self, code: int, message: str | None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Refused(Exception):
 @handles(DescribeConfigsRequest, range(1, 5))
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     if any(each.resource_type not in KNOWN_TYPES for each in request.resources):
-        # Kafka gives up on the whole request.
+        # In Kafka this fails the whole request.
         return DescribeConfigsResponse(results=[_failed(each, ErrorCode.INVALID_REQUEST, UNEXPECTED_TYPE) for each in request.resources])
     return DescribeConfigsResponse(results=[_described(call, each, with_synonyms=request.include_synonyms) for each in request.resources])
 

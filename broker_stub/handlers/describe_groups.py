@@ -1,7 +1,7 @@
 """DescribeGroups (15), versions 0 to 6.
 
-State, protocol and members of each group; what a member told its assignor only while the group is stable. A group that is not there is
-Dead, and from version 6 on GROUP_ID_NOT_FOUND.
+State, protocol and members of each group. The members' metadata is there only while the group is stable. A missing group is Dead, and from
+version 6 on GROUP_ID_NOT_FOUND.
 
 Leaves out: groups of the newer protocols. Every member's host is 127.0.0.1.
 """

@@ -1,8 +1,8 @@
 """DescribeProducers (61), version 0.
 
-What a replica of a partition remembers of each producer: id, epoch, last sequence (-1 after a marker that raised the epoch), last
-timestamp, coordinator epoch, and where its open transaction began. Followers answer, too, about what they have; a broker without a replica
-says NOT_LEADER_OR_FOLLOWER.
+The state of each producer in a replica of the partition: id, epoch, last sequence (-1 after a marker that raised the epoch), last
+timestamp, coordinator epoch, and the first offset of its open transaction. Followers respond too, with what they have. A broker without a
+replica responds NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
     partition = call.cluster.find(topic, index)
     code = call.fault_for(topic, index)
     illegal = illegal_name(topic)
-    if not code and illegal is not None:  # nobody needs a permission to hear this
+    if not code and illegal is not None:  # this error needs no permission
         return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=illegal)
     code = code or call.topic_refusal(topic) or leadership_error(call.broker, partition, follower_will_do=True)
     if code or partition is None:

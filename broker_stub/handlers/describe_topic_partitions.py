@@ -1,11 +1,10 @@
 """DescribeTopicPartitions (75), version 0.
 
-Topics in the order of their names, at most 2000 partitions at a time and never fewer than one; where a page ends the answer says where the
-next begins. Without names it is every topic that the client may describe. Topics that are not there are UNKNOWN_TOPIC_OR_PARTITION,
-illegal names INVALID_TOPIC_EXCEPTION; a cursor that points to none of the topics asked for, or before the first partition, is
-INVALID_REQUEST for all of them.
+Topics in the order of their names, at most 2000 partitions per response and at least one. A cursor says where the next page begins. Without
+names it is every topic that the client may describe. Missing topics are UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION.
+A cursor to none of the requested topics, or before the first partition, is INVALID_REQUEST for all of them.
 
-Replicas that are eligible to lead though they are not in sync are told (KIP-966), and who led last where nobody does.
+The response has the replicas that are eligible to lead though not in sync (KIP-966), and for a partition without a leader the last one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in names)):
         return _refused(request, ErrorCode.INVALID_REQUEST)
     if "" in asked:
-        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka trips over it when it looks for authorized operations
+        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails when it looks for authorized operations
     hidden = [name for name in names if call.topic_refusal(name)]
     page = _page(call, request, [name for name in names if name not in hidden])
     if not asked or not hidden:
@@ -49,7 +48,7 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
 
 
 def _page(call: Call, request: DescribeTopicPartitionsRequest, names: list[str]) -> DescribeTopicPartitionsResponse:
-    """As much of these topics as the client wants at a time."""
+    """One page of these topics."""
     topics, cursor = call.cluster.topics, request.cursor
     start = cursor.topic_name if cursor is not None else ""
     room = max(min(PARTITIONS_MAX, request.response_partition_limit), 1)
@@ -107,7 +106,7 @@ def _topic(call: Call, topic: Topic, partitions: list[Partition]) -> DescribeTop
 def _partition(partition: Partition, live: list[int]) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
-        leader_id=partition.leader,  # in Metadata a partition without one has an error, here it has none
+        leader_id=partition.leader,  # a partition without a leader has an error in Metadata, and none here
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

@@ -1,8 +1,8 @@
 """DescribeTransactions (65), version 0.
 
 State, timeout, start and identity of transactional ids that this broker coordinates, and the partitions of the open transaction; while it
-ends, those that have no marker yet. An id that nobody uses is TRANSACTIONAL_ID_NOT_FOUND. Needs DESCRIBE on the id; topics that the client
-may not DESCRIBE are left out.
+ends, those without a marker yet. An unused id is TRANSACTIONAL_ID_NOT_FOUND. Needs DESCRIBE on the id. Topics that the client may not
+DESCRIBE are left out.
 
 Leaves out: nothing that is known.
 """

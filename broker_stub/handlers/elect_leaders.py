@@ -1,9 +1,9 @@
 """ElectLeaders (43), versions 0 to 2.
 
-Has the first replica of each partition lead (type 0); null is every partition, and then only those are answered where something was to be
-done. A partition that is led so already is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. An
-unclean election (type 1) has the first replica that is up lead a partition without a leader, whatever the topic's config says, and what
-that one lacks is lost; ELIGIBLE_LEADERS_NOT_AVAILABLE where none is up. Any broker takes the request.
+Makes the first replica of each partition the leader (type 0). Null is every partition; then only changed partitions have results. A
+partition with that leader is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. An unclean
+election (type 1) makes the first live replica lead a partition without a leader, also against the topic's config. The records that this
+replica lacks are lost. Without a live replica it is ELIGIBLE_LEADERS_NOT_AVAILABLE. Any broker takes the request.
 
 Leaves out: nothing that is known.
 """

@@ -1,9 +1,9 @@
 """EndTxn (26), versions 0 to 5.
 
-Answered when the end is decided; the markers follow, and until they are written the id is CONCURRENT_TRANSACTIONS to whoever asks. Up to
-version 4 the epoch stays, and the end of a transaction that has ended so already is answered as if it had ended now. From version 5 on
-(KIP-890) the epoch goes up with every end, and the answer says which identity goes on. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before
-version 2. Needs WRITE on the transactional id.
+Responds when the end is decided. The markers follow; until they are written, requests for the id are CONCURRENT_TRANSACTIONS. Up to
+version 4 the epoch stays, and a repeated end gets the response of the first one. From version 5 on (KIP-890) every end raises the epoch,
+and the response has the identity to go on with. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Needs WRITE on the
+transactional id.
 
 Leaves out: nothing that is known.
 """

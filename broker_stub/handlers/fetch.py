@@ -1,17 +1,17 @@
 """Fetch (1), versions 4 to 18.
 
-Reads up to the high watermark, for read_committed up to the last stable offset with the aborted transactions. The response's byte budget
-goes to the partitions in the order of the request or session; the first that has anything gives at least one whole batch. Waits, parked,
-until `min_bytes` are there, `max_wait_ms` is over, or a leader changes; an error or a diverging epoch answers at once. Sessions as in
-KIP-227, topic ids from version 13 on, leader epochs and the leader's address in errors (KIP-320, KIP-595, KIP-951).
+Reads up to the high watermark, for read_committed up to the last stable offset with the aborted transactions. Partitions share the
+response's byte budget in the order of the request or session; the first one with records gives at least one whole batch. It waits until
+`min_bytes` are there, `max_wait_ms` is over, or a leader changes. An error or a diverging epoch ends the wait. Sessions are as in KIP-227.
+Topic ids come from version 13 on, and errors have leader epochs and the leader's address (KIP-320, KIP-595, KIP-951).
 
-With a quota no more is read than it lets through at once, and an answer that exceeds it is empty (KIP-219).
+With a quota it reads at most what the quota permits at once, and a response above it is empty (KIP-219).
 
-Batches go out as they are stored, zstd to versions below 10 too: Kafka 4 no longer refuses it to them, as 3.9 does.
+Batches are sent as they are stored. zstd is sent to versions below 10 too: Kafka 4 does not refuse that, 3.9 does.
 
-From version 11 on a follower answers, too, with what it has (KIP-392).
+From version 11 on followers respond too, with what they have (KIP-392).
 
-Leaves out: replication (a replica id is passed over, and so is what only followers send), preferred read replicas, and tiered storage.
+Leaves out: replication (a replica id and the fields of followers are ignored), preferred read replicas, and tiered storage.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fetch(call: Call, request: FetchRequest) -> Result:
 
 
 def _session(call: Call, request: FetchRequest, asked: list[Asked]) -> tuple[Session | None, int]:
-    """The session this request belongs to, brought up to date; None without one; or why it has none."""
+    """The session of this request, brought up to date, or None without one; and the error code."""
     sessions = call.broker.sessions
     uses_ids = call.version >= BY_ID_SINCE
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -85,7 +85,7 @@ def _session(call: Call, request: FetchRequest, asked: list[Asked]) -> tuple[Ses
 
 
 def _refused(call: Call, request: FetchRequest) -> FetchResponse:
-    """An isolation level that is none: Kafka cannot parse it. Clients before topic ids look for the code at every partition."""
+    """The response to an invalid isolation level, which Kafka cannot parse. Clients before topic ids read the code at every partition."""
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     if call.version >= BY_ID_SINCE:
         return FetchResponse(error_code=code)

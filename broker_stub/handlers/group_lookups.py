@@ -1,6 +1,6 @@
-"""What the group handlers must find out before they touch a group: is this broker its coordinator, and may it be called that?
+"""The checks of the group handlers before they use a group: this broker must coordinate it, and its name must be valid.
 
-It answers with codes and changes nothing.
+They return codes and change nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tuple[Shard | None, int]:
-    """The shard of the group, or why this broker has none, or none for this client."""
+    """The shard of the group, or the error code of this broker or this client."""
     code = call.group_error(group_id)
     if code:
         return None, code
@@ -30,5 +30,5 @@ def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tupl
 
 
 def caller_of(call: Call) -> Caller:
-    """Who asks. A client without an id is called what Java calls it; every client is on the broker's own machine."""
+    """The client of the request. One without an id has the name that Java gives it; every client is on the broker's own computer."""
     return Caller(client_id=call.client_id if call.client_id is not None else "null", client_host="/127.0.0.1", version=call.version)

@@ -1,7 +1,7 @@
 """Heartbeat (12), versions 0 to 4.
 
-Keeps a member's session for as long as it said in JoinGroup. While the group prepares a rebalance the answer is REBALANCE_IN_PROGRESS, and
-the session is kept all the same.
+Keeps a member's session alive. While the group prepares a rebalance the response is REBALANCE_IN_PROGRESS, and the session is kept all
+the same.
 
 Leaves out: members of the newer protocols (KIP-848).
 """

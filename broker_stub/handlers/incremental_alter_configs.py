@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs (44), versions 0 and 1.
 
-Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3) those that are lists, all of a resource or nothing of it;
-`validate_only` changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST,
-an operation that is none fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
+Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3) lists: all changes of a resource, or none. `validate_only`
+changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST. An unknown
+operation fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
 
 Leaves out: everything but topics (INVALID_REQUEST), and policies.
 """
@@ -79,7 +79,7 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
 
 
 def _changed(config: AlterableConfig, current: str | None) -> str | None:
-    """The new value, None for none of the topic's own."""
+    """The new value. None: the topic has none of its own."""
     if config.config_operation == SET:
         return config.value
     if config.config_operation == DELETE:

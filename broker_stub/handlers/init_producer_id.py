@@ -1,15 +1,15 @@
 """InitProducerId (22), versions 0 to 6.
 
-An idempotent producer gets an id that nobody had before, at epoch 0; what identity it expected is ignored, as in Kafka. A transactional
-id, which its coordinator is asked for, keeps its id and gets the next epoch with every call, a new id when the epochs are used up, and is
-fenced when it expects an identity that is no longer its own: PRODUCER_FENCED, in versions before 4 INVALID_PRODUCER_EPOCH. A transaction
-that is open is aborted first: CONCURRENT_TRANSACTIONS, and who asks again gets the epoch after the abort's.
+An idempotent producer gets a new id at epoch 0; its expected identity is ignored, as in Kafka. A transactional id, at its coordinator,
+keeps its producer id and gets the next epoch with every call, and a new producer id when the epochs are used up. A producer that expects
+an identity which is no longer the id's is fenced: PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH. An open transaction is aborted
+first: CONCURRENT_TRANSACTIONS. A repeated request then gets the epoch after the abort's.
 
-A transactional id needs WRITE on it. Without one IDEMPOTENT_WRITE on the cluster is needed, or WRITE on any topic (KIP-679): who may write
-nothing at all is told CLUSTER_AUTHORIZATION_FAILED.
+A transactional id needs WRITE on it. Without one the client needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679);
+otherwise it is CLUSTER_AUTHORIZATION_FAILED.
 
-Version 6 (KIP-939) is not stable: it is there with unstable.api.versions.enable. Who then asks for two-phase commit is refused unless
-transaction.two.phase.commit.enable is true, needs TWO_PHASE_COMMIT on the transactional id, and has a transaction that no time ends.
+Version 6 (KIP-939) is unstable and needs unstable.api.versions.enable. Two-phase commit then needs transaction.two.phase.commit.enable and
+TWO_PHASE_COMMIT on the transactional id; its transactions have no timeout.
 
 Leaves out: keeping a prepared transaction, which Kafka has not either (UNSUPPORTED_VERSION).
 """
@@ -39,7 +39,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 
 
 def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse | Instead:
-    from fencepost.broker_stub.transactions.states import NEVER_TIMES_OUT_MS  # loaded when the first transactional id asks
+    from fencepost.broker_stub.transactions.states import NEVER_TIMES_OUT_MS  # imported with the first transactional id
 
     parked: DeferredReply[InitProducerIdResponse] = DeferredReply(call)
 

@@ -1,10 +1,10 @@
 """JoinGroup (11), versions 0 to 9.
 
-A member joins, and waits until its group has; the leader is told who the members are. From version 4 on a new dynamic member is first
-given an id to come back with (MEMBER_ID_REQUIRED, KIP-394). Static members keep their place under a new id, without a rebalance where the
-group is stable and its protocol stays, and fence who has the old id (KIP-345); from version 9 on a leader among them is told to skip the
-assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, which is 0 here unless the cluster's
-config says otherwise. Members that do not come back within the rebalance timeout are out.
+A member joins, and waits until the whole group has joined. Only the leader gets the list of members. From version 4 on a new dynamic member
+first gets an id to join again with (MEMBER_ID_REQUIRED, KIP-394). A static member keeps its place under a new id, without a rebalance
+where the group is stable and its protocol stays, and fences the client with the old id (KIP-345). From version 9 on a static leader is
+told to skip the assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, 0 by default in the
+stub. Members that do not join within the rebalance timeout are removed.
 
 Leaves out: groups of the newer protocols (KIP-848) and their conversion.
 """
@@ -36,7 +36,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
     if code in early and not shortest_ms <= request.session_timeout_ms <= longest_ms:
         code = ErrorCode.INVALID_SESSION_TIMEOUT
     if shard is None or code:
-        # Kafka names the member only in what it refuses before it looks for the group, but not where it looks at permissions.
+        # Kafka names the member only in errors from before the group's lookup, but not in those of permissions.
         unnamed = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
         unnamed += [ErrorCode.NOT_COORDINATOR] if differs.sessions_before_coordinator else []
         member_id = "" if code in unnamed else request.member_id

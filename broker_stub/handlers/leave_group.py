@@ -1,7 +1,7 @@
 """LeaveGroup (13), versions 0 to 5.
 
-Takes a member out, from version 3 on several, also static ones by their instance id alone; the rest rebalances. Up to version 2 the error
-is the answer's own, later each member's.
+Removes a member, from version 3 on several, also static ones by their instance id alone; the others rebalance. Up to version 2 the
+response has one error, later each member has its own.
 
 Leaves out: members of the newer protocols (KIP-848).
 """

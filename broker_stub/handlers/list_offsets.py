@@ -4,8 +4,8 @@ The offset for a time, or for a special one: -1 latest (the last stable offset f
 timestamp (version 7 on), -4 earliest local (8 on), -5 latest tiered (9 on), -6 earliest pending upload (11 on). A special time that the
 version does not have is UNSUPPORTED_VERSION, a partition named twice INVALID_REQUEST. Leader epochs are checked (KIP-320).
 
-Leaves out: tiered storage (nothing is tiered: -5 and -6 find no offset), followers' and debug requests (they are answered as a
-consumer's), and OFFSET_NOT_AVAILABLE: a new leader knows its high watermark at once.
+Leaves out: tiered storage (-5 and -6 find no offset), requests of followers and for debugging (they get a consumer's result), and
+OFFSET_NOT_AVAILABLE: a new leader knows its high watermark at once.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
 
 
 def _segments(partition: Partition, asked: ListOffsetsPartition) -> list[int]:
-    """Where segments begin that are older than the time, the end of the log before them. There is one segment."""
+    """The start of segments older than the time, and the end of the log before them. The log has one segment."""
     log = partition.log
     offsets = [log.log_start_offset] if asked.timestamp == EARLIEST else [log.high_watermark, log.log_start_offset]
     return list(dict.fromkeys(offsets))[: asked.max_num_offsets]

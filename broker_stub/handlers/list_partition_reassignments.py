@@ -1,6 +1,6 @@
 """ListPartitionReassignments (46), version 0.
 
-No partition is ever on the move here, so the list is empty.
+The stub has no reassignments, so the list is empty.
 
 Leaves out: AlterPartitionReassignments.
 """
@@ -20,10 +20,10 @@ from fencepost.producer.wire.messages.replicas import (
 
 @handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    # An error about one topic has no other place here than that of the whole answer.
+    # The response has no place for a topic's error, so it is the error of the whole response.
     code = call.error or next((action.code for action in call.errors), 0)
     message = call.needs_words(code, Operation.DESCRIBE) if code else None
-    refused = request.topics or [] if code else []  # Kafka names what was asked about in a refusal, without brokers
+    refused = request.topics or [] if code else []  # a refusal in Kafka names the requested partitions, without brokers
     topics = [
         OngoingTopicReassignment(
             name=each.name, partitions=[OngoingPartitionReassignment(partition_index=index) for index in each.partition_indexes]

@@ -1,11 +1,10 @@
 """ListTransactions (66), versions 0 to 2.
 
-The transactional ids that this broker coordinates, as far as the client may DESCRIBE them. Filters are of states, producer ids, how long a
-transaction has been running (from version 1 on; one that has not begun has been running since 1970), and a pattern that the whole id has to
-match (from version 2 on); names that are no states are said, and let nothing pass.
+The transactional ids that this broker coordinates and that the client may DESCRIBE. Filters are states, producer ids, the time that a
+transaction has been running (from version 1 on; for one that has not begun since 1970), and a pattern for the whole id (from version 2 on).
+The response names unknown states, which match nothing.
 
-Leaves out: patterns as Java has them; they are Python's here, which differ in what tests rarely use. One that is none is
-INVALID_REGULAR_EXPRESSION.
+Leaves out: Java's patterns. Patterns are Python's, which differ in what tests rarely use. An invalid one is INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Metadata (3), versions 0 to 13.
 
-Live brokers, and the topics asked for by name or, from version 12 on, by id; all of them for null (an empty list in version 0). A topic
-that does not exist is created where the request and the cluster allow it, and is UNKNOWN_TOPIC_OR_PARTITION in this answer all the same,
-as on Kafka 4: the client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A
-partition without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If any id is given, names in the
-same request are passed over, as Kafka does. REBOOTSTRAP_REQUIRED, which only a fault brings about, is the whole answer from version 13 on.
+Live brokers, and the requested topics by name or, from version 12 on, by id; all topics for null (an empty list in version 0). A missing
+topic is created where the request and the cluster allow it. In this response it is UNKNOWN_TOPIC_OR_PARTITION all the same, as on Kafka 4:
+the client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A partition without a
+leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If a request has an id, its names are ignored, as in
+Kafka. REBOOTSTRAP_REQUIRED, which only a fault rule causes, is the whole response from version 13 on.
 
-Topics need DESCRIBE: without it they are left out where all are asked for, and TOPIC_AUTHORIZATION_FAILED where they are named, whether
-they exist or not. One that would be created needs CREATE on it or on the cluster, too.
+Topics need DESCRIBE. Without it they are left out of all topics, and TOPIC_AUTHORIZATION_FAILED where they are named, whether they exist or
+not. A topic that would be created also needs CREATE on it or on the cluster.
 
 Leaves out: racks and listeners (every broker has one).
 """
@@ -56,7 +56,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
             error_code=ErrorCode.INVALID_REQUEST,
         )
     elif not any(each.topic_id != ZERO_UUID for each in asked) and any(each.name is None for each in asked):
-        # Kafka trips over the missing name, with an exception that has no code of its own.
+        # Kafka fails at the missing name, with an exception without a code of its own.
         return MetadataResponse(
             topics=[_none(ErrorCode.UNKNOWN_SERVER_ERROR, name=each.name or "") for each in asked],
             error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -79,7 +79,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 def cluster_operations(call: Call, *, asked: bool) -> int:
-    """What the client may do to the cluster, if it wants to know; nothing is told to who may not describe it."""
+    """The operations that the client may do to the cluster, if it asks for them and may describe the cluster."""
     if not asked:
         return OPERATIONS_NOT_ASKED_FOR
     return call.asker.operations(Resource.CLUSTER) if call.may(Operation.DESCRIBE, Resource.CLUSTER) else 0
@@ -119,7 +119,7 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
 
 
 def _are_few(cluster: Cluster, names: Iterable[str]) -> bool:
-    """Whether CreateTopics, which a broker of Kafka's sends for them, would take so many at once."""
+    """Whether CreateTopics, which Kafka's brokers send for them, would accept so many at once."""
     return sum(cluster.topics.named(name) is None for name in names) * cluster.default_partitions <= PARTITIONS_MAX
 
 
@@ -138,7 +138,8 @@ def _unknown(call: Call, request: MetadataRequest, name: str, *, may_create: boo
 
 
 def _create(cluster: Cluster, name: str) -> None:
-    """Whether it comes to anything is not for this answer to say; a name that collides with another one never will."""
+    """Creates the topic if it can. The response does not depend on that, except that a name which collides with another topic's is an
+    error."""
     if name in MADE_ON_DEMAND:
         cluster.internal_topic(name)
         return

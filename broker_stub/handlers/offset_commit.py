@@ -1,11 +1,11 @@
 """OffsetCommit (8), versions 2 to 10.
 
-Topics and partitions are checked first, then whether the committer belongs to the group as it says: a member with its generation, or
-anybody while the group is empty. A group that is not there is made for one that names no generation; else it is ILLEGAL_GENERATION, from
-version 9 on GROUP_ID_NOT_FOUND. From version 10 on topics go by id. A commit counts as a heartbeat.
+Topics and partitions are checked first, then the sender: a member with its generation, or any client while the group is empty. A sender
+without a generation creates a missing group; with one it is ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND. From version 10 on
+topics have ids. A commit counts as a heartbeat.
 
-Answered when every in-sync replica of the group's partition has the offsets; COORDINATOR_NOT_AVAILABLE if that takes longer than
-offsets.commit.timeout.ms, though they count once it has happened. Up to version 4 a client can say when its offsets expire.
+It responds when every in-sync replica of the group's partition has the offsets. If that takes longer than offsets.commit.timeout.ms, it is
+COORDINATOR_NOT_AVAILABLE, though the offsets count once they are replicated. Up to version 4 a client can set their expiry.
 
 Leaves out: members of the newer protocols.
 """
@@ -51,13 +51,13 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 
 
 def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]], code: int) -> OffsetCommitResponse:
-    """`code`: of what was not refused."""
+    """The response. `code`: of the partitions without an error of their own."""
     apart = call.version < IN_TOPIC_SINCE or call.group_error(request.group_id)
     answers: dict[tuple[str, UUID, int], list[OffsetCommitResponsePartition]] = {}
     for number, (asked, refused) in enumerate(zip(request.topics, refusals, strict=True)):
         if not asked.partitions and _known(call, asked) is not None:
             continue
-        # A topic that is named twice is answered once, but not by version 0 and not where the group is refused.
+        # A topic that is named twice has one result, except in version 0 and where the group is refused.
         answers.setdefault((asked.name, asked.topic_id, number if apart else 0), []).extend(
             OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=refusal or code)
             for each, refusal in zip(asked.partitions, refused, strict=True)
@@ -76,7 +76,7 @@ def _known(call: Call, asked: OffsetCommitRequestTopic) -> Topic | None:
 
 
 class _Commit:
-    """One request on its way. The coordinator is asked when the first partition that exists is met, and once; `offsets` are to be written
+    """One request on its way. It asks the coordinator once, at the first existing partition. `offsets` are the ones to write
     to `shard`."""
 
     def __init__(self, call: Call, request: OffsetCommitRequest) -> None:
@@ -86,11 +86,11 @@ class _Commit:
         self._request = request
         self._now_ms = call.cluster.now_ms()
         retention_ms = request.retention_time_ms
-        # A sum of 64 bits, as in Kafka: who wants to keep an offset for ever by the largest number there is, loses it.
+        # A sum of 64 bits, as in Kafka: the largest number overflows, and the offset expires at once.
         self._expires_ms = (self._now_ms + retention_ms + (1 << 63)) % (1 << 64) - (1 << 63) if retention_ms != NO_RETENTION else -1
 
     def refusal(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
-        """Why the offset is not written, 0 if it is to be."""
+        """The code for an offset that is not written; 0 if it is."""
         topic, by_id = _known(self._call, asked), self._call.version >= BY_ID_SINCE
         group_id = self._request.group_id
         code = self._call.group_error(group_id)
@@ -121,7 +121,7 @@ class _Commit:
 
     @cached_property
     def _coordinator(self) -> tuple[Shard | None, int]:
-        """The group's shard if it lets this request commit, or why not."""
+        """The group's shard if this request may commit, or the error code."""
         shard, code = find_shard(self._call, self._request.group_id, may_be_empty=True)
         if shard is not None:
             code = shard.offsets.commit_error(self._request, self._call.version)

@@ -1,11 +1,9 @@
 """OffsetDelete (47), version 0.
 
-Forgets committed offsets of a group, but not of topics that a member may be reading (GROUP_SUBSCRIBED_TO_TOPIC). A group with members that
-does not speak the consumer protocol is NON_EMPTY_GROUP, one that is not there GROUP_ID_NOT_FOUND; either is the answer to the whole
-request.
+Deletes committed offsets of a group, but not of topics that a member may be reading (GROUP_SUBSCRIBED_TO_TOPIC). A group with members that
+does not use the consumer protocol is NON_EMPTY_GROUP, a missing one GROUP_ID_NOT_FOUND; these are the error of the whole response.
 
-What a transaction will yet decide about is forgotten with the offset that counts. Answered when every in-sync replica of the group's
-partition knows.
+Pending offsets of open transactions are deleted too. It responds when every in-sync replica of the group's partition has the deletion.
 
 Leaves out: groups of the newer protocols.
 """

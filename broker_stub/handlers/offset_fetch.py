@@ -1,10 +1,10 @@
 """OffsetFetch (9), versions 1 to 10.
 
-The committed offsets of a group, from version 8 on of several groups; for null topics all that there are. A group or a partition without
-an offset is answered with offset -1 and no error. From version 10 on topics go by id: an unknown one is UNKNOWN_TOPIC_ID, and where all
-are asked for, topics that are gone, or that the client may not describe, are left out.
+The committed offsets of a group, from version 8 on of several groups; all offsets for null topics. A missing group or a partition without
+an offset has offset -1 and no error. From version 10 on topics have ids: an unknown one is UNKNOWN_TOPIC_ID. In a request for all topics,
+deleted ones and those that the client may not describe are left out.
 
-Who requires stable offsets (KIP-447) is told UNSTABLE_OFFSET_COMMIT of a partition about which an open transaction will yet decide.
+A client that requires stable offsets (KIP-447) gets UNSTABLE_OFFSET_COMMIT for a partition with a pending offset of an open transaction.
 
 Leaves out: members of the newer protocols.
 """
@@ -153,7 +153,7 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _failed_everywhere(group: OffsetFetchResponseGroup, asked: list[OffsetFetchRequestTopics]) -> OffsetFetchResponseGroup:
-    """Version 1 has no other place for the group's error."""
+    """Puts the group's error at every partition, because version 1 has no other place for it."""
     topics = [
         OffsetFetchResponseTopics(
             name=topic.name, partitions=[_partition(index, NOTHING, group.error_code) for index in topic.partition_indexes]

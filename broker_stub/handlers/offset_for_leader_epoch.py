@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch (23), versions 2 to 4.
 
-The largest epoch up to the one asked for, and where it ended; both -1 where nobody can tell. A consumer finds out with it whether what it
-has read is still in the log (KIP-320). Only the leader answers, and only who believes in its epoch. It
-needs DESCRIBE on the topic, or CLUSTER_ACTION.
+The largest epoch up to the requested one, and where it ended; both -1 if unknown. A consumer learns from it whether the records that it has
+read are still in the log (KIP-320). Only the leader responds, and only to a client that knows its epoch. Needs DESCRIBE on the topic, or
+CLUSTER_ACTION.
 
 Leaves out: followers' requests (they are answered as a consumer's).
 """
@@ -47,7 +47,7 @@ def _end(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOff
 
 
 def _refusal(call: Call, topic: str) -> int:
-    """Followers asked for it first, and may still."""
+    """The permission of followers, which used this API first."""
     return (
         ErrorCode.NONE if call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER) else call.refusal(Operation.DESCRIBE, Resource.TOPIC, topic)
     )

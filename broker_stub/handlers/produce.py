@@ -1,17 +1,17 @@
 """Produce (0), versions 3 to 13; ApiVersions names 0 to 13, as Kafka does.
 
-The request-level checks come in the order of Kafka's `handleProduceRequest`, then the log validates, deduplicates and appends. With
-acks=-1 it is answered when the batches are on every in-sync replica, which is at once unless a follower does not reach its leader; with
-fewer in-sync replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS and nothing is written. A broker that does not lead the partition
-says NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 is never answered; if anything is wrong
-the connection is closed. From version 13 on topics go by id.
+The checks of the request come in the order of Kafka's `handleProduceRequest`; then the log validates, deduplicates and appends. With
+acks=-1 it responds when every in-sync replica has the batches: at once, unless a follower does not reach its leader. With fewer in-sync
+replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS, and nothing is written. A broker that does not lead the partition responds
+NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 has no response; an error closes the
+connection. From version 13 on topics have ids.
 
-Transactional records need WRITE on the transactional id, too, and the word of its coordinator that the partition is part of the producer's
-transaction: INVALID_TXN_STATE if not, from version 11 on TRANSACTION_ABORTABLE; from version 12 on (KIP-890) the partition becomes part of
-it by being written. INVALID_PRODUCER_EPOCH and INVALID_PRODUCER_ID_MAPPING are for who is no longer its producer. A coordinator that cannot
-be asked is NOT_ENOUGH_REPLICAS.
+Transactional records also need WRITE on the transactional id, and the coordinator must verify that the partition is part of the producer's
+transaction. If it is not, that is INVALID_TXN_STATE, from version 11 on TRANSACTION_ABORTABLE. From version 12 on (KIP-890) a write adds
+its partition. A producer that is no longer the id's gets INVALID_PRODUCER_EPOCH or INVALID_PRODUCER_ID_MAPPING. If the coordinator cannot
+be reached, it is NOT_ENOUGH_REPLICAS.
 
-With transaction.partition.verification.enable off nobody asks about versions before 12, and their records are written.
+With transaction.partition.verification.enable=false, records of versions before 12 are written without verification.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LEADER_SINCE = 10
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 ADMIN_CLIENT = "__admin_client"
 
-# These leave the answer's log start offset unknown, as in Kafka's `ReplicaManager`.
+# With these the response's log start offset is unknown, as in Kafka's `ReplicaManager`.
 _WITHOUT_START = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
 
 
@@ -69,7 +69,7 @@ def produce(call: Call, request: ProduceRequest) -> Result:
 
 
 def _write_vouched(call: Call, request: ProduceRequest) -> Result:
-    """Writes when the coordinator has answered."""
+    """Writes once the coordinator has answered."""
     written: list[Result] = []
     waits = False
 
@@ -110,7 +110,7 @@ def _may_write_as(call: Call, transactional_id: str | None) -> bool:
 
 
 def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceResponse]) -> list[TopicProduceResponse]:
-    """The same answer for every partition."""
+    """The same result for every partition."""
     return [
         TopicProduceResponse(
             name=topic.name, topic_id=topic.topic_id, partition_responses=[failed(data.index) for data in topic.partition_data]
@@ -120,7 +120,7 @@ def _all(request: ProduceRequest, failed: Callable[[int], PartitionProduceRespon
 
 
 def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
-    """Each partition once: the last batch counts, as in Kafka, whose answer has no topics without partitions."""
+    """Each partition once. The last batch counts, as in Kafka, whose response leaves out topics without partitions."""
     batches = {(topic.name, topic.topic_id, data.index): data for topic in topics for data in topic.partition_data}
     if len(batches) == sum(len(topic.partition_data) for topic in topics) and all(topic.partition_data for topic in topics):
         return topics
@@ -178,7 +178,7 @@ def _serve(
 def _append(
     call: Call, partition: Partition, data: PartitionProduceData, pending: list[Pending], guard: int | None
 ) -> PartitionProduceResponse:
-    """Writes the batch; what is not on every in-sync replica yet is pending."""
+    """Appends the batch. One that an in-sync replica still lacks goes to `pending`."""
     counters = call.cluster.counters
     partition.expire_producers()
     size_before = partition.storage.size
@@ -203,7 +203,7 @@ def _append(
         counters.duplicates += 1
     else:
         counters.appended += 1
-        partition.tell_grown(partition.storage.size - size_before)  # the topic's codec may have made another size of it
+        partition.tell_grown(partition.storage.size - size_before)  # the topic's codec may have changed its size
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,

@@ -1,7 +1,6 @@
-"""What a broker looks at in the records of a Produce request before it asks who leads (Kafka's `RequestUtils` and
-`ProduceRequest.validateRecords`).
+"""The checks of a Produce request's records before the leader is known (Kafka's `RequestUtils` and `ProduceRequest.validateRecords`).
 
-It reads the fixed fields of the first batch and whether there is a second one. Everything inside a batch is the log's to validate.
+They read the fixed fields of the first batch, and whether there is a second one. The log validates everything inside a batch.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from fencepost.producer.wire import Buffer, ErrorCode
 
 _PREFIX = Layout(">8xi4xb")  # base offset, batch length, leader epoch, magic
 LENGTH_END = 12
-BATCH_LENGTH_MIN = 14  # of a message of format 0, the smallest there ever was
+BATCH_LENGTH_MIN = 14  # of a message of format 0, the smallest one
 MAGIC = 2
 ATTRIBUTES_AT, TRANSACTIONAL_BIT = 22, 0x10
 CODEC_MASK, ZSTD, ZSTD_SINCE = 0x07, 4, 7
@@ -20,7 +19,7 @@ INT32_MAX = 2**31 - 1
 
 
 class Unreadable(Exception):
-    """A batch prefix that Kafka's own iteration trips over. It fails the whole request; `message` is what the answer then says."""
+    """A batch prefix at which Kafka's own iteration fails. It fails the whole request; `message` is the response's error message."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -29,12 +28,12 @@ class Unreadable(Exception):
 
 
 def is_transactional(records: Buffer | None) -> bool:
-    """Whether the first batch has the transactional bit; raises Unreadable where nobody can tell."""
+    """Whether the first batch has the transactional bit. Raises Unreadable if that cannot be read."""
     return records is not None and _batch_size(records, 0) > ATTRIBUTES_AT and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
 
 
 def request_error(records: Buffer | None, version: int) -> int:
-    """Why these records are not one batch that this version may carry; 0 if they are."""
+    """The code for records that are not one batch which this version may have; 0 if they are."""
     if records is None:
         return ErrorCode.INVALID_RECORD
     try:
@@ -49,7 +48,7 @@ def request_error(records: Buffer | None, version: int) -> int:
 
 
 def _batch_size(records: Buffer, at: int) -> int:
-    """The size of the batch that begins there, 0 if there is no complete one."""
+    """The size of the batch that begins there; 0 if it is incomplete."""
     left = len(records) - at
     if left < LENGTH_END:
         return 0

@@ -1,8 +1,8 @@
 """SaslHandshake (17), versions 0 and 1.
 
-Names the mechanism; one that the broker does not have is UNSUPPORTED_SASL_MECHANISM with those that it has, and the end of the
-connection. After version 0 the tokens come bare, after version 1 in SaslAuthenticate. Where it is not the moment for it, and on a listener
-without SASL, it is ILLEGAL_SASL_STATE.
+Chooses the mechanism. One that the broker does not have is UNSUPPORTED_SASL_MECHANISM with the list of mechanisms, and ends the connection.
+After version 0 the tokens are bare frames, after version 1 they come in SaslAuthenticate. At another time, and on a listener without SASL,
+it is ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations

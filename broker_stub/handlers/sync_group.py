@@ -1,8 +1,8 @@
 """SyncGroup (14), versions 0 to 5.
 
-A member asks for its assignment and waits until the leader has brought it; members that the leader forgot get an empty one. What a member
-that does not lead assigns is passed over. From version 5 on protocol type and name are mandatory, and checked. Members that do not ask
-within the rebalance timeout are out.
+A member asks for its assignment, and waits until the leader has sent it. Members that the leader left out get an empty one. An assignment
+from another member is ignored. From version 5 on protocol type and name are mandatory and checked. Members that do not ask within the
+rebalance timeout are removed.
 
 Leaves out: groups of the newer protocols (KIP-848).
 """

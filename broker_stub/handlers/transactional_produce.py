@@ -1,7 +1,6 @@
-"""The transactional part of a Produce request: the transaction coordinator is asked, or told, about the partitions before anything is
-written.
+"""The transactional part of a Produce request: before the append, the leader asks the coordinator to verify or add the partitions.
 
-Only partitions that this broker leads and where the producer's transaction is not open yet are asked about. It writes nothing.
+It asks only about partitions that this broker leads and where the producer's transaction is not open yet. It appends nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LENGTH, _LENGTH_AT = Struct(">i"), 8
 NOT_ADDED = "Partition was not added to the transaction"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 UNABLE = "Unable to verify the partition has been added to the transaction. Underlying error: {}"
-# Retriable errors of a coordinator, which old clients would not try again after: they know NOT_ENOUGH_REPLICAS.
+# Retriable errors of a coordinator after which old clients would not retry. They get NOT_ENOUGH_REPLICAS instead.
 _RETRIABLE = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -40,7 +39,7 @@ class Refusal(NamedTuple):
 
 
 class Vouched:
-    """What was heard of each partition: why nothing is written there, or the guard that goes with its batch."""
+    """The result for each partition: why nothing is written there, or the guard of its batch."""
 
     __slots__ = ("guards", "of_all", "refusals")
 
@@ -53,7 +52,7 @@ class Vouched:
 def vouch(
     call: Call, request: ProduceRequest, topic_of: Callable[[TopicProduceData], Topic | None], then: Callable[[Vouched], None]
 ) -> None:
-    """`then` hears what the coordinator says, at once if it can say it at once."""
+    """`then` gets the coordinator's result, at once if that is there at once."""
     from fencepost.broker_stub.transactions.verification import Mode, Question
 
     mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
@@ -94,13 +93,13 @@ def vouch(
 
 
 def _header(data: PartitionProduceData, version: int) -> BatchHeader | None:
-    """The head of a transactional batch that has a producer; None for any other and for what is none."""
+    """The header of a transactional batch with a producer id. None for any other, and for invalid bytes."""
     if data.records is None or request_error(data.records, version):
         return None
     if len(data.records) < BATCH_OVERHEAD:
-        return None  # the log says what is wrong with it
+        return None  # the log refuses it
     head = bytearray(data.records[:BATCH_OVERHEAD])
-    _LENGTH.pack_into(head, _LENGTH_AT, BATCH_OVERHEAD - LOG_OVERHEAD)  # whose head it is can be read whatever it says of its length
+    _LENGTH.pack_into(head, _LENGTH_AT, BATCH_OVERHEAD - LOG_OVERHEAD)  # so that a header with a wrong length can be read
     header = read_header(head)
     return header if header.is_transactional and header.producer_id >= 0 else None
 

@@ -1,4 +1,4 @@
-"""What the handlers of transactions have in common: how a refusal is told to old versions.
+"""The errors of transactions for old versions of requests.
 
 It decides nothing.
 """
@@ -9,7 +9,7 @@ from fencepost.producer.wire import ErrorCode
 
 
 def told(code: int, version: int, *, fenced_since: int) -> int:
-    """PRODUCER_FENCED by its older name to who does not know it (KIP-588)."""
+    """The older name of PRODUCER_FENCED for versions that do not know it (KIP-588)."""
     if code == ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

@@ -1,9 +1,8 @@
 """TxnOffsetCommit (28), versions 0 to 5.
 
-Offsets that count when the producer's transaction is committed, and until then are pending: who requires stable ones waits for them.
-Before anything is written the transaction coordinator is asked whether the group's partition of `__consumer_offsets` is part of the
-transaction; from version 5 on (KIP-890) it becomes part of it. Then a member must be what it says it is; who names no member and no
-generation is believed.
+The offsets count once the producer's transaction commits. Until then they are pending, and clients that require stable offsets wait for
+them. Before the append, the coordinator verifies that the group's partition of `__consumer_offsets` is part of the transaction; from
+version 5 on (KIP-890) it adds the partition. Then the member and generation are checked, if the request has them.
 
 Leaves out: members of the newer protocols.
 """
@@ -73,7 +72,7 @@ class _Commit:
         return code
 
     def _begin(self) -> None:
-        """Finds the group, and asks about its partition if that is necessary."""
+        """Finds the group, and asks the coordinator about its partition if necessary."""
         call, request = self._call, self._request
         shard, code = find_shard(call, request.group_id)
         if shard is None:
@@ -99,7 +98,7 @@ class _Commit:
     def _vouched(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
         found, gone = find_shard(self._call, self._request.group_id)
         if found is not shard:
-            self._fail(gone or ErrorCode.NOT_COORDINATOR)  # the group has moved meanwhile
+            self._fail(gone or ErrorCode.NOT_COORDINATOR)  # the group has moved since
             return
         (code,) = codes.values()
         old = code == ErrorCode.CONCURRENT_TRANSACTIONS and self._call.version < ADDS_SINCE
@@ -123,7 +122,7 @@ class _Commit:
             metadata = each.committed_metadata or ""
             self._codes[topic, index] = shard.offsets.metadata_error(metadata)
             if not self._codes[topic, index]:
-                # No version of the request that there is says which topic of that name is meant.
+                # No version of the request says which topic of that name is meant.
                 offsets[request.group_id, topic, index] = Committed(
                     each.committed_offset, each.committed_leader_epoch, metadata, ZERO_UUID, now_ms
                 )
@@ -134,7 +133,7 @@ class _Commit:
         shard.offsets.commit_pending(identity, offsets, guard=guard, then=lambda code: self._fail(code) if code else self._answer())
 
     def _fail(self, code: int) -> None:
-        """Every partition that was not refused before."""
+        """Every partition without an error of its own."""
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self._call.version < LOADING_SINCE:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for key in self._asked:

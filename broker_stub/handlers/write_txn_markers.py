@@ -1,8 +1,8 @@
 """WriteTxnMarkers (27), versions 1 and 2.
 
-Ends transactions in partitions that this broker leads, without asking their coordinator: what an administrator does to a transaction that
-hangs. The coordinators of the stub write their markers without a request; faults meet these, too. Answered when every in-sync replica has
-the markers; needs ALTER or CLUSTER_ACTION on the cluster.
+Ends transactions in partitions that this broker leads, without asking their coordinator. Administrators use it to end a hanging
+transaction. The stub's coordinators write their markers without this request; fault rules for it apply to them too. It responds when every
+in-sync replica has the markers. Needs ALTER or CLUSTER_ACTION on the cluster.
 
 Leaves out: version 0, which Kafka 3.9 takes from other brokers.
 """
@@ -29,7 +29,7 @@ from fencepost.producer.wire.messages.end_txn import (
 NO_PRODUCER_ID = -1
 
 Place = tuple[int, str, int]
-"""Number of the marker, topic and partition."""
+"""Index of the marker, topic and partition."""
 
 
 @handles(WriteTxnMarkersRequest, range(1, 3))

@@ -31,8 +31,8 @@ class EndlessLength(InvalidRecords):
 class RecordScan:
     """One pass over the record bytes of a batch; after each `advance` it tells of the records walked so far.
 
-    With `skipping` it is the pass that Kafka makes over a compressed batch that it will keep: what a record says of its own length is not
-    compared with its fields. A compiled loop does not yield the GIL, so whoever walks a long batch does it in several advances.
+    With `skipping` it does what Kafka does with a compressed batch that it keeps: the length of a record is not compared with its fields. A
+    compiled loop does not release the GIL, so the caller scans a long batch in several advances.
     """
 
     def __init__(self, data: bytes, start: i64, *, skipping: bool = False) -> None:
@@ -60,8 +60,8 @@ class RecordScan:
     def _walk(self, count: i64) -> None:
         """One byte of a varint is the usual case and is read in place, five times a record; the calls are for the longer ones.
 
-        No length is checked where it is skipped: whatever it was, the record must end where its own length said, inside the data. When
-        skipping, it must at least end inside the data: then the next read, or the caller who looks at `position`, finds that it does not.
+        No length is checked where it is skipped, because the record must end where its own length says, inside the data. When skipping it
+        must at least end inside the data; the next read, or the caller that checks `position`, finds out if it does not.
         """
         data: bytes = self.data
         strict: bool = not self.skipping

@@ -164,7 +164,7 @@ def _walked(walk: RecordScan, count: int) -> RecordScan:
 
 
 def _time_span(header: BatchHeader, walk: RecordScan) -> tuple[int, int]:
-    """The earliest and the latest timestamp of the records. Those of a LogAppendTime batch have its maximum, whatever their deltas are."""
+    """The earliest and the latest timestamp of the records. Those of a LogAppendTime batch have its maximum as their timestamp."""
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.records_count <= 0:
         return header.max_timestamp, header.max_timestamp
     return header.base_timestamp + walk.delta_min, min(max(NO_TIMESTAMP, header.base_timestamp + walk.delta_max), TIMESTAMP_MAX)

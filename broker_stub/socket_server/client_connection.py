@@ -280,7 +280,7 @@ class ClientConnection:
         if reply.response is not None:
             try:
                 slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
-            except Exception:  # noqa: BLE001 - an answer may come in the middle of somebody else's request: see `_failed`
+            except Exception:  # noqa: BLE001 - the response may come during another client's request: see `_failed`
                 self._failed()
                 return
             journal = self._dispatcher.journal
