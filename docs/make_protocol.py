@@ -69,10 +69,10 @@ internal topics have as many replicas as there are brokers, at most three, of wh
 RELEASES_PART = """\
 ## Older releases
 
-`BrokerStub(emulate="3.9")`, or `fencepost broker --emulate 3.9`, is a Kafka 3.9: it offers version 0 of every API, ends where 3.9 ends, has
-its features (`metadata.version` 21 and no `transaction.version`), and responds differently where 3.9 does. It was compared with Apache
-Kafka 3.9.1, with the same requests as 4.3. Produce 0 to 2 and Fetch 0 to 3 are offered, as by 3.9, and end the connection, because the stub has
-no message formats v0 and v1. Configs are those of 4.3, except that `message.timestamp.after.max.ms` has no limit by default.
+`BrokerStub(emulate="3.9")`, or `fencepost broker --emulate 3.9`, is a Kafka 3.9: it offers version 0 of every API, ends where 3.9 ends,
+has its features (`metadata.version` 21 and no `transaction.version`), and responds differently where 3.9 does. It was compared with
+Apache Kafka 3.9.1, with the same requests as 4.3. Produce 0 to 2 and Fetch 0 to 3 are offered, as by 3.9, and end the connection, because
+the stub has no message formats v0 and v1. Configs are those of 4.3, except that `message.timestamp.after.max.ms` has no limit by default.
 """
 
 NOT_SERVED = """\

@@ -12,7 +12,7 @@ __all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse", "EntityData"
 
 
 class OpData(WireStruct):
-    """A quota and its new value, or that it shall be none."""
+    """A quota and its new value, or its removal."""
 
     key: str = ""
     value: f64 = 0.0
@@ -20,7 +20,7 @@ class OpData(WireStruct):
 
 
 class EntryData(WireStruct):
-    """Whose quotas change, and how."""
+    """An entity and the changes of its quotas."""
 
     entity: list[EntityData] = []
     ops: list[OpData] = []

@@ -1,4 +1,4 @@
-"""The answer to AlterClientQuotas. Kafka calls what is in it by the name of what is in the request, hence a file of its own."""
+"""The response of AlterClientQuotas. It has a file of its own, because Kafka calls its entries EntryData, as those of the request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32
 
 
 class EntryData(WireStruct):
-    """What became of one entity's quotas."""
+    """The result for one entity."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -17,7 +17,7 @@ class EntryData(WireStruct):
 
 
 class AlterClientQuotasResponse(Message):
-    """One answer per entity."""
+    """One result per entity."""
 
     api = Api.ALTER_CLIENT_QUOTAS
     versions = range(2)

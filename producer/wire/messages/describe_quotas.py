@@ -8,7 +8,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, f64, i8, i16, i32
 
 
 class ComponentData(WireStruct):
-    """One kind of entity, and which of them: 0 the one of that name, 1 the default, 2 any."""
+    """One type of entity, and which entities of it: 0 the one of that name, 1 the default, 2 any."""
 
     entity_type: str = ""
     match_type: i8 = 0
@@ -16,7 +16,7 @@ class ComponentData(WireStruct):
 
 
 class DescribeClientQuotasRequest(Message):
-    """Asks for the quotas that fit; strict: of entities that have these kinds and no others."""
+    """Asks for the quotas of the entities that match. `strict`: of entities that have these types and no others."""
 
     api = Api.DESCRIBE_CLIENT_QUOTAS
     versions = range(2)
@@ -28,7 +28,7 @@ class DescribeClientQuotasRequest(Message):
 
 
 class EntityData(WireStruct):
-    """Part of who is meant: a kind and a name, null for the default of that kind."""
+    """One type of an entity and its name; null is the default of that type."""
 
     entity_type: str = ""
     entity_name: str | None = ""
@@ -42,7 +42,7 @@ class ValueData(WireStruct):
 
 
 class EntryData(WireStruct):
-    """Who has which quotas."""
+    """An entity and its quotas."""
 
     entity: list[EntityData] = []
     values: list[ValueData] = []
