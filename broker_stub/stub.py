@@ -10,7 +10,6 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
@@ -28,7 +27,7 @@ from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log import ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
-from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded
+from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.restrictions import Restrictions
@@ -78,8 +77,7 @@ class BrokerStub(Restrictions):
     """
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
-    _loop: asyncio.AbstractEventLoop | None = None
-    _thread: threading.Thread | None = None
+    _thread: LoopThread | None = None
 
     def __init__(
         self,
@@ -104,7 +102,6 @@ class BrokerStub(Restrictions):
         transaction_version: int | None = None,
     ) -> None:
         self._server: Server | None = None
-        self._calls: LoopCalls | None = None
         self._place = place_from(
             config or {},
             host=host,
@@ -176,23 +173,15 @@ class BrokerStub(Restrictions):
         except OSError:
             loop.close()
             raise
-        self._loop, self._server, self._calls = loop, server, LoopCalls(loop)
-        self._thread = threading.Thread(target=_run, args=(loop, server, self._calls), name="broker-stub", daemon=True)
+        loop.call_soon(server.serve)
+        self._server, self._thread = server, LoopThread("broker-stub", loop, server.down)
         self._thread.start()
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        if thread.is_alive():
-            with suppress(RuntimeError):  # the loop has just ended by itself
-                loop.call_soon_threadsafe(loop.stop)
-            thread.join(timeout)
-            if thread.is_alive():
-                raise TimeoutError(f"the stub's thread did not end within {timeout} s")
-        self._loop = None
+        if self._thread is not None:
+            self._thread.stop(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -201,11 +190,9 @@ class BrokerStub(Restrictions):
         self.close()
 
     def __del__(self) -> None:
-        loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None and thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             warnings.warn("a BrokerStub was dropped without close()", ResourceWarning, stacklevel=2)
-            with suppress(RuntimeError):  # the loop has just ended by itself
-                loop.call_soon_threadsafe(loop.stop)
+            self._thread.stop_soon()
 
     async def __aenter__(self) -> Self:
         """`start`, without blocking the event loop."""
@@ -366,8 +353,8 @@ class BrokerStub(Restrictions):
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread, or in the caller's without a loop."""
-        calls, server = self._calls, self._server
-        if self._loop is None or calls is None or server is None or self._thread is threading.current_thread():
+        server, thread = self._server, self._thread
+        if server is None or thread is None or thread is threading.current_thread():
             return run()
 
         def on_loop() -> T:
@@ -377,7 +364,7 @@ class BrokerStub(Restrictions):
                 server.arm()
 
         try:
-            return calls.call(on_loop, CALL_TIMEOUT_S)
+            return thread.call(on_loop, CALL_TIMEOUT_S)
         except LoopEnded:
             return run()
 
@@ -405,14 +392,3 @@ def _sasl(given: Sasl | Mapping[str, str]) -> Sasl:
     from fencepost.broker_stub.security.sasl import sasl_from
 
     return sasl_from(given)
-
-
-def _run(loop: asyncio.AbstractEventLoop, server: Server, calls: LoopCalls) -> None:
-    """The thread: serves until the loop is stopped, then closes everything."""
-    try:
-        loop.call_soon(server.serve)
-        loop.run_forever()
-        loop.run_until_complete(server.down())
-    finally:
-        loop.close()
-        calls.end()

@@ -13,7 +13,6 @@ import asyncio
 import re
 import secrets
 import socket
-import threading
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,6 +20,7 @@ from fencepost.broker_stub.control.http import HEAD_BYTES_MAX, HttpServer
 from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
 from fencepost.broker_stub.network.listeners import bound, is_local, reachable
+from fencepost.broker_stub.network.loop_thread import LoopThread
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
 
@@ -48,8 +48,7 @@ class Control:
         self._target = target
         self._host = host
         self._port = port
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="stub-control", daemon=True)
+        self._thread = LoopThread("stub-control", asyncio.new_event_loop(), self._down)
         self._server: asyncio.Server | None = None
 
     @property
@@ -62,7 +61,7 @@ class Control:
         """Starts. It listens when this returns."""
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(START_TIMEOUT_S)
+            self._thread.complete(self._listen(), START_TIMEOUT_S)
         except BaseException:
             self.close()
             raise
@@ -70,11 +69,7 @@ class Control:
 
     def close(self) -> None:
         """Ends every connection and the thread. A second call does nothing."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(CLOSE_TIMEOUT_S)
-            if self._thread.is_alive():
-                raise TimeoutError(f"the control's thread did not end within {CLOSE_TIMEOUT_S:g} s")
+        self._thread.stop(CLOSE_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -94,13 +89,6 @@ class Control:
             return set()
         return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-            self._loop.run_until_complete(self._down())
-        finally:
-            self._loop.close()
-
     async def _down(self) -> None:
         if self._server is not None:
             self._server.close()
@@ -109,7 +97,7 @@ class Control:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
+        await self._thread.loop.shutdown_default_executor()
 
 
 def address(text: str) -> tuple[str, int]:

@@ -14,10 +14,8 @@ responses also name brokers.
 from __future__ import annotations
 
 import asyncio
-import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 from uuid import UUID
@@ -26,7 +24,7 @@ from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_fro
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import all_spelled, read_address
-from fencepost.broker_stub.network.loop_calls import LoopCalls, LoopEnded
+from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from fencepost.broker_stub.proxy.discovery import discover
 from fencepost.broker_stub.proxy.hub import Hub
 
@@ -54,8 +52,7 @@ class FaultProxy:
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
     _hub: Hub | None = None
-    _thread: threading.Thread | None = None
-    _calls: LoopCalls | None = None
+    _thread: LoopThread | None = None
 
     def __init__(
         self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
@@ -81,29 +78,19 @@ class FaultProxy:
             raise RuntimeError("this proxy was started before: a proxy starts only once")
         loop = asyncio.new_event_loop()
         self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
-        self._calls = LoopCalls(loop)
-        self._thread = threading.Thread(target=_run, args=(self._hub, self._calls), name="fault-proxy", daemon=True)
+        self._thread = LoopThread("fault-proxy", loop, self._hub.down)
         self._thread.start()
-        begun = asyncio.run_coroutine_threadsafe(self._begin(self._hub), loop)
         try:
-            begun.result(START_TIMEOUT_S)
+            self._thread.complete(discover(self._hub, self._upstream), START_TIMEOUT_S)
         except BaseException:
-            begun.cancel()
             self.close()
             raise
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
-        hub, thread = self._hub, self._thread
-        if hub is None or thread is None:
-            return
-        if thread.is_alive():
-            with suppress(RuntimeError):  # the loop has just ended by itself
-                hub.loop.call_soon_threadsafe(hub.loop.stop)
-            thread.join(timeout)
-            if thread.is_alive():
-                raise TimeoutError(f"the proxy's thread did not end within {timeout} s")
+        if self._thread is not None:
+            self._thread.stop(timeout)
         self._hub = None
 
     def __enter__(self) -> Self:
@@ -113,10 +100,9 @@ class FaultProxy:
         self.close()
 
     def __del__(self) -> None:
-        thread = self._thread
-        if self._hub is not None and thread is not None and thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
-            self._hub.post(self._hub.loop.stop)
+            self._thread.stop_soon()
 
     def cut_links(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
@@ -132,9 +118,6 @@ class FaultProxy:
         """The name of a topic id that a response has told."""
         return None if self._hub is None else self._hub.name_of(topic_id)
 
-    async def _begin(self, hub: Hub) -> None:
-        await discover(hub, self._upstream)
-
     def _running(self) -> Hub:
         if self._hub is None:
             raise RuntimeError(NOT_RUNNING)
@@ -142,19 +125,9 @@ class FaultProxy:
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread."""
-        if self._calls is None:
+        if self._thread is None:
             raise RuntimeError(NOT_RUNNING)
         try:
-            return self._calls.call(run, CALL_TIMEOUT_S)
+            return self._thread.call(run, CALL_TIMEOUT_S)
         except LoopEnded:
             raise RuntimeError(NOT_RUNNING) from None
-
-
-def _run(hub: Hub, calls: LoopCalls) -> None:
-    """The thread: serves until the loop is stopped, then closes everything."""
-    try:
-        hub.loop.run_forever()
-        hub.loop.run_until_complete(hub.down())
-    finally:
-        hub.loop.close()
-        calls.end()

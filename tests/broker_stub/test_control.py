@@ -456,7 +456,7 @@ def test_a_control_that_closes_says_nothing_of_who_was_connected(caplog: pytest.
             port = int(control.url.rpartition(":")[2])
             link = socket.create_connection(("127.0.0.1", port))
             link.sendall(b"GET / HT")
-            until(lambda: len(asyncio.all_tasks(control._loop)) > 0, "it is served")
+            until(lambda: len(asyncio.all_tasks(control._thread.loop)) > 0, "it is served")
         with link, suppress(ConnectionResetError):  # where the control had not read its bytes
             assert link.recv(1) == b""
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []

@@ -82,7 +82,8 @@ def test_cancelled_while_it_starts() -> None:
             await entering
 
     asyncio.run(scenario())
-    assert stub._loop is None
+    assert stub._thread is not None
+    assert not stub._thread.is_alive()
     assert not any(thread.name == "broker-stub" for thread in threading.enumerate())
 
 

@@ -1,0 +1,92 @@
+"""An event loop on a thread of its own, and calls from any thread that run there. A stub, a proxy and a control each have one.
+
+A caller does not wait for a loop that has ended, or that belongs to another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopEnded(Exception):
+    """The loop has ended before the call ran."""
+
+
+class LoopThread(threading.Thread):
+    """Runs the loop until `stop`, then `down`, and closes the loop."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, down: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.loop = loop
+        self._down = down
+        self._process = os.getpid()
+        self._waiting: set[Future[Any]] = set()
+        self._over = False
+
+    def run(self) -> None:
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self._down())
+        finally:
+            self.loop.close()
+            self._over = True
+            for answer in self._waiting.copy():
+                answer.cancel()
+
+    def call(self, run: Callable[[], T], timeout_s: float) -> T:
+        """Returns or raises what the call does. Raises LoopEnded, TimeoutError, and RuntimeError in a forked child."""
+        if self.loop.is_closed():
+            raise LoopEnded
+        if os.getpid() != self._process:
+            raise RuntimeError("another process started this stub or proxy: call it in that process, or use a Control")
+        answer: Future[T] = Future()
+        self._waiting.add(answer)
+        try:
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(_answer, answer, run)
+            if self._over:  # checked after the call is posted: either `run` sees the call, or this sees the end
+                answer.cancel()
+            return answer.result(timeout_s)
+        except CancelledError:
+            raise LoopEnded from None
+        finally:
+            self._waiting.discard(answer)
+
+    def complete(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Runs the coroutine on the loop, and returns or raises what it does. Raises TimeoutError."""
+        running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return running.result(timeout_s)
+        except BaseException:
+            running.cancel()
+            raise
+
+    def stop_soon(self) -> None:
+        """Ends the loop without waiting for it."""
+        with suppress(RuntimeError):  # the loop has just ended by itself
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def stop(self, timeout_s: float) -> None:
+        """Ends the loop and the thread. Raises TimeoutError. A second call does nothing."""
+        if self.is_alive():
+            self.stop_soon()
+            self.join(timeout_s)
+            if self.is_alive():
+                raise TimeoutError(f"the thread {self.name} did not end within {timeout_s:g} s")
+
+
+def _answer(answer: Future[T], run: Callable[[], T]) -> None:
+    if not answer.set_running_or_notify_cancel():
+        return
+    try:
+        answer.set_result(run())
+    except BaseException as error:  # noqa: BLE001 - the caller gets it
+        answer.set_exception(error)
