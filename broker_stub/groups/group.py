@@ -123,8 +123,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def add(self, member: Member) -> None:
-        if not self.members:
-            self.protocol_type = member.protocol_type
+        self.protocol_type = member.protocol_type
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
         if self.leader is None:

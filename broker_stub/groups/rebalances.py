@@ -134,15 +134,11 @@ class Rebalances:
     def _missed(self, group: Group, member: Member) -> None:
         if group.members.get(member.id) is member and not member.is_excused:
             self.remove(group, member)
-            if group.state is State.PREPARING_REBALANCE and group.all_joined:
-                self._complete(group)
-            elif group.state is not State.PREPARING_REBALANCE:
-                self.rebalance_if_running(group, f"no heartbeat of member {member.id}")
+            self.rebalance_if_running(group, f"no heartbeat of member {member.id}")
 
     def uninvite(self, group: Group, member_id: str) -> None:
         group.revoke(member_id)
-        if group.state is State.PREPARING_REBALANCE and group.all_joined:
-            self._complete(group)
+        self.complete_if_joined(group)
 
     def unload(self, group: Group, why: str) -> None:
         for member in group.members.values():

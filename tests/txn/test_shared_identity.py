@@ -148,7 +148,7 @@ def test_offsets_that_nobody_tells(told: tuple[int | None, ...], offsets: tuple[
             stall.refuse(stall.produces()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         else:
             stall.ack(stall.produces()[0], offset=offset)
-    tally = stall.borrowed.tallies[TOPIC, 0]
+    tally = stall.shared_identity.tallies[TOPIC, 0]
     assert (tally.records, (tally.first_offset, tally.last_offset)) == (2 * len(told), offsets)
 
 
