@@ -88,7 +88,7 @@ def objection(guard: str, now: Situation) -> str | None:
             (
                 now.slots is None and not now.vouched,
                 "Spark Connect does not say how many tasks can run at once, and a barrier stage without slots waits for them: set tasks= to"
-                " what the cluster has for certain, or take kafka-claims",
+                " what the cluster has for certain, or use kafka-claims",
             ),
         ),
         "status": (
@@ -96,7 +96,7 @@ def objection(guard: str, now: Situation) -> str | None:
             (now.speculation, "with spark.speculation=true two copies of a task may write at once: take barrier or claims"),
         ),
         "turns": (
-            (not now.classic, "under Spark Connect this process need not be where executors look for their driver: take kafka-claims"),
+            (not now.classic, "under Spark Connect this process need not be where executors look for their driver: use kafka-claims"),
             (now.speculation, "with spark.speculation=true every batch with a copied task is written again: take barrier"),
         ),
     }
