@@ -63,9 +63,10 @@ test-compiled: .venv/.built
 	  echo "make: without a C compiler there is no compiled package to test; the pure one follows."; \
 	fi
 
-WHAT_PURE := $(wildcard tests/test_*.py) tests/wire tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
-  $(wildcard tests/broker_stub/test_log_*.py) tests/broker_stub/test_stub_parts.py tests/broker_stub/test_transactions.py tests/fencepost/test_examples.py \
-  tests/txn/spark/test_attempts.py
+WHAT_PURE := $(wildcard tests/test_*.py) tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
+  $(addprefix tests/txn/,coordinator foundations ledger protocol recovery shared spark/sink/test_attempts.py) \
+  $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_subjects.py log transactions/test_coordinators.py) \
+  tests/fencepost/test_examples.py
 
 test-pure: .venv-pure/.built
 	@$(PURE) $(SAY)
@@ -125,19 +126,19 @@ bench-spark: .venv/.built
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
-	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_cut_short.py -s --timeout 7200
+	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_async_producer_interrupted.py -s --timeout 7200
 
 walk: .venv/.built
 	@FENCEPOST_WALKS=$(WALKS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn_walk -n $(WORKERS) --dist loadfile
 
 fuzz: .venv/.built
-	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/wire -n $(WORKERS) --timeout 7200
+	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/wire -n $(WORKERS) --timeout 7200
 
 crowds: .venv/.built
-	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_crowds.py tests/broker_stub/test_connections.py -s
+	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/broker_stub/socket_server/test_connection_limits.py -s
 
 mutate: .venv/.built
-	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_mutations.py -s
+	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/socket_server/test_mutated_frames.py -s
 
 # Changes the sources at random, one change at a time, and says which changes no test noticed. Takes hours; it goes on where it was stopped.
 mutants: .venv/.built
@@ -167,7 +168,7 @@ late: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_LATE=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_late_requests_on_kafka.py -s
 
 txn-clients: .venv/.built
-	@FENCEPOST_KAFKA=require FENCEPOST_TXN_CLIENTS_ON=kafka PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/test_txn_clients.py
+	@FENCEPOST_KAFKA=require FENCEPOST_TXN_CLIENTS_ON=kafka PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/transactions/test_clients.py
 
 kafka: .venv/.built
 	@.venv/bin/python -m tests.conformance.run_kafka

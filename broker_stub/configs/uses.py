@@ -34,16 +34,16 @@ class Refused(NamedTuple):
 
 Use = Obeyed | Described | Refused
 
-_VALIDATION: Final = "tests/broker_stub/test_log_validation.py"
-_CODECS: Final = "tests/broker_stub/test_log_codecs.py"
-_CONNECTIONS: Final = "tests/broker_stub/test_connections.py"
-_EXPIRY: Final = "tests/broker_stub/test_offsets_expiry.py"
-_TRANSACTIONS: Final = "tests/broker_stub/test_transactions.py"
-_REPLICATION: Final = "tests/broker_stub/test_replication.py"
-_QUOTAS: Final = "tests/broker_stub/test_quotas.py"
-_OFFSETS: Final = "tests/broker_stub/test_offsets_log.py"
+_VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
+_CODECS: Final = "tests/broker_stub/log/test_codecs.py"
+_CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_limits.py"
+_EXPIRY: Final = "tests/broker_stub/groups/test_expiry.py"
+_TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
+_REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
+_QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
+_OFFSETS: Final = "tests/broker_stub/groups/test_offsets_log.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
-_ADMIN: Final = "tests/broker_stub/test_admin.py"
+_ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
 _KEEPS_ALL: Final = Described("nothing is ever deleted for its age or its size")
 _NEVER_CLEANS: Final = Described("no log is ever compacted")
@@ -106,17 +106,21 @@ BROKER_USES: Final[dict[str, Use]] = {
     "add.partitions.to.txn.retry.backoff.ms": Obeyed(
         "how often the leader asks the coordinator meanwhile", "broker_stub/transactions/verification.py"
     ),
-    "allow.everyone.if.no.acl.found": Obeyed("with an authorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
-    "authorizer.class.name": Obeyed("Kafka's StandardAuthorizer", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "allow.everyone.if.no.acl.found": Obeyed(
+        "with an authorizer", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"
+    ),
+    "authorizer.class.name": Obeyed(
+        "Kafka's StandardAuthorizer", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"
+    ),
     "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
     "default.replication.factor": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
     "group.initial.rebalance.delay.ms": Obeyed(
-        "0 here by default, 3000 in Kafka", "tests/broker_stub/test_groups.py::test_the_first_members_wait_for_more"
+        "0 here by default, 3000 in Kafka", "tests/broker_stub/groups/test_classic.py::test_the_first_members_wait_for_more"
     ),
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
-    "group.max.size": Obeyed("more members are refused", "tests/broker_stub/test_groups.py::test_a_full_group_takes_nobody"),
+    "group.max.size": Obeyed("more members are refused", "tests/broker_stub/groups/test_classic.py::test_a_full_group_takes_nobody"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
     "max.connections": Obeyed("one connection too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
     "max.connections.per.ip": Obeyed("one connection too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
@@ -131,7 +135,7 @@ BROKER_USES: Final[dict[str, Use]] = {
     "offsets.topic.num.partitions": Obeyed("of __consumer_offsets", f"{_ADMIN}::test_topics_made_on_demand"),
     "offsets.topic.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "producer.id.expiration.ms": Obeyed(
-        "idle producers are forgotten", "tests/broker_stub/test_log_producers.py::test_example_h_an_expired_producer_may_start_anywhere"
+        "idle producers are forgotten", "tests/broker_stub/log/test_producers.py::test_example_h_an_expired_producer_may_start_anywhere"
     ),
     "quota.window.num": Obeyed("a rate covers so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
     "quota.window.size.seconds": Obeyed("the length of each window", "broker_stub/cluster/cluster.py"),
@@ -139,14 +143,14 @@ BROKER_USES: Final[dict[str, Use]] = {
         "a follower that does not reach its leader leaves the ISR after that time",
         f"{_REPLICATION}::test_a_follower_is_given_up_after_a_while",
     ),
-    "super.users": Obeyed("may do everything", "tests/broker_stub/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
         "how often timed-out transactions are checked", "broker_stub/transactions/coordinators.py"
     ),
     "transaction.max.timeout.ms": Obeyed("InitProducerId is refused above", "broker_stub/handlers/init_producer_id.py"),
     "transaction.partition.verification.enable": Obeyed(
         "false: records are appended without verification",
-        "tests/broker_stub/test_log_verification.py::test_a_guard_lets_the_first_batch_in",
+        "tests/broker_stub/log/test_verification.py::test_a_guard_lets_the_first_batch_in",
     ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Obeyed(
         "how often ids expire", "broker_stub/transactions/coordinators.py"
@@ -155,7 +159,7 @@ BROKER_USES: Final[dict[str, Use]] = {
     "transaction.state.log.num.partitions": Obeyed("of __transaction_state", "broker_stub/cluster/topics.py"),
     "transaction.state.log.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "transaction.two.phase.commit.enable": Obeyed(
-        "two-phase commit is granted", "tests/broker_stub/test_txn_configs.py::test_two_phases_have_to_be_permitted"
+        "two-phase commit is granted", "tests/broker_stub/transactions/test_configs.py::test_two_phases_have_to_be_permitted"
     ),
     "transactional.id.expiration.ms": Obeyed("when ids expire", f"{_TRANSACTIONS}::test_an_id_that_nobody_uses_is_forgotten"),
     "unclean.leader.election.interval.ms": Obeyed(
@@ -163,7 +167,7 @@ BROKER_USES: Final[dict[str, Use]] = {
         f"{_REPLICATION}::test_a_leaderless_topic_that_allows_unclean_elections_later_gets_one",
     ),
     "unstable.api.versions.enable": Obeyed(
-        "InitProducerId 6 is offered", "tests/broker_stub/test_txn_configs.py::test_no_time_ends_a_transaction_of_two_phases"
+        "InitProducerId 6 is offered", "tests/broker_stub/transactions/test_configs.py::test_no_time_ends_a_transaction_of_two_phases"
     ),
 }
 

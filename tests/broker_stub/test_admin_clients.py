@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from tests.broker_stub.stub_talk import DEADLINE_S
+from tests.broker_stub.stub_calls import DEADLINE_S
 
 admin: Any = import_module("confluent_kafka.admin")  # it has types, but does not say that it exports what it imports
 

@@ -15,7 +15,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer as OurProducer
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import read_header
-from tests.broker_stub.stub_talk import DEADLINE_S, Talker
+from tests.broker_stub.stub_calls import DEADLINE_S, Talker
 
 COUNT = 500
 PARTITIONS = 6

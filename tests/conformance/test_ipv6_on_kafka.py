@@ -8,7 +8,7 @@ from fencepost.producer import Producer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import HOST, KafkaCluster
 from tests.conformance.survival.reader import read_topic
-from tests.producer.test_ipv6 import needs_ipv6
+from tests.producer.network.test_ipv6 import needs_ipv6
 
 pytestmark = pytest.mark.timeout(300)
 

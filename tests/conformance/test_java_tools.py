@@ -14,7 +14,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire.records import encode_batch
-from tests.broker_stub.stub_talk import Talker, fetch_request, only
+from tests.broker_stub.stub_calls import Talker, fetch_request, only
 from tests.conformance.kafka import KafkaCluster
 from tests.once import once_is_enough
 

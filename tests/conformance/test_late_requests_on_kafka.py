@@ -1,5 +1,5 @@
 """A request of a transaction that comes late, on Apache Kafka: each of six, at each of three moments, on a 3.9 and on a 4.3 of either
-transaction version. `make late` prints the table of all 54 cells; `tests.txn.test_late_requests` plays the same on the stub.
+transaction version. `make late` prints the table of all 54 cells; `tests.txn.coordinator.test_late_requests` plays the same on the stub.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fencepost.producer.wire.codes import Api, api_name
 from tests.conformance.fixtures import require_older_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import OLDER_VERSION
-from tests.txn.late import REQUESTS, Moment, expected, play
+from tests.txn.coordinator.late_requests import REQUESTS, Moment, expected, play
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif("FENCEPOST_LATE" not in os.environ, reason="takes some minutes: FENCEPOST_LATE=1 or make late runs it")

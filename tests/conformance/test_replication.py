@@ -17,7 +17,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.records import iter_batches
-from tests.broker_stub.stub_talk import batch, fetch_request, only
+from tests.broker_stub.stub_calls import batch, fetch_request, only
 from tests.conformance import slow_commits
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
@@ -197,7 +197,7 @@ everything: NONE hw=5 batches=5
 @pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
 @pytest.mark.timeout(300)
 def test_a_follower_that_stays_behind(where: Callable[[], AbstractContextManager[Place]]) -> None:
-    """Line by line what Kafka 4.3.1 says; it says of a group's offsets, too, what tests/broker_stub/test_offsets_log.py has of the stub."""
+    """Both say line by line what Kafka 4.3.1 says. tests/broker_stub/groups/test_offsets_log.py checks the same about a group's offsets."""
     with where() as place:
         assert play(place) == TOLD.strip().split("\n")
         if where is on_kafka:

@@ -28,7 +28,7 @@ from tests.conformance.kafka_home import KAFKA_VERSION, OLDER_VERSION
 from tests.conformance.secure import MODULES, SESSION_MS, secure_kafka
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
-from tests.producer.stage import until
+from tests.producer.stub_helpers import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,7 +9,7 @@ from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.shared.participant import ParticipationEnded
 from fencepost.txn.spark.errors import AttemptConflict
 from tests.conformance.txn_site import PARTITIONS, Site, older, site
-from tests.txn.spark.sink_play import Play
+from tests.txn.spark.datasource.write_steps import Play
 from tests.waiting import until
 
 __all__ = ["older", "site"]

@@ -27,7 +27,7 @@ ROWS: Final = [f"{letter}{number}" for letter, count in TABLES.items() for numbe
 _PENDING: Final = "only while a record of the coordinator is on its way to its followers"
 _ENDING: Final = "only while markers are on their way to their partitions"
 NOT_ON_ONE_BROKER: Final = {**dict.fromkeys(("I1", "A1", "E3", "F1"), _PENDING), **dict.fromkeys(("I3", "A4", "E6", "F5"), _ENDING)}
-"""tests/broker_stub/test_transactions.py has them, on clusters whose links are cut."""
+"""tests/broker_stub/transactions/test_coordinators.py has them, on clusters whose links are cut."""
 
 
 def rows_of(case: Case, *, level: int | None) -> set[str]:

@@ -34,7 +34,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
-from tests.fencepost.shell import run
+from tests.fencepost.cli.shell import run
 from tests.reading import read_values
 from tests.waiting import until
 

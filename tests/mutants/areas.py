@@ -35,32 +35,43 @@ AS_KAFKA: Final = "tests/conformance/test_conformance.py::test_stub_answers_as_k
 AREAS: Final[dict[str, Area]] = {
     "producer/core": Area(
         sources=("producer/accumulator/*.py", "producer/bulk/*.py", "producer/core/*.py", "producer/core/*/*.py"),
-        tests=("tests/producer/test_*.py", "tests/simulation/test_*.py", "tests/txn/spark/test_routing.py"),
+        tests=(
+            *("tests/producer/core/test_*.py", "tests/producer/core/*/test_*.py"),
+            *("tests/producer/accumulator/test_*.py", "tests/producer/bulk/test_*.py", "tests/producer/test_*.py"),
+            *("tests/producer/config/test_*.py", "tests/producer/network/test_*.py", "tests/producer/observe/test_*.py"),
+            *("tests/simulation/test_*.py", "tests/txn/spark/rows/test_routing.py"),
+        ),
         without=(
-            *("tests/producer/test_auth.py", "tests/producer/test_crowds.py", "tests/producer/test_exit.py", "tests/producer/test_ipv6.py"),
-            *("tests/producer/test_reauthentication.py", "tests/producer/test_security*.py", "tests/producer/test_uvloop.py"),
+            *("tests/producer/test_exit.py", "tests/producer/test_many_senders.py", "tests/producer/test_uvloop.py"),
+            *(
+                "tests/producer/network/test_ipv6.py",
+                "tests/producer/network/test_reauthentication.py",
+                "tests/producer/network/test_sasl.py",
+            ),
+            *("tests/producer/config/test_security.py", "tests/producer/network/test_security*.py"),
         ),
     ),
     "txn": Area(
         sources=("txn/*.py", "txn/coordinator/*.py", "txn/ledger/*.py", "txn/protocol/*.py", "txn/recovery/*.py", "txn/shared/*.py"),
-        tests=("tests/txn/test_*.py", "tests/txn_walk/test_*.py"),
+        tests=(
+            *("tests/txn/test_*.py", "tests/txn/coordinator/test_*.py", "tests/txn/foundations/test_*.py", "tests/txn/ledger/test_*.py"),
+            *("tests/txn/protocol/test_*.py", "tests/txn/recovery/test_*.py", "tests/txn/shared/test_*.py", "tests/txn_walk/test_*.py"),
+        ),
     ),
     "broker_stub/log": Area(
         sources=("broker_stub/log/*.py",),
         tests=(
-            "tests/broker_stub/test_log_*.py",
-            "tests/broker_stub/test_replication.py",
-            "tests/broker_stub/test_transactions.py",
+            "tests/broker_stub/log/test_*.py",
+            "tests/broker_stub/cluster/test_replication.py",
+            "tests/broker_stub/transactions/test_coordinators.py",
             AS_KAFKA,
         ),
     ),
     "coordinators": Area(
         sources=("broker_stub/groups/*.py", "broker_stub/transactions/*.py"),
         tests=(
-            "tests/broker_stub/test_*group*.py",
-            "tests/broker_stub/test_offsets_*.py",
-            "tests/broker_stub/test_*txn*.py",
-            "tests/broker_stub/test_transactions.py",
+            "tests/broker_stub/groups/test_*.py",
+            "tests/broker_stub/transactions/test_*.py",
             "tests/txn_walk/test_*.py",
             AS_KAFKA,
         ),
@@ -73,7 +84,12 @@ AREAS: Final[dict[str, Area]] = {
             "broker_stub/quotas/quotas.py",
             "broker_stub/quotas/rates.py",
         ),
-        tests=("tests/broker_stub/test_acls.py", "tests/broker_stub/test_quotas.py", "tests/broker_stub/test_admin.py", AS_KAFKA),
+        tests=(
+            "tests/broker_stub/security/test_acls.py",
+            "tests/broker_stub/quotas/test_quotas.py",
+            "tests/broker_stub/handlers/test_admin.py",
+            AS_KAFKA,
+        ),
     ),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BufferFull, DeliveryError, Misuse, RecordFuture, TopicUnavailable
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.stage import ONE_EACH, quick, values
+from tests.producer.stub_helpers import ONE_EACH, quick, values
 
 
 class Collector:

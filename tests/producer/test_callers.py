@@ -20,7 +20,7 @@ import pytest
 import fencepost.producer.bulk.arrow_columns  # noqa: F401 - an import that is struck fails, in CPython, for the threads that wait for it, too
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer, UndeliveredRecords
-from tests.producer.test_poison import EXPECTED, PARTITIONS, SETTINGS, Poison, Story, check, trouble
+from tests.producer.bulk.test_failing_rows import EXPECTED, PARTITIONS, SETTINGS, Poison, Story, check, trouble
 from tests.strike import MARKS, Struck, draw_point, fork, interrupt, struck
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))

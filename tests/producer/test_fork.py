@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, InitProducerIdResponse
-from tests.producer.scripts import run
-from tests.producer.stage import values
+from tests.producer.child_programs import run
+from tests.producer.stub_helpers import values
 
 REFUSED = [
     "producer.send('t', b'x')",

@@ -24,7 +24,7 @@ from fencepost.producer import (
     UndeliveredRecords,
 )
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.stage import QUICK, quick, values
+from tests.producer.stub_helpers import QUICK, quick, values
 
 
 class Told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.producer.scripts import run
+from tests.producer.child_programs import run
 
 STAGE = """
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored

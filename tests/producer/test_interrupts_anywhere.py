@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BulkFuture, Producer, ProducerClosed
-from tests.producer.stage import quick, until
+from tests.producer.stub_helpers import quick, until
 from tests.strike import MARKS, Struck, at_every_point, interrupt, struck
 
 PATIENCE_S = 20

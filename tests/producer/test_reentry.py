@@ -15,7 +15,7 @@ import fencepost
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BufferFull, BulkFuture, Misuse, Partitioner, Producer, RecordFuture, TopicUnavailable
 from fencepost.producer.accumulator.batch import INSIDE
-from tests.producer.stage import quick
+from tests.producer.stub_helpers import quick
 from tests.strike import MARKS, struck
 
 PATIENCE_S = 20

@@ -12,7 +12,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BufferFull, Producer, RecordMetadata, RecordTooLarge, TopicUnavailable
 from fencepost.producer.wire import Api, ProduceRequest
 from fencepost.producer.wire.records.compression import Codec
-from tests.producer.stage import QUICK, arrivals, quick, until, values
+from tests.producer.stub_helpers import QUICK, arrivals, quick, until, values
 
 
 def test_everything_of_a_record_arrives() -> None:

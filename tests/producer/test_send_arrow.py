@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, RecordTooLarge
-from tests.producer.stage import QUICK, quick
+from tests.producer.stub_helpers import QUICK, quick
 from tests.producer.test_send_many import logged, sent
 
 DATA = [b"", b"a", b"seven77", b"eight888", b"nine99999", None, b"x" * 300]

@@ -26,7 +26,7 @@ from fencepost.producer import (
     UndeliveredRecords,
 )
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.stage import QUICK, quick, values
+from tests.producer.stub_helpers import QUICK, quick, values
 
 ROWS = [(b"key-%d" % (n % 50), b"value-%d" % n) for n in range(3_000)]
 

@@ -14,7 +14,7 @@ from confluent_kafka.serialization import IntegerSerializer, MessageField, Seria
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, ConfigError, Producer
-from tests.producer.stage import QUICK, quick
+from tests.producer.stub_helpers import QUICK, quick
 from tests.producer.test_send_many import logged
 
 SCHEMA = '{"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}'

@@ -13,7 +13,7 @@ from fencepost.broker_stub import BrokerStub, FaultProxy
 from fencepost.producer import AsyncProducer, Producer
 from fencepost.txn import AsyncTransactionalProducer
 from tests.producer.pki import Pki, pki, tls
-from tests.producer.stage import QUICK, values
+from tests.producer.stub_helpers import QUICK, values
 
 __all__ = ["pki"]
 

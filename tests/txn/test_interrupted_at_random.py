@@ -26,7 +26,7 @@ from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
 from tests.strike import MARKS, Struck
-from tests.txn.stage import SETTINGS, committed
+from tests.txn.stub_helpers import SETTINGS, committed
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
 RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "4"))

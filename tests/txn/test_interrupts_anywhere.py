@@ -27,7 +27,7 @@ from fencepost.txn.shared.shared_identity import NotShared
 from fencepost.txn.shared.shared_partitions import NotReturned
 from fencepost.txn.transaction import Transaction
 from tests.strike import MARKS, Struck, at_every_point, draw_point, interrupt, struck
-from tests.txn.stage import SETTINGS, committed
+from tests.txn.stub_helpers import SETTINGS, committed
 from tests.waiting import until
 
 PATIENCE_S = 20.0

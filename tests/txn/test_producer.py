@@ -21,7 +21,7 @@ from fencepost.txn.coordinator.state_machine import IllegalCall, State
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
-from tests.txn.stage import ends
+from tests.txn.stub_helpers import ends
 
 NOWHERE = "127.0.0.1:1"
 

@@ -12,9 +12,9 @@ from fencepost.producer import NoUsableBroker
 from fencepost.producer.wire import Api
 from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer, TransactionTimeout
 from tests.credentials import USERS, ours
+from tests.producer.network.test_security_errors import SECONDS, STORIES, WRONG
 from tests.producer.pki import Pki, pki
-from tests.producer.stage import QUICK, until
-from tests.producer.test_security_errors import SECONDS, STORIES, WRONG
+from tests.producer.stub_helpers import QUICK, until
 
 __all__ = ["pki"]
 

@@ -17,7 +17,7 @@ from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
-from tests.txn.stage import LIMIT_S, SETTINGS, committed, ends
+from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
 
 GROUP = GroupMetadata("g")
 PARTITIONS = 8

@@ -20,8 +20,8 @@ from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_async
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.transaction import Transaction
-from tests.producer.stage import QUICK, quick, values
-from tests.txn.stage import LIMIT_S, SETTINGS, committed
+from tests.producer.stub_helpers import QUICK, quick, values
+from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed
 
 WORDS = r"^timeout=|^float or None object expected; got "
 """Of a compiled method's own check the second."""

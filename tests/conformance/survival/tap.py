@@ -13,7 +13,7 @@ from fencepost.producer.core.events import Command, Event, LinkLost, Replied, Se
 from fencepost.producer.wire.codes import error_name
 from fencepost.producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.records import read_header
-from tests.producer.desk import in_one
+from tests.producer.core.harness import in_one
 
 BatchName = tuple[int, int, int, int]
 """(partition, producer id, epoch, base sequence)."""

@@ -21,12 +21,12 @@ CONNECT_SERVER: Final = (4, 0), "Connect server of its own (it is a package for 
 FILES: Final[Mapping[str, tuple[tuple[int, int], str]]] = {
     "test_checkpoint.py": ARROW_WRITERS,
     "test_connect.py": CONNECT_SERVER,
-    "test_sink.py": ARROW_WRITERS,
-    "test_sink_in_spark.py": ARROW_WRITERS,
-    "test_sink_rivals.py": ARROW_WRITERS,
-    "test_sink_topics.py": ARROW_WRITERS,
-    "test_source.py": DATA_SOURCES,
-    "test_stream_reader.py": DATA_SOURCES,
+    "test_writer.py": ARROW_WRITERS,
+    "test_writer_in_spark.py": ARROW_WRITERS,
+    "test_rival_writers.py": ARROW_WRITERS,
+    "test_write_topics.py": ARROW_WRITERS,
+    "test_reader_in_spark.py": DATA_SOURCES,
+    "test_reader.py": DATA_SOURCES,
 }
 """What a whole file needs."""
 

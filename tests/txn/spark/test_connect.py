@@ -20,7 +20,7 @@ from fencepost.txn.spark.datasource.datasource import register
 from fencepost.txn.spark.errors import BatchUnknown, GuardUnavailable, QueryStopped
 from fencepost.txn.spark.rows.columns import BadColumns
 from tests.reading import read_values
-from tests.txn.spark.connecting import LIMIT_S, Stream, remote
+from tests.txn.spark.connect_session import LIMIT_S, Stream, remote
 from tests.txn.spark.releases import ARROW_WRITERS, needs
 
 __all__ = ["remote"]

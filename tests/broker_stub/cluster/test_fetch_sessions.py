@@ -1,0 +1,51 @@
+"""Fetch sessions: what a response contains, the order of partitions, and the limits of the cache."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fencepost.broker_stub.cluster.fetch_sessions import EPOCH_MAX, Asked, SessionCache
+
+
+def asked(partition: int = 0, offset: int = 0) -> Asked:
+    return Asked("t", UUID(int=0), partition, offset=offset, bytes_max=100, leader_epoch=-1, last_fetched_epoch=-1)
+
+
+def test_a_session_tells_only_news() -> None:
+    """First everything is news; then records, a moved watermark or start, and errors; after an error the next answer again."""
+    session = SessionCache().create(uses_ids=False)
+    assert session is not None
+    session.update([asked()])
+
+    def news(*, records: bool = False, failed: bool = False, high_watermark: int = 5, start: int = 0) -> bool:
+        return session.is_news(asked().key, has_records=records, failed=failed, high_watermark=high_watermark, log_start_offset=start)
+
+    assert [news(), news(), news(records=True), news()] == [True, False, True, False]
+    assert [news(high_watermark=6), news(high_watermark=6), news(high_watermark=6, start=1)] == [True, False, True]
+    assert [news(failed=True), news(failed=True), news(start=1), news(start=1)] == [True, True, True, False]
+
+
+def test_a_session_serves_the_hungry_first() -> None:
+    """Who got records goes to the end of the line; updates keep the place, forgotten ones leave it."""
+    session = SessionCache().create(uses_ids=False)
+    assert session is not None
+    session.update([asked(0), asked(1), asked(2)])
+    session.is_news(asked(0).key, has_records=True, failed=False, high_watermark=1, log_start_offset=0)
+    assert [each.partition for each in session.partitions()] == [1, 2, 0]
+    session.update([asked(1, offset=7)], [asked(2).key, asked(9).key])
+    assert [(each.partition, each.offset) for each in session.partitions()] == [(1, 7), (0, 0)]
+
+
+def test_session_epochs_wrap_and_sessions_are_bounded() -> None:
+    """After 2^31-1 comes 1; beyond the limit there is no new session; one removed makes room."""
+    cache = SessionCache(limit=1)
+    session = cache.create(uses_ids=True)
+    assert session is not None
+    session.epoch = EPOCH_MAX
+    session.advance()
+    assert session.epoch == 1
+    assert cache.create(uses_ids=True) is None
+    cache.remove(session.id)
+    again = cache.create(uses_ids=True)
+    assert again is not None
+    assert again.id != session.id

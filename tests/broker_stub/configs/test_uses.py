@@ -1,0 +1,44 @@
+"""What the stub does about each config: the table names a test or a reader for each that it obeys, and a warning names the others."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from fencepost.broker_stub.configs.uses import BROKER_USES, TOPIC_USES, Obeyed
+from tests.broker_stub.stub_calls import Inside
+
+
+def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
+    """Each that the stub takes is in the table; one that is called obeyed is read by somebody, and names a test that is there, or its
+    reader, which has its name."""
+    root = Path(__file__).parents[3]
+    assert TOPIC_USES.keys() == TOPIC_CONFIGS.keys()
+    assert BROKER_USES.keys() == BROKER_CONFIGS.keys()
+    tables = ("topic_configs.py", "types.py", "uses.py", "config_entries.py", "alter_config_checks.py")
+    readers = [each for each in (root / "broker_stub").rglob("*.py") if each.name not in tables]
+    read = "\n".join(each.read_text(encoding="utf-8") for each in readers)
+    for name, use in [*TOPIC_USES.items(), *BROKER_USES.items()]:
+        assert isinstance(use, Obeyed) is (f'"{name}"' in read), f"{name}: {use}"
+        if isinstance(use, Obeyed):
+            file, _, test = use.shown.partition("::")
+            text = (root / file).read_text(encoding="utf-8")
+            assert (f"def {test}(" if test else f'"{name}"') in text, f"{name}: {use.shown} is not there"
+
+
+def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with what happens instead, whether it was given to the brokers or to a topic; those that are obeyed say nothing."""
+    caplog.set_level(logging.INFO)
+    inside = Inside(config={"log.retention.ms": 5, "min.insync.replicas": 1})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    inside.topic(segment_ms="7", retention_ms="8", max_message_bytes="9")
+    inside.topic("u", segment_ms="7")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "log.retention.ms=5 is kept and described, and not obeyed: nothing is ever deleted for its age or its size",
+        *sorted(said[1:]),
+    ]
+    assert [each.split("=")[0] for each in sorted(said[1:])] == ["retention.ms", "segment.ms"]

@@ -1,0 +1,300 @@
+"""Consumers that nobody here wrote, with a group id: they share the partitions, commit, and go on where the group was."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
+from tests.broker_stub.stub_calls import DEADLINE_S
+
+COUNT = 60
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=3) as running:
+        yield running
+
+
+@pytest.fixture
+def group() -> str:
+    return f"g-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(stub: BrokerStub) -> str:
+    """A topic with numbered records in every partition."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    stub.create_topic(name, partitions=PARTITIONS, replication_factor=3)
+    write(stub, name, range(COUNT))
+    return name
+
+
+def write(stub: BrokerStub, topic: str, numbers: range) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": stub.bootstrap})
+    for number in numbers:
+        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def numbers(values: list[bytes]) -> list[int]:
+    return sorted(int(value) for value in values)
+
+
+class Confluent:
+    """librdkafka's consumer; `seen` is what it was given."""
+
+    def __init__(self, stub: BrokerStub, group: str, topic: str, **config: Any) -> None:
+        from confluent_kafka import Consumer
+
+        settings = {
+            "bootstrap.servers": stub.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "heartbeat.interval.ms": 100,
+            "session.timeout.ms": 6000,
+            "log_level": 0,
+        }
+        self.consumer = Consumer({**settings, **config})
+        self.consumer.subscribe([topic])
+        self.seen: list[bytes] = []
+
+    def poll(self) -> None:
+        message = self.consumer.poll(0.02)
+        error = message.error() if message is not None else None
+        assert error is None or error.name() == "UNKNOWN_TOPIC_OR_PART", error
+        value = message.value() if message is not None and error is None else None
+        if value is not None:
+            self.seen.append(value)
+
+    @property
+    def partitions(self) -> int:
+        return len(self.consumer.assignment())
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def pump(done: Callable[[], bool], *consumers: Confluent) -> None:
+    """Polls them in turn until it is done."""
+    deadline = time.monotonic() + 3 * DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, [(each.partitions, len(each.seen)) for each in consumers]
+        for consumer in consumers:
+            consumer.poll()
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+def test_two_confluent_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str, assignor: str) -> None:
+    """One reads everything; a second one takes half of the partitions; when it leaves, the first has all again. Nothing is read twice."""
+    first = Confluent(stub, group, topic, **{"partition.assignment.strategy": assignor})
+    opened = [first]
+    try:
+        pump(lambda: len(first.seen) == COUNT, first)
+        assert first.partitions == PARTITIONS
+        first.consumer.commit(asynchronous=False)
+        second = Confluent(stub, group, topic, **{"partition.assignment.strategy": assignor})
+        opened.append(second)
+        consumers = (first, second)
+        pump(lambda: [each.partitions for each in consumers] == [PARTITIONS // 2] * 2, *consumers)
+        write(stub, topic, range(COUNT, 2 * COUNT))
+        pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *consumers)
+        assert second.seen
+        second.consumer.commit(asynchronous=False)
+        first.consumer.commit(asynchronous=False)
+        opened.pop().close()
+        seen = second.seen
+        pump(lambda: first.partitions == PARTITIONS, first)
+        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        pump(lambda: len(first.seen) + len(seen) == 3 * COUNT, first)
+        assert numbers(first.seen + seen) == list(range(3 * COUNT))
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_a_confluent_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
+    """A consumer that closes commits what it was given; its successor begins after that, whatever it is told to begin with."""
+    first = Confluent(stub, group, topic, **{"enable.auto.commit": True})
+    try:
+        pump(lambda: len(first.seen) >= COUNT // 2, first)
+    finally:
+        first.close()
+    second = Confluent(stub, group, topic)
+    try:
+        pump(lambda: len(first.seen) + len(second.seen) == COUNT, second)
+    finally:
+        second.close()
+    assert numbers(first.seen + second.seen) == list(range(COUNT))
+
+
+def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: str, group: str) -> None:
+    """The coordinator is restarted and its leadership moved: the consumer finds the next one, and what it committed is there."""
+    consumer = Confluent(stub, group, topic)
+    try:
+        pump(lambda: len(consumer.seen) == COUNT, consumer)
+        consumer.consumer.commit(asynchronous=False)
+        coordinator = stub.journal.requests(Api.HEARTBEAT)[-1].node
+        stub.restart_broker(coordinator)
+        write(stub, topic, range(COUNT, 2 * COUNT))
+        pump(lambda: len(consumer.seen) == 2 * COUNT, consumer)
+        consumer.consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    again = Confluent(stub, group, topic)
+    try:
+        pump(lambda: again.partitions == PARTITIONS, again)
+        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        pump(lambda: len(again.seen) >= COUNT, again)
+        assert numbers(again.seen) == list(range(2 * COUNT, 3 * COUNT))
+    finally:
+        again.close()
+
+
+def test_a_static_confluent_consumer_comes_back(stub: BrokerStub, topic: str, group: str) -> None:
+    """With an instance id a restart is no rebalance: the generation stays, and what was committed counts (KIP-345)."""
+    settings = {"group.instance.id": "one"}
+    first = Confluent(stub, group, topic, **settings)
+    try:
+        pump(lambda: len(first.seen) == COUNT, first)
+        first.consumer.commit(asynchronous=False)
+    finally:
+        first.close()
+    stub.journal.clear()
+    second = Confluent(stub, group, topic, **settings)
+    try:
+        pump(lambda: second.partitions == PARTITIONS, second)
+        joins = [exchange.response for exchange in stub.journal.requests(Api.JOIN_GROUP)]
+        assert [getattr(answer, "generation_id", None) for answer in joins] == [1]
+        write(stub, topic, range(COUNT, 2 * COUNT))
+        pump(lambda: len(second.seen) >= COUNT, second)
+        assert numbers(second.seen) == list(range(COUNT, 2 * COUNT))
+    finally:
+        second.close()
+
+
+def test_faults_reach_consumers(stub: BrokerStub, topic: str, group: str) -> None:
+    """A consumer outlasts errors, lost answers and cut connections on its way into the group, and at its commits."""
+    on = stub.faults.on
+    faults = [on(api).error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for api in (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_COMMIT)]
+    faults += [on(api).after_append().disconnect() for api in (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.HEARTBEAT)]
+    consumer = Confluent(stub, group, topic, **{"enable.auto.commit": True, "auto.commit.interval.ms": 50})
+    try:
+        pump(lambda: len(consumer.seen) >= COUNT, consumer)
+        pump(lambda: all(fault.hits for fault in faults), consumer)
+    finally:
+        consumer.close()
+    assert set(numbers(consumer.seen)) == set(range(COUNT))
+
+
+def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
+    """kafka-python's consumer reads as a member, commits, and its successor goes on."""
+    from kafka import KafkaConsumer
+
+    def read(count: int) -> list[bytes]:
+        consumer = KafkaConsumer(
+            topic, bootstrap_servers=stub.bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        values: list[bytes] = []
+        deadline = time.monotonic() + 3 * DEADLINE_S
+        try:
+            while len(values) < count:
+                assert time.monotonic() < deadline, len(values)
+                # Not a short time: kafka-python does not come back from one that ends while it joins.
+                for records in consumer.poll(timeout_ms=int(1000 * DEADLINE_S)).values():
+                    values += [record.value for record in records]
+            consumer.commit()
+            assert len(consumer.assignment()) == PARTITIONS
+        finally:
+            consumer.close()
+        return values
+
+    assert numbers(read(COUNT)) == list(range(COUNT))
+    write(stub, topic, range(COUNT, 2 * COUNT))
+    assert numbers(read(COUNT)) == list(range(COUNT, 2 * COUNT))
+
+
+def test_aiokafka(stub: BrokerStub, topic: str, group: str) -> None:
+    """Two aiokafka consumers share a topic; what they commit their successor does not see again."""
+    from aiokafka import AIOKafkaConsumer
+
+    def consumer() -> Any:
+        return AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=stub.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=100,
+        )
+
+    async def take(each: Any, values: list[bytes]) -> None:
+        for records in (await each.getmany(timeout_ms=50)).values():
+            values += [record.value for record in records]
+
+    async def run() -> tuple[list[bytes], list[bytes]]:
+        first, second = consumer(), consumer()
+        seen: list[bytes] = []
+        await first.start()
+        await second.start()
+        try:
+            while [len(each.assignment()) for each in (first, second)] != [PARTITIONS // 2] * 2:
+                await asyncio.gather(take(first, []), take(second, []))
+            for each in (first, second):
+                await each.seek_to_beginning()
+            while len(seen) < COUNT:
+                await asyncio.gather(take(first, seen), take(second, seen))
+            await first.commit()
+            await second.commit()
+        finally:
+            await first.stop()
+            await second.stop()
+        write(stub, topic, range(COUNT, 2 * COUNT))
+        later: list[bytes] = []
+        third = consumer()
+        await third.start()
+        try:
+            while len(later) < COUNT:
+                await take(third, later)
+        finally:
+            await third.stop()
+        return seen, later
+
+    seen, later = asyncio.run(asyncio.wait_for(run(), 3 * DEADLINE_S))
+    assert numbers(seen) == list(range(COUNT))
+    assert numbers(later) == list(range(COUNT, 2 * COUNT))
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_topics_made_on_demand(creates: bool, group: str) -> None:
+    """Where topics are made on demand, a producer makes one by writing to it, with the default number of partitions; a consumer that had
+    subscribed to it before finds it. Where they are not, the producer is told that there is no such topic."""
+    from confluent_kafka import KafkaError, Producer
+
+    failures: list[Any] = []
+    with BrokerStub(auto_create_topics=creates, default_partitions=3) as stub:
+        consumer = Confluent(stub, group, "t", **{"topic.metadata.refresh.interval.ms": 100})
+        producer = Producer({"bootstrap.servers": stub.bootstrap, "topic.metadata.propagation.max.ms": 200, "log_level": 0})
+        try:
+            producer.produce("t", b"7", on_delivery=lambda error, _: failures.append(error) if error else None)
+            assert producer.flush(DEADLINE_S) == 0
+            if creates:
+                assert failures == []
+                pump(lambda: bool(consumer.seen), consumer)
+                assert (consumer.seen, consumer.partitions) == ([b"7"], 3)
+            else:
+                assert [error.code() for error in failures] == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+                assert stub.cluster.topics.named("t") is None
+        finally:
+            consumer.close()

@@ -1,0 +1,96 @@
+"""What the proxy refuses in a broker's place: every request is known to be a write or a question, and every write can be refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fencepost.broker_stub.faults.subjects import ASKED, partitions_of
+from fencepost.broker_stub.proxy.writes import QUESTIONS, WRITES, is_write, refusal, together, without
+from fencepost.producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
+from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
+from tests.broker_stub.filled_requests import APIS, newest, request_of
+from tests.broker_stub.proxy.proxy_site import codes
+
+CODE = ErrorCode.POLICY_VIOLATION
+REGISTERED_WRITES = [api for api in APIS if api in WRITES]
+ABOUT_TOPICS = [api for api in REGISTERED_WRITES if api in ASKED]
+NAME = "by id"
+LATEST = {Api.ADD_PARTITIONS_TO_TXN: 3}
+"""The newest version in which clients name topics, where that is not the newest there is."""
+
+
+def name_of(topic_id: object) -> str:
+    return NAME
+
+
+def everything(topic: str, partition: int) -> bool:
+    return True
+
+
+def test_every_request_is_a_write_or_a_question() -> None:
+    """A request that is spoken here and in neither table would be forwarded although a rule refused it."""
+    assert set(APIS) <= WRITES | QUESTIONS
+    assert not WRITES & QUESTIONS
+
+
+@pytest.mark.parametrize("api", REGISTERED_WRITES, ids=lambda api: api.name)
+def test_every_write_can_be_refused(api: Api) -> None:
+    """The refusal of a request in any version carries the code, the newest can be sent, and nothing is left to forward."""
+    for version in RESPONSES[api].versions:
+        request = request_of(api, version)
+        assert is_write(request)
+        assert without(request, everything, name_of) is None
+        assert CODE in codes(refusal(request, CODE, everything, name_of))
+    assert encode_response(refusal(request, CODE, everything, name_of), newest(RESPONSES[api]), correlation_id=1)
+
+
+@pytest.mark.parametrize("api", ABOUT_TOPICS, ids=lambda api: api.name)
+def test_a_part_of_a_write_is_refused(api: Api) -> None:
+    """The covered entry is refused and gone, the other is forwarded, and the two answers become one."""
+    request = two_topics(api)
+    first, second = dict.fromkeys(name for name, _ in partitions_of(request, name_of))
+
+    def covers(topic: str, partition: int) -> bool:
+        return topic == second
+
+    left = without(request, covers, name_of)
+    assert left is not None
+    assert {name for name, _ in partitions_of(left, name_of)} == {first}
+    version = LATEST.get(api, newest(type(left)))
+    assert encode_request(left, version, correlation_id=1, client_id=None)
+    refused = refusal(request, CODE, covers, name_of)
+    others = refusal(request, ErrorCode.NONE, lambda topic, partition: topic == first, name_of)
+    assert codes(refused) - {0} == {CODE}
+    whole = together(others, refused)
+    assert codes(whole) == {0, CODE}
+    assert encode_response(whole, version, correlation_id=1)
+
+
+def test_topics_that_go_by_name_alone() -> None:
+    """DeleteTopics up to version 5 has a list of names."""
+    request = DeleteTopicsRequest(topic_names=["a", "b"])
+
+    def covers(topic: str, partition: int) -> bool:
+        return topic == "b"
+
+    assert without(request, covers, name_of) == DeleteTopicsRequest(topic_names=["a"])
+    refused: Any = refusal(request, CODE, covers, name_of)
+    assert [(each.name, each.error_code) for each in refused.responses] == [("b", CODE)]
+
+
+def two_topics(api: Api) -> Message:
+    """A request in which another topic stands beside the first; one goes by name where the message has names at all."""
+    request = request_of(api, LATEST.get(api))
+    field = ASKED[api][0]
+    (entry,) = getattr(request, field)
+    called = next(name for name in ("name", "topic", "resource_name", "topic_id") if name in entry.__struct_fields__)
+    kind = {"resource_type": 2} if called == "resource_name" else {}
+    if "topic_id" not in entry.__struct_fields__:
+        others = [replace(entry, **{called: each}, **kind) for each in ("a", "b")]
+    else:
+        others = [replace(entry, **{called: "a"}), replace(entry, **{called: "" if called != "topic_id" else entry.topic_id})]
+    asking: Message = replace(request, **{field: others})
+    return asking

@@ -1,0 +1,107 @@
+"""Brokers that answer with too little, too much or nonsense: a command says so in a line, takes little memory and ends in its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, MetadataResponseBroker
+from tests.fencepost.cli.altered_responses import Lie, lying_relay
+from tests.fencepost.cli.shell import peak_of, run
+from tests.fencepost.cli.test_txn import TOPIC, prepare
+
+pytestmark = pytest.mark.timeout(300)
+
+DOCTOR = ("doctor", "BOOTSTRAP", "--topic", TOPIC)
+STATUS = ("txn", "status", "TOKEN", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
+DESCRIBE = ("txn", "describe", "a", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
+
+
+def of(api: Api, change: Callable[[Any], Any]) -> Lie:
+    return lambda answer: change(answer) if answer.api is api else answer
+
+
+def one_broker(**fields: Any) -> Lie:
+    return of(Api.METADATA, lambda answer: replace(answer, brokers=[replace(answer.brokers[0], **fields)]))
+
+
+def configs(change: Callable[[list[Any]], list[Any]]) -> Lie:
+    def told(answer: Any) -> Any:
+        return replace(answer, results=[replace(each, configs=change(each.configs)) for each in answer.results])
+
+    return of(Api.DESCRIBE_CONFIGS, told)
+
+
+def number(text: str) -> Lie:
+    return configs(lambda told: [replace(each, value=text) if each.name == "max.message.bytes" else each for each in told])
+
+
+def too_old(answer: Any) -> Any:
+    return replace(answer, api_keys=[replace(each, max_version=2) if each.api_key == Api.METADATA else each for each in answer.api_keys])
+
+
+LIES = {
+    "of no topic": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=[])), "answers about 0"),
+    "of one topic twice": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=answer.topics * 2)), "answers about 2"),
+    "of no partition": (
+        DOCTOR,
+        of(Api.METADATA, lambda answer: replace(answer, topics=[replace(each, partitions=[]) for each in answer.topics])),
+        "0 partitions",
+    ),
+    "of no configs": (DOCTOR, of(Api.DESCRIBE_CONFIGS, lambda answer: replace(answer, results=[])), "answers about 0"),
+    "of some configs": (DOCTOR, configs(lambda told: told[:1]), "tells nothing of"),
+    "a number that is none": (DOCTOR, number(".."), "tells nothing of max.message.bytes"),
+    "a number without end": (DOCTOR, number("9" * 5000), "tells nothing of max.message.bytes"),
+    "a port that is none": (DOCTOR, one_broker(port=70_000), "there is no such port"),
+    "a host that is none": (DOCTOR, one_broker(host="a\0b"), "the name cannot be resolved"),
+    "a version that is too old": (DOCTOR, of(Api.API_VERSIONS, too_old), "in too old a version"),
+    "of no transaction": (STATUS, of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=[])), "answers about 0"),
+    "of two transactions": (
+        STATUS,
+        of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
+        "answers about 2",
+    ),
+    "to describe two": (
+        DESCRIBE,
+        of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
+        "answers about 2",
+    ),
+    "a coordinator nowhere": (
+        DESCRIBE,
+        of(Api.FIND_COORDINATOR, lambda answer: replace(answer, coordinators=[replace(each, port=-1) for each in answer.coordinators])),
+        "there is no such port",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_broker_that_lies(lie: str) -> None:
+    """It is said what it said, with the command's own exit code, and no traceback is shown."""
+    command, change, words = LIES[lie]
+    with BrokerStub(config={"transaction.state.log.num.partitions": "1"}) as stub:
+        stub.create_topic(TOPIC)
+        token = str(prepare(stub))
+        with lying_relay(stub.addresses[1][1], change) as bootstrap:
+            given = {"BOOTSTRAP": bootstrap, "TOKEN": token}
+            ran = run(*(given.get(each, each) for each in command))
+    assert "Traceback" not in ran.stderr, ran.stderr
+    assert words in ran.stdout + ran.stderr
+    assert ran.returncode in (0, 1, 2, 3)
+
+
+def test_a_cluster_of_very_many_brokers() -> None:
+    """Of those that a cluster names `doctor` tries some, a few at a time, and says how many it left out."""
+    with BrokerStub() as stub:
+
+        def many(answer: Any) -> Any:
+            own = answer.brokers[0].port
+            return replace(answer, brokers=[MetadataResponseBroker(node_id=n, host="127.0.0.1", port=own) for n in range(3_000)])
+
+        with lying_relay(stub.addresses[1][1], of(Api.METADATA, many)) as bootstrap:
+            peak, ran = peak_of("doctor", bootstrap)
+    assert "2744 more brokers are named: only 256 are tried" in ran.stdout, ran.stderr
+    assert peak < 400_000  # KiB

@@ -1,0 +1,168 @@
+"""`fencepost doctor`: what it finds well, and what it names as the cause, each by its words."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
+from tests.conformance.fixtures import kafka
+from tests.conformance.kafka import KafkaCluster
+from tests.conformance.survival.reader import Admin
+from tests.fencepost.cli.shell import answer_once, complaint, run
+
+__all__ = ["kafka"]
+
+Findings = list[tuple[str, str, str]]
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=3) as running_stub:
+        yield running_stub
+
+
+def doctor(bootstrap: str, *arguments: object) -> tuple[int, Findings]:
+    """The exit code, and (verdict, subject, words) of each finding."""
+    ran = run("doctor", bootstrap, "--json", *arguments)
+    # On a machine that is slow, or before a broker that is, it says what it waits for.
+    assert all("still waiting for answers of the brokers" in line for line in ran.stderr.splitlines()), ran.stderr
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    return ran.returncode, [(row["verdict"], row["subject"], row["words"]) for row in rows]
+
+
+def of(findings: Findings, subject: str) -> list[tuple[str, str]]:
+    return [(verdict, words) for verdict, about, words in findings if about == subject]
+
+
+def test_a_cluster_without_fault(stub: BrokerStub) -> None:
+    """Exit code 0; versions, features, every broker and both permissions are told, and what was not looked at says why. Nothing is left."""
+    stub.create_topic("t", config={"min.insync.replicas": "2"})
+    code, findings = doctor(stub.bootstrap, "--topic", "t", "--transactions")
+    assert code == 0
+    assert {verdict for verdict, _, _ in findings} == {"OK", "-"}
+    assert of(findings, "version") == [("OK", "Apache Kafka 4.3 or later, or what speaks like it (Produce up to version 13)")]
+    assert "transaction.version=2" in of(findings, "features")[0][1]
+    assert "3 brokers, controller 1" in of(findings, "cluster")[0][1]
+    assert len(of(findings, "advertised address")) == 3
+    assert of(findings, "idempotence") == [("OK", "permitted: the broker gave a producer id")]
+    assert "gave an identity to 'fencepost-doctor-" in of(findings, "transactions")[0][1]
+    assert of(findings, "clock")[0][0] == "-"
+    assert [topic.name for topic in stub.cluster.topics if not topic.name.startswith("__")] == ["t"]
+    assert stub.journal.requests(Api.PRODUCE) == []
+
+
+def test_the_table(stub: BrokerStub) -> None:
+    """Without --json the same findings are a table."""
+    ran = run("doctor", stub.bootstrap)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "permitted: the broker gave a producer id" in ran.stdout
+    assert "not tried: --transactions does" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("configs", "verdict", "words"),
+    [
+        ({"min.insync.replicas": "4"}, "FAIL", "acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)"),
+        ({"min.insync.replicas": "3"}, "WARN", "while one of these brokers is down, nothing can be written"),
+        ({"min.insync.replicas": "1"}, "WARN", "acknowledged records may be on one broker alone; 2 is safer"),
+        ({"max.message.bytes": "1000"}, "WARN", "max.message.bytes=1000 is below batch_size=262144: full batches are refused"),
+        ({"cleanup.policy": "compact"}, "WARN", "records without a key are refused"),
+        ({"message.timestamp.type": "LogAppendTime"}, "OK", "the broker replaces the records' timestamps"),
+    ],
+)
+def test_topics_that_make_trouble(stub: BrokerStub, configs: dict[str, str], verdict: str, words: str) -> None:
+    """A topic's configs are held against what a producer needs."""
+    stub.create_topic("t", config=configs)
+    code, findings = doctor(stub.bootstrap, "--topic", "t")
+    assert code == (verdict == "FAIL")
+    assert [found for found, said in of(findings, "topic t") if words in said] == [verdict]
+
+
+def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
+    """It is said, and it does not come into being."""
+    code, findings = doctor(stub.bootstrap, "--topic", "nope")
+    assert code == 1
+    assert of(findings, "topic nope")[0][1].startswith("UNKNOWN_TOPIC_OR_PARTITION: it does not exist")
+    assert list(stub.cluster.topics) == []
+
+
+def test_partitions_without_leaders(stub: BrokerStub) -> None:
+    """They are counted out."""
+    stub.create_topic("t", partitions=3, replication_factor=1)
+    stub.stop_broker(2)
+    code, findings = doctor(stub.bootstrap, "--topic", "t")
+    assert code == 1
+    assert any("have no leader: writes to them wait" in words for _, words in of(findings, "topic t"))
+    assert [verdict for verdict, _ in of(findings, "bootstrap")].count("WARN") == 1
+
+
+def test_missing_permissions(stub: BrokerStub) -> None:
+    """A refused InitProducerId names the permission to grant."""
+    stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    code, findings = doctor(stub.bootstrap)
+    assert code == 1
+    [(verdict, words)] = of(findings, "idempotence")
+    assert verdict == "FAIL"
+    assert words.startswith("InitProducerId: CLUSTER_AUTHORIZATION_FAILED; grant WRITE on a topic, or IDEMPOTENT_WRITE on the cluster")
+    stub.faults.clear()
+    stub.faults.on(Api.FIND_COORDINATOR).forever().error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    code, findings = doctor(stub.bootstrap, "--transactions")
+    assert (code, of(findings, "transactions")) == (1, [("FAIL", "FindCoordinator: TRANSACTIONAL_ID_AUTHORIZATION_FAILED")])
+
+
+def test_an_advertised_address_that_leads_nowhere(stub: BrokerStub) -> None:
+    """The broker that clients would be sent to, and cannot reach, is named with its address."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    stub.cluster.brokers[2].port = port
+    first = stub.bootstrap.split(",")[0]
+    code, findings = doctor(first)
+    assert code == 1
+    [words] = [words for verdict, words in of(findings, "advertised address") if verdict == "FAIL"]
+    assert words.startswith(f"broker 2 at 127.0.0.1:{port}: Connection refused; a producer would never reach it")
+
+
+def test_a_broker_that_does_not_answer(stub: BrokerStub) -> None:
+    """Every question has a deadline."""
+    stub.faults.on(Api.METADATA).forever().drop()
+    code, findings = doctor(stub.bootstrap)
+    assert code == 1
+    assert findings[-1] == ("FAIL", "cluster", "the examination ended early: no answer within 5 s")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server answers there, not a Kafka broker"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the port wants TLS: security_protocol=PLAINTEXT; set it to SSL"),
+    ],
+    ids=["http", "tls"],
+)
+def test_addresses_that_are_no_brokers(answer: bytes, words: str) -> None:
+    """An HTTP server, and a port that wants TLS (it answers with an alert): each is named within seconds, and so is nobody there."""
+    with answer_once(answer) as port:
+        code, findings = doctor(f"127.0.0.1:{port}")
+    assert code == 1
+    assert of(findings, "bootstrap")[0][1].startswith(f"127.0.0.1:{port}: {words}")
+    assert doctor(f"127.0.0.1:{port}") == (1, [("FAIL", "bootstrap", f"127.0.0.1:{port}: Connection refused")])
+    assert "not 'host:port'" in complaint(run("doctor", "nowhere"))
+
+
+@pytest.mark.timeout(300)
+def test_on_kafka(kafka: KafkaCluster) -> None:
+    """Apache Kafka passes, transactions included, and its release is named."""
+    topic = f"cli-doctor-{secrets.token_hex(4)}"
+    Admin(kafka.bootstrap).create(topic)
+    code, findings = doctor(kafka.bootstrap, "--topic", topic, "--transactions")
+    assert code == 0, findings
+    assert of(findings, "version")[0][1].startswith("Apache Kafka 4.")
+    assert of(findings, "transactions")[0][0] == "OK"
+    assert ("WARN", "min.insync.replicas=1, 1 replicas, at least 1 in sync: what its one broker loses is lost") in of(
+        findings, f"topic {topic}"
+    )

@@ -1,0 +1,291 @@
+"""`fencepost fault`: the real commands against a `fencepost broker` and a `fencepost proxy`, felt by our producer and confluent-kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
+
+import confluent_kafka
+import pytest
+
+from fencepost.producer import Producer, RecordRefused
+from tests.fencepost.cli.shell import DEADLINE_S, answer_once, complaint, run, running
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(200)
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+class Running(NamedTuple):
+    """What a command printed when it was up."""
+
+    bootstrap: str
+    control: str
+
+
+def up(process: subprocess.Popen[bytes]) -> Running:
+    """Reads its two lines."""
+    assert process.stdout is not None
+    said = b""
+    while said.count(b"\n") < 2:
+        assert select.select([process.stdout], [], [], DEADLINE_S)[0], f"it is not up in time: {said!r}"
+        came = os.read(process.stdout.fileno(), 4096)
+        assert came, f"it has ended: {said!r}"
+        said += came
+    listening, control = said.decode().splitlines()
+    return Running(listening.split("listening on ")[1].strip(), control.split("control at ")[1].strip())
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Running]:
+    with running("broker", "--brokers", 2, "--port", 0, "--control", 0) as process:
+        yield up(process)
+
+
+@pytest.fixture(autouse=True)
+def no_rules_left(broker: Running) -> Iterator[None]:
+    yield
+    with urlopen(Request(f"{broker.control}/faults", method="DELETE"), timeout=DEADLINE_S):
+        pass
+
+
+def fault(at: Running, *arguments: object) -> str:
+    """What the command prints on standard output; it ends well and complains of nothing."""
+    ran = run("fault", *arguments, "--control", at.control)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran
+    return ran.stdout
+
+
+def rules(at: Running) -> list[dict[str, Any]]:
+    """What the control says, without a process."""
+    with urlopen(f"{at.control}/faults", timeout=DEADLINE_S) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["faults"]
+        return found
+
+
+def test_a_lost_reply_from_the_shell(broker: Running) -> None:
+    """A rule added from the shell loses the replies of our producer, which doubles nothing; `list` counts them, `remove` ends it."""
+    added = fault(broker, "add", "--on", "PRODUCE", "--topic", "t", "--partition", 0, "--action", "drop_reply", "--times", 2)
+    number = re.fullmatch(r"fault (\d+): PRODUCE topic=t partition=0 at after_append: drop \(times=2\), 0 hits\n", added)
+    assert number is not None, added
+    with Producer(bootstrap_servers=broker.bootstrap, request_timeout_ms=300) as producer:
+        assert [producer.send("t", b"v").result(DEADLINE_S).offset for _ in range(3)] == [0, 1, 2]
+    [rule] = [json.loads(line) for line in fault(broker, "list", "--json").splitlines()]
+    assert (rule["hits"], rule["topic"]) == (2, "t")
+    assert "2 hits" in fault(broker, "list")
+    assert "2 hits" in fault(broker, "remove", number[1])
+    assert rules(broker) == []
+
+
+def test_confluent_kafka_feels_it(broker: Running) -> None:
+    """A refusal that is added from the shell is what librdkafka reports; removed, the next record is delivered."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": False, "retries": 0})
+    outcomes: list[str | None] = []
+
+    def produce() -> None:
+        producer.produce("c", b"v", on_delivery=lambda error, _: outcomes.append(error.name() if error else None))
+        assert producer.flush(DEADLINE_S) == 0
+
+    produce()
+    fault(broker, "add", "--on", "produce", "--topic", "c", "--action", "error", "--code", "MESSAGE_TOO_LARGE", "--forever")
+    produce()
+    assert "MESSAGE_TOO_LARGE" in fault(broker, "remove", "--all")
+    produce()
+    assert outcomes == [None, "MSG_SIZE_TOO_LARGE", None]
+
+
+def test_a_held_reply_is_released(broker: Running) -> None:
+    """`hold` holds a reply until `release`; the rule stays."""
+    number = json.loads(fault(broker, "add", "--on", "PRODUCE", "--at", "reply", "--action", "hold", "--json"))["id"]
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        future = producer.send("held", b"v")
+        until(lambda: rules(broker)[0]["holding"] == 1, "it holds", timeout_s=DEADLINE_S)
+        assert not future.done()
+        assert fault(broker, "release", number) == f"fault {number}: 1 released\n"
+        assert future.result(DEADLINE_S).offset == 0
+    assert [rule["id"] for rule in rules(broker)] == [number]
+
+
+def test_links_are_severed_and_mended(broker: Running) -> None:
+    """`sever` keeps a follower from its leader, so that a record with acks=all waits; `mend` lets it be acknowledged."""
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        assert producer.send("linked", b"v").result(DEADLINE_S).offset == 0
+        assert fault(broker, "sever", 2, 1) == "severed: 1-2\n"
+        future = producer.send("linked", b"v")
+        until(lambda: stats(broker)["appended"] >= 2, "it is in the leader's log", timeout_s=DEADLINE_S)
+        assert not future.done()
+        assert json.loads(fault(broker, "mend", 1, 2, "--json")) == {"severed": []}
+        assert future.result(DEADLINE_S).offset == 1
+    assert fault(broker, "mend", 1, 2) == "severed: none\n"
+    assert "there is no broker 7" in complaint(run("fault", "sever", 1, 7, FENCEPOST_CONTROL=broker.control))
+
+
+def stats(at: Running) -> dict[str, int]:
+    with urlopen(f"{at.control}/stats", timeout=DEADLINE_S) as answer:
+        told: dict[str, int] = json.load(answer)
+        return told
+
+
+def test_group_and_transactional_id(broker: Running) -> None:
+    """What a rule chooses by is given as it is named; a rule for another group or id does nothing."""
+    fault(broker, "add", "--on", "INIT_PRODUCER_ID", "--txn", "other", "--action", "error", "--code", "CLUSTER_AUTHORIZATION_FAILED")
+    fault(
+        broker, "add", "--on", "FIND_COORDINATOR", "--group", "g", "--action", "error", "--code", "GROUP_AUTHORIZATION_FAILED", "--forever"
+    )
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        assert producer.send("g", b"v").result(DEADLINE_S).offset == 0
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    consumer.subscribe(["g"])
+    try:
+        heard = consumer.poll(DEADLINE_S)
+    finally:
+        consumer.close()
+    assert heard is not None
+    error = heard.error()
+    assert error is not None
+    assert error.name() == "GROUP_AUTHORIZATION_FAILED"
+    assert [(rule.get("txn"), rule.get("group"), rule["hits"] > 0) for rule in rules(broker)] == [("other", None, False), (None, "g", True)]
+
+
+def test_the_proxy_takes_them_too(broker: Running) -> None:
+    """In front of any broker, with the same words; the journal is there to be asked."""
+    with running("proxy", broker.bootstrap, "--control", 0) as process:
+        proxy = up(process)
+        fault(proxy, "add", "--on", "PRODUCE", "--action", "error", "--code", "TOPIC_AUTHORIZATION_FAILED", "--probability", 1, "--seed", 3)
+        with Producer(bootstrap_servers=proxy.bootstrap) as producer:
+            with pytest.raises(RecordRefused, match="TOPIC_AUTHORIZATION_FAILED"):
+                producer.send("p", b"v").result(DEADLINE_S)
+            assert "probability=1.0 seed=3" in fault(proxy, "remove", "--all")
+            producer.send("p", b"v").result(DEADLINE_S)
+        with urlopen(f"{proxy.control}/journal?api=PRODUCE", timeout=DEADLINE_S) as answer:
+            heard = [each["heard"] for each in json.load(answer)["exchanges"]]
+    assert heard == ["all"]
+
+
+def test_time_from_the_shell() -> None:
+    """`fencepost broker --virtual-clock` stands still until the control advances it; and whatever the page about testing says can be said
+    to it."""
+    with running("broker", "--brokers", 2, "--port", 0, "--control", 0, "--virtual-clock") as process:
+        at = up(process)
+        said_on_the_page(at)
+        fault(at, "add", "--on", "PRODUCE", "--at", "after_append", "--action", "delay", "--ms", 3_600_000)
+        with Producer(bootstrap_servers=at.bootstrap) as producer:
+            future = producer.send("t", b"v")
+            until(lambda: rules(at)[0]["hits"] == 1, "the reply is due in an hour", timeout_s=DEADLINE_S)
+            assert not future.done()
+            asked = Request(f"{at.control}/clock/advance", b'{"ms": 3600000}', {"Content-Type": "application/json"})
+            with urlopen(asked, timeout=DEADLINE_S) as answer:
+                assert answer.status == 200
+            assert future.result(DEADLINE_S).offset == 0
+
+
+def said_on_the_page(at: Running) -> None:
+    """Every line of docs/testing.md that asks a control something."""
+    with Producer(bootstrap_servers=at.bootstrap) as producer:
+        producer.send("orders", b"v").result(DEADLINE_S)
+    [block] = re.findall(r"```sh\n(.*?)```", (DOCS / "testing.md").read_text(encoding="utf-8"), re.DOTALL)
+    for line in block.splitlines():
+        match shlex.split(line):
+            case ["export", _]:
+                pass
+            case ["fencepost", "fault", *arguments]:
+                fault(at, *arguments)
+            case ["curl", url, *rest]:
+                assert rest[:1] in ([], ["--json"]), line
+                data = rest[1].encode() if rest else None
+                asked = Request(url.replace("$FENCEPOST_CONTROL", at.control), data, {"Content-Type": "application/json"})
+                with urlopen(asked, timeout=DEADLINE_S) as answer:
+                    assert answer.status in (200, 201)
+            case other:
+                pytest.fail(f"nobody tries {other}")
+    with urlopen(Request(f"{at.control}/faults", method="DELETE"), timeout=DEADLINE_S):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", "--on", "PRODUSE", "--action", "drop"), ["on='PRODUSE' is no API", "did you mean PRODUCE?"]),
+        (("add", "--action", "drop", "--on", "PRODUCE", "--group", "g", "--node", 7, "--times", 2), ["group='g'", "would never fire"]),
+        (("add", "--action", "error", "--times", 2, "--forever"), ["times and forever exclude each other"]),
+        (("release", 99), ["no fault 99"]),
+        (("remove",), ["ID", "--all"]),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:50] if isinstance(value, tuple) else None,
+)
+def test_mistakes_are_one_line(broker: Running, arguments: tuple[object, ...], said: list[str]) -> None:
+    """Exit code 2, the value and what is possible, and no rule is added."""
+    words = complaint(run("fault", *arguments, FENCEPOST_CONTROL=broker.control))
+    assert [each for each in said if each not in words] == [], words
+    assert rules(broker) == []
+
+
+def test_a_control_that_is_none() -> None:
+    """Nobody there, no URL at all, another address, and another server: each is said, with how a control is opened."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    ran = [run("fault", "list", "--control", nobody), run("fault", "list"), run("fault", "list", "--control", "https://x:1")]
+    with answer_once(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>") as port:
+        ran.append(run("fault", "list", "--control", f"127.0.0.1:{port}"))
+    said = [complaint(each) for each in ran]
+    for each, words in zip(
+        said, ["refused", "FENCEPOST_CONTROL", "'https://x:1' is not http://HOST:PORT", "no control of fencepost"], strict=True
+    ):
+        assert words in each
+        assert "fencepost broker --control PORT" in each
+
+
+def test_a_control_that_other_machines_reach(broker: Running) -> None:
+    """Opened beyond this machine it prints a URL with a token in it, which is all that `--control` and FENCEPOST_CONTROL need; the
+    environment can hold the token by itself, for who opens it and for who asks. Without it nothing is done, and it is never repeated."""
+    with running("broker", "--port", 0, "--control", "0.0.0.0:0") as process:
+        at = up(process)
+        address = at.control.rpartition("@")[2]
+        token = at.control.removeprefix("http://control:").removesuffix(f"@{address}")
+        assert len(token) >= 32
+        fault(at, "add", "--on", "METADATA", "--topic", "none", "--action", "drop")
+        assert run("fault", "list", "--control", address, FENCEPOST_CONTROL_TOKEN=token).stdout.startswith("fault 1: METADATA")
+        for wrong in (run("fault", "list", "--control", address), run("fault", "list", "--control", f"control:{token[1:]}@{address}")):
+            assert "the token is missing or wrong" in complaint(wrong)
+            assert token[1:] not in wrong.stderr
+    gone = complaint(run("fault", "list", "--control", at.control))
+    assert (address in gone, token in gone) == (True, False)
+    given = "known-before-it-runs"
+    with running("proxy", broker.bootstrap, "--control", 0, FENCEPOST_CONTROL_TOKEN=given) as process:
+        at = up(process)
+        assert given in at.control
+        assert run("fault", "list", "--control", at.control.rpartition("@")[2], FENCEPOST_CONTROL_TOKEN=given).returncode == 0
+    ran = run("broker", "--port", 0, "--control", 0, FENCEPOST_CONTROL_TOKEN="tiny")
+    assert (ran.returncode, "16 or more letters" in ran.stderr, "tiny" in ran.stderr) == (2, True, False)
+
+
+def test_a_token_goes_nowhere_else() -> None:
+    """A control that sends elsewhere is none: where it points to is never asked, with the token or without."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        other.settimeout(0)
+        moved = f"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
+        with answer_once(moved.encode()) as asked:
+            said = complaint(run("fault", "list", "--control", f"http://control:a-token-of-a-test@127.0.0.1:{asked}"))
+        assert "no control of fencepost" in said
+        with pytest.raises(BlockingIOError):
+            other.accept()
+
+
+def test_a_control_port_that_cannot_be_had(broker: Running) -> None:
+    """A taken port, and what is no port: one line, and the command does not run without its control."""
+    port = broker.control.rpartition(":")[2]
+    ran = run("broker", "--port", 0, "--control", port)
+    assert (ran.returncode, "in use" in ran.stderr, ran.stdout) == (2, True, "")
+    ran = run("proxy", broker.bootstrap, "--control", "nowhere")
+    assert (ran.returncode, "--control nowhere: give a port" in ran.stderr, ran.stdout) == (2, True, "")

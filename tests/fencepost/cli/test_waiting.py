@@ -1,0 +1,176 @@
+"""After five seconds every command that talks to a broker says what it waits for, where, and for how long."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.cli import asking, consume, examining, reaching, topics, waiting
+from fencepost.cli.app import app
+from fencepost.producer.wire import Api
+from tests.fencepost.cli.shell import DEADLINE_S, running
+from tests.fencepost.cli.test_hostile_names import names_of
+from tests.fencepost.cli.test_txn import prepare
+
+pytestmark = pytest.mark.timeout(200)
+
+NO_BROKER = {"broker", "spark-demo"}
+"""They bring their own."""
+
+TALKING: dict[str, tuple[object, ...]] = {
+    "produce": ("--topic", "t", "--config", "max.block.ms=1500", os.devnull),
+    "consume": ("--topic", "t"),
+    "doctor": (),
+    "topics list": (),
+    "topics create": ("u",),
+    "topics delete": ("u",),
+    "topics describe": ("u",),
+    "txn list": (),
+    "txn describe": ("a",),
+    "txn commit": ("TOKEN",),
+    "txn abort": ("TOKEN",),
+    "txn status": ("TOKEN",),
+    "txn find-hanging": (),
+    "txn abort-hanging": ("--topic", "t", "--partition", 0, "--start-offset", 0),
+    "txn commit-hanging": ("--topic", "t", "--partition", 0, "--start-offset", 0),
+    "ledger list": (),
+    "ledger show": ("s",),
+    "ledger reset": ("s", "--yes"),
+    "proxy": (),
+    "demo": ("--rows", 2_000),
+    "fault add": ("--action", "drop"),
+    "fault list": (),
+    "fault remove": ("--all",),
+    "fault release": (1,),
+    "fault sever": (1, 2),
+    "fault mend": (1, 2),
+}
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that accepts connections and says nothing."""
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    kept.append(listener.accept()[0])
+
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        accepting.join(DEADLINE_S)
+    for each in kept:
+        each.close()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said after seconds is said at once, and nobody waits as long as usual."""
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.3)
+    monkeypatch.setattr(reaching, "REACH_MS", 1_500)
+    for module in (asking, consume, examining, topics):
+        monkeypatch.setattr(module, "ASK_S", 1.5)
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        yield stub
+
+
+def said(words: list[object]) -> list[str]:
+    """What it says of waiting."""
+    ran = CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": "200", "FENCEPOST_BOOTSTRAP": "", "FENCEPOST_CONTROL": ""})
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
+    return [line for line in ran.stderr.splitlines() if "still waiting for " in line]
+
+
+def line_of(command: str, address: str, token: str) -> list[object]:
+    group = command.split()
+    rest = [token if each == "TOKEN" else each for each in TALKING[command]]
+    at: dict[str, list[object]] = {
+        "doctor": [address],
+        "proxy": [address],
+        "fault": ["--control", f"http://{address}"],
+        "txn": ["--bootstrap", address, "--timeout", 1.5],
+        "ledger": ["--bootstrap", address, "--timeout", 1.5],
+    }
+    return [*group, *rest, *at.get(group[0], ["--bootstrap", address])]
+
+
+def test_every_command_that_talks_is_here() -> None:
+    """No command is left out below but those that bring their own brokers."""
+    assert set(TALKING) | NO_BROKER == set(names_of(typer.main.get_command(app)))
+
+
+@pytest.fixture(scope="module")
+def token() -> str:
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        return str(prepare(stub))
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("command", TALKING)
+def test_before_a_broker_that_says_nothing(silent: str, token: str, command: str) -> None:
+    """One line that names the command, the address and a number of seconds."""
+    [line] = said(line_of(command, silent, token))
+    assert line.startswith(f"fencepost {command}: still waiting for ")
+    assert silent in line
+    assert ", for at most " in line
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(
+    ("api", "words", "awaited"),
+    [
+        (Api.METADATA, ("topics", "list"), "the list of topics"),
+        (Api.METADATA, ("topics", "describe", "t"), "the list of topics"),
+        (Api.LIST_OFFSETS, ("topics", "describe", "t"), "the offsets of topic 't'"),
+        (Api.DESCRIBE_CONFIGS, ("topics", "describe", "t"), "the configs of topic 't'"),
+        (Api.CREATE_TOPICS, ("topics", "create", "u"), "topic 'u'"),
+        (Api.DELETE_TOPICS, ("topics", "delete", "t"), "the end of topic 't'"),
+        (Api.METADATA, ("consume", "--topic", "t"), "where topic 't'"),
+    ],
+)
+def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, api: Api, words: tuple[object, ...], awaited: str) -> None:
+    """Also where the connection was fine: what is awaited is named."""
+    stub.faults.on(api).forever().hold()
+    # On a slow machine it may have waited for the connection, too.
+    line = said([*words, "--bootstrap", stub.bootstrap])[-1]
+    assert f"still waiting for {awaited}" in line
+    assert stub.bootstrap in line
+    assert line.endswith(", for at most 1.5 s")
+
+
+@pytest.mark.usefixtures("soon")
+def test_records_on_their_way_and_records_to_come(stub: BrokerStub) -> None:
+    """`produce` says how many records are on their way and how long each may be, `consume` how long it waits for one."""
+    line = said(["consume", "--topic", "t", "--timeout", 1, "--bootstrap", stub.bootstrap])[-1]
+    assert line == f"fencepost consume: still waiting for records of topic 't' at {stub.bootstrap}, for at most 1 s without one"
+    stub.faults.on(Api.PRODUCE).forever().hold()
+    brief = ("--config", "delivery.timeout.ms=2000", "--config", "request.timeout.ms=1500", "--config", "linger.ms=0")
+    line = said(["produce", "--topic", "t", "--format", "lines", *brief, "--bootstrap", stub.bootstrap, __file__])[-1]
+    assert line.startswith(f"still waiting for topic 't' at {stub.bootstrap}: ")
+    assert line.endswith(" records are on their way, each for at most 2 s")
+
+
+def test_after_five_seconds(silent: str) -> None:
+    """From a shell, while the command goes on waiting."""
+    with running("produce", "--bootstrap", silent, "--topic", "t", os.devnull) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline().decode()
+    assert line == f"fencepost produce: still waiting for topic 't' at {silent}, for at most 15 s\n"

@@ -1,0 +1,166 @@
+"""Brokers whose answers are damaged on the way and can be read all the same: whatever they say, the core raises nothing, goes on or ends
+with a Fatal.
+
+A sample by default; FENCEPOST_RUNS plays so many. A run is replayed by its number.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fencepost.producer.core.events import Send
+from fencepost.producer.errors import Fatal
+from fencepost.producer.wire import (
+    Api,
+    ErrorCode,
+    Malformed,
+    Message,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    decode,
+    encode,
+)
+from fencepost.producer.wire.messages import RESPONSES
+from fencepost.producer.wire.messages.common import NodeEndpoint
+from tests.producer.core.harness import Desk, Flight
+from tests.producer.wire.damage import damage
+
+RUNS = max(20, int(os.environ.get("FENCEPOST_RUNS", "0")))
+GROUPS = 5
+STEPS = 40
+CODES = (3, 6, 7, 45, 87)
+
+pytestmark = pytest.mark.timeout(120 + RUNS)
+
+
+class Liar(Desk):
+    """A desk at which every other answer is damaged, once it has begun to lie."""
+
+    def __init__(self, rng: random.Random, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.rng = rng
+        self.lies = False
+
+    def answer_to(self, command: Send) -> Message:
+        return self.twisted(super().answer_to(command), command.version)
+
+    def reply(self, flight: Flight, message: Message) -> None:
+        super().reply(flight, self.twisted(message, flight.command.version))
+
+    def twisted(self, message: Message, version: int) -> Message:
+        """The message with some bytes changed, where that is a message; or as it is."""
+        if not self.lies or self.rng.random() < 0.5:
+            return message
+        data = encode(message, version)
+        for _ in range(5):
+            try:
+                return decode(type(message), version, damage(data, self.rng))
+            except Malformed:
+                continue
+        return message
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_the_core_survives_what_it_is_told(group: int) -> None:
+    """Metadata, producer ids, Produce and DescribeProducers, each with other topics, numbers, codes and counts than were said."""
+    for run in range(group, RUNS, GROUPS):
+        print(f"run {run}")
+        rng = random.Random(run)
+        desk = Liar(rng, partitions=2, metadata_max_age_ms=500.0, delivery_timeout_ms=20_000.0)
+        desk.introduce()
+        desk.lies = True
+        for step in range(STEPS):
+            if desk.dead is not None:
+                break
+            desk.send(b"x", partition=rng.randrange(2))
+            for flight in desk.produces():
+                if flight not in desk.open:
+                    continue
+                if rng.random() < 0.8:
+                    desk.ack(flight, offset=step)
+                else:
+                    desk.refuse(flight, rng.choice(CODES))
+            for question in desk.questions():
+                if question in desk.open:
+                    desk.tell(question, (0, 0, step))
+            desk.advance(rng.choice([1, 50, 600]))
+        assert desk.dead is None or isinstance(desk.dead.error, Fatal)
+
+
+def hostile_metadata(name: str, topics: int = 3) -> MetadataResponse:
+    """Topics of one partition that says to be the last of a million."""
+    partition = MetadataResponsePartition(partition_index=999_999, leader_id=1, leader_epoch=0)
+    named = [MetadataResponseTopic(error_code=0, name=name.format(n), partitions=[partition]) for n in range(topics)]
+    return MetadataResponse(brokers=[MetadataResponseBroker(node_id=-1, host="h", port=1)], topics=named)
+
+
+@pytest.mark.parametrize("name", ["{}", "t"])
+def test_a_small_answer_costs_little(name: str) -> None:
+    """A Metadata answer of 150 bytes that tells of topics with a million partitions, asked for or not, takes no memory to speak of, gives
+    bootstrap addresses to nobody, and leaves a producer that sends."""
+    desk = Desk().introduce()
+    desk.auto.discard(Api.METADATA)
+    desk.core.metadata_updater.refresh()
+    desk.advance(100)
+    (flight,) = desk.open
+    data = encode(hostile_metadata(name), flight.command.version)
+    assert len(data) < 250
+    bootstrap = desk.core.nodes.get(-1)
+    assert bootstrap is not None
+    address = bootstrap.address
+    tracemalloc.start()
+    try:
+        desk.reply(flight, decode(MetadataResponse, flight.command.version, data))
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert bootstrap.address == address
+    assert list(desk.core.view.topics) == ["t"]
+    assert {news.heard.topic for news in desk.announced} == {"t"}
+    desk.auto.add(Api.METADATA)
+    desk.advance(1_000)
+    (future,) = desk.send(b"x")
+    desk.ack(desk.produces()[0])
+    assert future.done()
+
+
+def test_endpoints_of_brokers_that_lead_nothing() -> None:
+    """A Produce answer may name the addresses of new leaders (KIP-951): those of others are not kept, however many it names."""
+    desk = Desk().introduce()
+    desk.send(b"x")
+    known = set(desk.core.view.brokers)
+    (flight,) = desk.produces()
+    endpoints = [NodeEndpoint(node_id=n, host="h", port=1) for n in (*range(-5, 0), *range(7, 1_000))]
+    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(7, 9))
+    desk.reply(flight, replace(refusal, node_endpoints=endpoints))
+    assert set(desk.core.view.brokers) == known | {7}
+
+
+@pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)
+def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
+    """Whatever 300 bytes of any kind of answer in any version say about counts and lengths, what is made of them is no larger than a
+    few hundred times that."""
+    rng = random.Random(kind.__name__)
+    tracemalloc.start()
+    try:
+        for version in kind.versions:
+            with suppress(Malformed):
+                decode(kind, version, bytes(300))  # compiles the decoder, which is kept
+            for _ in range(30):
+                data = bytearray(rng.choices((0, 1, 2, 0x7F, 0xFF), (8, 4, 2, 1, 1), k=300))
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                with suppress(Malformed):
+                    decode(kind, version, bytes(data))
+                assert tracemalloc.get_traced_memory()[1] - before < 100_000, (version, bytes(data))
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,99 @@
+"""The versions that the producer uses: the highest that both sides speak, never one from before format v2, and a clear word where there
+is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencepost.producer import DeliveryFatal, Fatal, Persisted, Producer
+from fencepost.producer.core.events import TopicWanted
+from fencepost.producer.wire import Api, ApiVersionsResponse, MetadataResponse, RequestHeader
+from fencepost.producer.wire.messages.api_versions import ApiVersion
+from tests.producer.core.harness import TOPIC, VERSIONS, Desk
+from tests.producer.scripted_broker import FakeBroker, framed
+from tests.producer.stub_helpers import QUICK
+
+KAFKA_0_10 = {Api.PRODUCE: (0, 2), Api.FETCH: (0, 3), Api.LIST_OFFSETS: (0, 1), Api.METADATA: (0, 2), Api.API_VERSIONS: (0, 0)}
+
+
+@pytest.mark.parametrize(("low", "high"), [(low, high) for high in range(16) for low in range(high + 1)])
+def test_produce_is_never_sent_in_a_version_of_the_older_formats(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever range a broker offers: Produce goes out in the highest version of it from 3 to 13; where there is none, nothing does."""
+    monkeypatch.setitem(VERSIONS, Api.PRODUCE, (low, high))
+    desk = Desk()
+    desk.happen(TopicWanted(TOPIC))
+    if desk.dead is None:
+        desk.send(b"x")
+    both = set(range(low, high + 1)) & set(range(3, 14))
+    assert [flight.command.version for flight in desk.produces()] == ([max(both)] if both else [])
+    assert (desk.dead is None) is bool(both)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 2)])
+def test_a_broker_from_before_format_v2(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that offers Produce up to version 2 is the end as soon as it says so, with its offer, our need and the Kafka that has it."""
+    monkeypatch.setitem(VERSIONS, Api.PRODUCE, (low, high))
+    desk = Desk()
+    desk.happen(TopicWanted(TOPIC))
+    assert desk.dead is not None
+    assert type(desk.dead.error) is Fatal
+    said = f"the broker at b:1 offers versions {low} to {high} of Produce, and this producer speaks 3 to 13: it needs Kafka 0.11 or later"
+    assert str(desk.dead.error) == said
+    assert desk.open == []
+
+
+@pytest.mark.parametrize(("offer", "said"), [((14, 20), "offers versions 14 to 20 of Produce"), (None, "offers no version of Produce")])
+def test_a_leader_that_cannot_be_written_to(offer: tuple[int, int] | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that offers only versions from the future, or no Produce, is the end when a record is for it: the record fails with NO."""
+    if offer is None:
+        monkeypatch.delitem(VERSIONS, Api.PRODUCE)
+    else:
+        monkeypatch.setitem(VERSIONS, Api.PRODUCE, offer)
+    desk = Desk().learn()
+    (future,) = desk.send(b"x")  # which raises once the producer has ended
+    failure = future.exception(0)
+    assert isinstance(failure, DeliveryFatal)
+    assert failure.persisted is Persisted.NO
+    assert desk.dead is not None
+    assert said in str(desk.dead.error)
+    assert "speaks 3 to 13" in str(desk.dead.error)
+    assert "0.11" not in str(desk.dead.error)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("auto_create", [True, False])
+def test_kafka_0_10(idempotent: bool, auto_create: bool) -> None:
+    """A broker like Kafka 0.10, on a socket: `send` raises the Fatal that says what it offers and what is needed, at once and ever after;
+    it is asked for nothing but its versions, whatever the settings are."""
+
+    def answer(header: RequestHeader) -> bytes | None:
+        if header.api_key == Api.METADATA:
+            return framed(MetadataResponse(), header.api_version, header)
+        if header.api_key != Api.API_VERSIONS:
+            return None
+        keys = [ApiVersion(api_key=int(api), min_version=low, max_version=high) for api, (low, high) in KAFKA_0_10.items()]
+        # Such a broker does not name its versions when it refuses ours.
+        return framed(ApiVersionsResponse(error_code=35) if header.api_version else ApiVersionsResponse(api_keys=keys), 0, header)
+
+    settings = {**QUICK, "enable_idempotence": idempotent, "allow_auto_create_topics": auto_create}
+    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **settings) as producer:
+        for _ in range(2):
+            with pytest.raises(
+                Fatal, match=r"offers versions 0 to 2 of Produce, .* speaks 3 to 13: it needs Kafka 0\.11 or later"
+            ) as caught:
+                producer.send("t", b"x")
+            assert fake.address in str(caught.value)
+        assert [(header.api_key, header.api_version) for header in fake.seen] == [(Api.API_VERSIONS, 4), (Api.API_VERSIONS, 0)]
+
+
+@pytest.mark.parametrize("high", range(4))
+def test_a_broker_that_tells_of_topics_in_old_words_only(high: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that offers the Produce of today, and Metadata only from before version 4, is asked nothing that cannot be said in it, and
+    ends no producer: whoever waits for a topic waits in vain."""
+    monkeypatch.setitem(VERSIONS, Api.METADATA, (0, high))
+    desk = Desk()
+    desk.auto.discard(Api.METADATA)
+    desk.happen(TopicWanted(TOPIC))
+    desk.advance(5_000)
+    assert desk.dead is None
+    assert not [flight for flight in desk.open if flight.command.api is Api.METADATA]

@@ -1,0 +1,313 @@
+"""The delivery deadline, wherever a record is when it passes; and what each failure says about the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import DeliveryError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
+from fencepost.producer.wire import Api, ErrorCode
+from tests.producer.core.harness import PID, Desk
+from tests.producer.stub_helpers import ONE_EACH, quick, until, values
+
+SHORT = {"request_timeout_ms": 200, "delivery_timeout_ms": 400, "resolve_grace_ms": 150}
+
+
+def failure_of(desk: Desk, *, value: bytes = b"x", code: int | None = None, lost: bool = False) -> DeliveryError:
+    """Send one record into that trouble, again and again, until its deadline has passed."""
+    (future,) = desk.send(value)
+    for _ in range(200):
+        for flight in desk.produces():
+            if code is not None:
+                desk.refuse(flight, code)
+        if lost and desk.produces():
+            desk.lose(1)
+        if future.done():
+            break
+        desk.advance(20)
+    failure = future.exception(0)
+    assert failure is not None
+    return failure
+
+
+def patient_desk() -> Desk:
+    """Attempts 300 ms apart, the fourth and last 100 ms before the deadline."""
+    return Desk(
+        delivery_timeout_ms=1_000.0,
+        request_timeout_ms=500.0,
+        resolve_grace_ms=100.0,
+        retry_backoff_ms=300.0,
+        retry_backoff_max_ms=300.0,
+    ).introduce()
+
+
+def test_a_deadline_in_the_queue() -> None:
+    """A record that could never be sent fails once delivery_timeout_ms has passed: not in the log for sure, and why not."""
+    with BrokerStub() as stub, quick(stub, **SHORT) as producer:
+        producer.partitions_for("t")
+        stub.stop_broker(1)
+        failure = producer.send("t", b"x").exception(20)
+        assert isinstance(failure, DeliveryTimeout)
+        assert failure.persisted is Persisted.NO
+        assert failure.attempts == 0
+        assert "delivery_timeout_ms=400" in str(failure)
+        assert "no connection to broker 1" in str(failure)
+        stub.start_broker(1)
+        until(lambda: producer.send("t", b"y").exception(20) is None, "records flow again")
+
+
+@pytest.mark.parametrize("appended", [True, False])
+def test_a_deadline_in_the_first_attempt(appended: bool) -> None:
+    """A request that is never answered, and a broker that says nothing more: the record fails as MAYBE, and both cases are true."""
+    with BrokerStub() as stub, quick(stub, request_timeout_ms=350, delivery_timeout_ms=360, resolve_grace_ms=50) as producer:
+        producer.send("t", b"hello").result(20)
+        point = stub.faults.on(Api.PRODUCE)
+        fault = (point.after_append() if appended else point.before()).forever().hold()
+        failure = producer.send("t", b"x").exception(20)
+        assert isinstance(failure, DeliveryTimeout)
+        assert failure.persisted is Persisted.MAYBE
+        assert failure.topic == "t"
+        assert failure.partition == 0
+        fault.remove()
+        until(lambda: producer.send("t", b"y").exception(20) is None, "records flow again")
+        assert values(stub, "t").count(b"x") <= 1
+
+
+def test_an_expired_first_attempt_is_resolved_by_asking() -> None:
+    """The deadline passes during the very first attempt, whose answer is late; the leader says that it has the batch, and when the answer
+    comes within the grace the record has succeeded."""
+    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
+    (future,) = desk.send(b"x")
+    (flight,) = desk.produces()
+    desk.advance(1_000)
+    assert not future.done()
+    desk.tell(desk.questions()[0], (PID, 0, 1))
+    desk.ack(flight, offset=1)
+    assert future.result(0).offset == 1
+
+
+def test_an_expired_first_attempt_that_the_leader_has() -> None:
+    """As before, but the answer never comes: the failure says MAYBE, because another leader may lead without what this one has."""
+    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(1_000)
+    desk.tell(desk.questions()[0], (PID, 0, 1))
+    desk.advance(500)
+    failure = future.exception(0)
+    assert isinstance(failure, DeliveryTimeout)
+    assert failure.persisted is Persisted.MAYBE
+
+
+def test_what_follows_an_expired_batch() -> None:
+    """After a batch expired in doubt, nothing of its partition leaves until its sequence is settled; then records flow again, once each."""
+    with BrokerStub() as stub, quick(stub, **{**ONE_EACH, **SHORT}) as producer:
+        producer.send("t", b"hello").result(20)
+        for round_trip in range(3):
+            fault = stub.faults.on(Api.PRODUCE).after_append().times(5).drop()
+            late = [producer.send("t", b"%d-%d" % (round_trip, i)) for i in range(5)]
+            outcomes = [future.exception(20) for future in late]
+            fault.remove()
+            until(lambda: producer.send("t", b"fresh").exception(20) is None, "records flow again")
+            log = [value for value in values(stub, "t") if value != b"fresh"]
+            assert len(log) == len(set(log)), "nothing twice"
+            for future, outcome, value in zip(late, outcomes, (b"%d-%d" % (round_trip, i) for i in range(5)), strict=True):
+                assert future.done()
+                if outcome is None:
+                    assert value in log
+                else:
+                    assert outcome.persisted is not Persisted.NO or value not in log
+
+
+@pytest.mark.parametrize(
+    ("code", "persisted"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, Persisted.NO),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Persisted.MAYBE),
+        (ErrorCode.CORRUPT_MESSAGE, Persisted.NO),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Persisted.NO),
+        (ErrorCode.KAFKA_STORAGE_ERROR, Persisted.MAYBE),
+        (ErrorCode.NETWORK_EXCEPTION, Persisted.MAYBE),
+        (ErrorCode.REQUEST_TIMED_OUT, Persisted.MAYBE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Persisted.YES),
+    ],
+)
+def test_a_deadline_after_retries_says_what_the_answers_said(code: ErrorCode, persisted: Persisted) -> None:
+    """An error that never passes: the record expires with that code, the number of attempts, and what the code says about the log."""
+    failure = failure_of(patient_desk(), code=code)
+    assert isinstance(failure, DeliveryTimeout)
+    assert (failure.persisted, failure.code) == (persisted, code)
+    assert failure.attempts > 2
+    assert code.name in str(failure)
+
+
+def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:
+    """Too few in-sync replicas after the append, and from then on before it, as Kafka answers the repeats: the record is in the log of
+    every in-sync replica all the same."""
+    desk = patient_desk()
+    (future,) = desk.send(b"x")
+    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    while not future.done():
+        for flight in desk.produces():
+            desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+        desk.advance(20)
+    failure = future.exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.code) == (Persisted.YES, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def test_the_grace_asks_once() -> None:
+    """A batch whose request is still unanswered at its deadline is asked about, and the answer is not asked for again and again: nothing
+    has happened since that could have changed it."""
+    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(1_010)
+    (question,) = desk.questions()
+    desk.tell(question, (PID, 0, 0))
+    desk.advance(100)
+    assert desk.questions() == []
+    assert not future.done()
+
+
+@pytest.mark.parametrize(
+    ("code", "persisted"),
+    [
+        (ErrorCode.INVALID_RECORD, Persisted.NO),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Persisted.NO),
+        (ErrorCode.MESSAGE_TOO_LARGE, Persisted.NO),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, Persisted.MAYBE),
+        (4711, Persisted.MAYBE),
+    ],
+)
+def test_a_refusal_says_what_it_means_for_the_log(code: int, persisted: Persisted) -> None:
+    """A final code fails the record at the first attempt: NO where the broker refused before the append, MAYBE where nobody knows."""
+    failure = failure_of(patient_desk(), code=code)
+    assert isinstance(failure, RecordRefused)
+    assert (failure.persisted, failure.code, failure.attempts) == (persisted, code, 1)
+
+
+def test_links_that_keep_dying_leave_a_maybe() -> None:
+    """Requests that are lost again and again: nobody ever said whether the record arrived."""
+    failure = failure_of(patient_desk(), lost=True)
+    assert isinstance(failure, DeliveryTimeout)
+    assert failure.persisted is Persisted.MAYBE
+
+
+def test_no_deadline_stays_within_the_grace() -> None:
+    """A record has its outcome within delivery_timeout_ms plus resolve_grace_ms, even when nobody ever answers anything."""
+    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(1_199)
+    assert not future.done()
+    desk.advance(2)
+    assert future.exception(0)
+
+
+def test_a_deadline_is_kept_while_nothing_else_happens() -> None:
+    """A refused record whose leader's connection is being made and never comes up: nothing wakes the producer but the deadline itself."""
+    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    desk.mute |= {-1, 1, 2, 3}
+    desk.lose(1)
+    desk.lose(-1)
+    desk.advance(999)
+    assert not future.done()
+    desk.advance(2)
+    assert isinstance(future.exception(0), DeliveryTimeout)
+
+
+def test_linger_and_queueing_count() -> None:
+    """The clock starts at the append: a batch that lingered and queued expires as early as one that was sent at once."""
+    desk = Desk(linger_ms=400.0, batch_size=4096, delivery_timeout_ms=1_000.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.down.add(1)
+    desk.lose(1)
+    desk.advance(999)
+    assert not future.done()
+    desk.advance(2)
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.NO
+
+
+def test_outcomes_keep_their_order_when_deadlines_pass() -> None:
+    """A queued record does not expire before the older one in flight: its own outcome waits for the elder's."""
+    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=1).introduce()
+    flying, queued = desk.send(b"0", b"1")
+    desk.advance(1_001)
+    assert not flying.done()
+    assert not queued.done()
+    desk.advance(200)
+    assert [settle.failure.persisted for settle in desk.settled if settle.failure] == [Persisted.MAYBE, Persisted.NO]
+    assert flying.done()
+    assert queued.done()
+
+
+def test_nothing_leaves_for_the_first_time_after_its_deadline() -> None:
+    """The elder is in its grace, so the outcome of a queued record waits; room on the connection comes too late for it."""
+    desk = Desk(partitions=2, delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=2).introduce()
+    desk.send(b"elder")
+    other, queued = desk.send(b"other", partition=1), desk.send(b"queued")
+    desk.advance(1_001)
+    (flight,) = [each for each in desk.produces() if 1 in each.blobs]
+    desk.ack(flight, offset=1)
+    assert other[0].result(0).offset == 1
+    assert [flight.values for flight in desk.produces()] == [[b"elder"]]
+    desk.advance(200)
+    failure = queued[0].exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.attempts) == (Persisted.NO, 0)
+
+
+def test_closing_fails_what_is_left_with_the_truth() -> None:
+    """close(timeout) with a record in flight and one queued: MAYBE for the one, NO for the other, and both say that the producer closed."""
+    with BrokerStub() as stub:
+        producer = quick(stub, **ONE_EACH, max_in_flight=1)
+        producer.send("t", b"hello").result(20)
+        held = stub.faults.on(Api.PRODUCE).before().forever().hold()
+        flying, queued = producer.send("t", b"0"), producer.send("t", b"1")
+        held.wait(1, 20)
+        seen: list[DeliveryError | None] = []
+        for future in (flying, queued):
+            future.add_done_callback(lambda future: seen.append(future.exception()))
+        producer.close(0.05)
+        assert [error and error.persisted for error in seen] == [Persisted.MAYBE, Persisted.NO]
+        for future in (flying, queued):
+            with pytest.raises(DeliveryError, match="closed"):
+                future.result(0)
+        with pytest.raises(ProducerClosed):
+            producer.send("t", b"x")
+
+
+def test_without_a_grace_the_deadline_is_the_end() -> None:
+    """With resolve_grace_ms=0 a record that nobody can tell of fails at its deadline, and not when its request is given up, half a minute
+    later."""
+    desk = Desk(request_timeout_ms=30_000.0, delivery_timeout_ms=40_000.0, resolve_grace_ms=0.0).introduce()
+    (future,) = desk.send(b"x")
+    desk.advance(40_000)
+    failure = future.exception(0)
+    assert failure is not None
+    assert failure.persisted is Persisted.MAYBE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_without_idempotence_what_has_failed_is_not_sent_again(code: ErrorCode) -> None:
+    """Without idempotence a record that was on its way at its deadline has failed for good: a refusal that comes afterwards has it sent no
+    more, when the program may have sent it again, and what was sent behind it has its turn."""
+    desk = Desk(enable_idempotence=False, delivery_timeout_ms=2_000.0, request_timeout_ms=1_500.0).learn()
+    (late,) = desk.send(b"late")
+    (flight,) = desk.produces()
+    desk.advance(1_000)
+    desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+    desk.advance(900)
+    (flight,) = desk.produces()
+    desk.advance(200)
+    failure = late.exception(0)
+    assert failure is not None
+    assert (failure.persisted, failure.attempts) == (Persisted.MAYBE, 2)
+    (behind,) = desk.send(b"behind")
+    desk.refuse(flight, code)
+    desk.advance(100)
+    assert [flight.values for flight in desk.produces()] == [[b"behind"]]
+    desk.ack(desk.produces()[0], offset=7)
+    assert behind.result(0).offset == 7

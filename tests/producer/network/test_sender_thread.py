@@ -1,0 +1,25 @@
+"""The sender thread wakes when something is due, and whenever a caller needs it; nothing waits for an event that never comes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
+from tests.producer.stub_helpers import quick, values
+
+
+def test_a_backoff_that_ends_while_the_timer_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that passes between the core's last step and the setting of the timer loses no wake-up, however short the backoff is."""
+    leaps, monotonic = itertools.count(), time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + next(leaps) * 0.002)
+    with BrokerStub() as stub, quick(stub, retry_backoff_ms=1, retry_backoff_max_ms=1) as producer:
+        fault = stub.faults.on(Api.PRODUCE).before().times(5).error(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert producer.send("t", b"x").result(20).offset == 0
+        assert fault.hits == 5
+        stub.cut_links()
+        assert producer.send("t", b"y").result(20).offset == 1
+        assert values(stub, "t") == [b"x", b"y"]

@@ -1,0 +1,150 @@
+"""Damaged frames: whatever is done to the bytes of a valid message, reading them gives a message or Malformed, quickly and in little
+memory.
+
+The instances are hypothesis's, the damage comes from a seed that hypothesis draws, so that a failing example is printed with everything it
+needs.
+"""
+
+import random
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from fencepost.producer.wire import (
+    Api,
+    Malformed,
+    Message,
+    decode,
+    decode_request,
+    decode_response,
+    encode,
+    encode_request,
+    encode_response,
+)
+from tests.producer.wire.damage import damage
+from tests.producer.wire.effort import drawing
+from tests.producer.wire.instances import EVERY, EVERY_ID, messages
+
+CHANGES_PER_MESSAGE = 12
+TRUNCATIONS_MAX = 200
+
+# What a decoded message may take. Many tiny structs are the worst: three bytes of the frame can become a struct with an empty list in it.
+BYTES_PER_FRAME_BYTE_MAX = 64
+BYTES_MORE_MAX = 64 * 1024
+
+DECODE_CPU_S_MAX = 1.0
+
+seeds = st.integers(0, (1 << 32) - 1)
+quickly = drawing(4)
+
+
+@pytest.fixture
+def traced_memory() -> Iterator[None]:
+    """Counts allocations, which makes everything a few times slower."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
+def test_truncated_messages_are_refused(cls: type[Message], version: int) -> None:
+    """No beginning of a message is a message: each is refused as Malformed that names API, version and a place within the data."""
+
+    @quickly
+    @given(messages(cls, version), seeds)
+    def truncate(message: Message, seed: int) -> None:
+        data = encode(message, version)
+        lengths = random.Random(seed).sample(range(len(data)), min(len(data), TRUNCATIONS_MAX))
+        for length in lengths:
+            with pytest.raises(Malformed) as caught:
+                decode(cls, version, data[:length])
+            _check_place(caught.value, cls, version, length)
+
+    truncate()
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
+def test_changed_messages_are_refused_or_other_messages(cls: type[Message], version: int, traced_memory: None) -> None:
+    """Bytes changed, lost or added make another message, which can be written again, or Malformed; never a hang or a huge allocation."""
+
+    @quickly
+    @given(messages(cls, version), seeds)
+    def change(message: Message, seed: int) -> None:
+        data = encode(message, version)
+        assert decode(cls, version, data) == message
+        rng = random.Random(seed)
+        for _ in range(CHANGES_PER_MESSAGE):
+            damaged = damage(data, rng)
+            tracemalloc.reset_peak()
+            memory_before, _ = tracemalloc.get_traced_memory()
+            cpu_before = time.thread_time()
+            other = None
+            try:
+                other = decode(cls, version, damaged)
+            except Malformed as error:
+                _check_place(error, cls, version, len(damaged))
+            assert time.thread_time() - cpu_before < DECODE_CPU_S_MAX
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak - memory_before < BYTES_PER_FRAME_BYTE_MAX * len(damaged) + BYTES_MORE_MAX
+            if other is not None:
+                again = encode(other, version)
+                assert encode(decode(cls, version, again), version) == again  # As bytes, since a NaN does not equal itself.
+
+    change()
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
+def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version: int) -> None:
+    """The same with the header in front, where a changed byte may also name another API or version."""
+
+    @quickly
+    @given(messages(cls, version), seeds)
+    def change(message: Message, seed: int) -> None:
+        if cls.is_request:
+            parts = encode_request(message, version, correlation_id=7, client_id="fencepost")
+        else:
+            parts = encode_response(message, version, correlation_id=7)
+        frame = b"".join(parts)[4:]
+        rng = random.Random(seed)
+        for _ in range(CHANGES_PER_MESSAGE):
+            # Most damage goes to the header: the bodies have their own test.
+            damaged = damage(frame[:24], rng) + frame[24:] if rng.random() < 0.7 else frame[: rng.randrange(len(frame))]
+            try:
+                if cls.is_request:
+                    decode_request(damaged)
+                else:
+                    decode_response(damaged, cls.api, version)
+            except Malformed as error:
+                _check_offset(error, len(damaged))
+
+    change()
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 17, 400])
+def test_noise_raises_nothing_but_malformed(size: int) -> None:
+    """Bytes that never were a message are refused in every version of every message, or happen to be one."""
+    rng = random.Random(size)
+    for cls, version in EVERY:
+        for _ in range(20):
+            noise = rng.randbytes(size)
+            try:
+                decode(cls, version, noise)
+            except Malformed as error:
+                _check_place(error, cls, version, size)
+
+
+def _check_place(error: Malformed, cls: type[Message], version: int, size: int) -> None:
+    """The error says which message it was and where."""
+    assert error.api is Api(cls.api)
+    assert error.version == version
+    _check_offset(error, size)
+    assert error.reason
+
+
+def _check_offset(error: Malformed, size: int) -> None:
+    """The place is within the data."""
+    assert 0 <= error.offset <= size

@@ -1,0 +1,136 @@
+"""Byte for byte against kio, which was written by others from the same schemas: our bytes are its bytes, in both directions.
+
+It has no version that Kafka 4 has not; those are compared in test_older_versions.
+
+A failing example is printed with the lines that reproduce it; `--hypothesis-seed` repeats a whole run.
+"""
+
+import dataclasses
+import datetime
+import io
+import types
+import typing
+from typing import Any, get_args, get_origin
+from uuid import UUID
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from kio.index import UnknownEntity, load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from fencepost.producer.wire import ZERO_UUID, Message, RequestHeader, WireStruct, decode, encode
+from fencepost.producer.wire.frame import decode_request, decode_response, encode_request, encode_response
+from fencepost.producer.wire.schema.declarations import describe
+from tests.producer.wire.effort import drawing
+from tests.producer.wire.instances import EVERY, OLDER, messages
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MILLISECOND = datetime.timedelta(milliseconds=1)
+
+quickly = drawing(12)
+
+
+def kio_class(cls: type[Message], version: int) -> Any:
+    """kio's class for this message and version; None where it has none."""
+    try:
+        return (load_request_schema if cls.is_request else load_response_schema)(int(cls.api), version)
+    except UnknownEntity:
+        return None
+
+
+KNOWN = [(cls, version) for cls, version in EVERY if kio_class(cls, version) is not None]
+
+KNOWN_ID = [f"{cls.__name__}-v{version}" for cls, version in KNOWN]
+
+
+def test_what_kio_does_not_have() -> None:
+    """Every version that Kafka 4.3 speaks is compared here, and no other one is missing than those that Kafka 4.0 removed."""
+    assert [each for each in EVERY if each not in KNOWN] == OLDER
+
+
+@pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
+def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
+    """What we write kio would write and reads back to the same values; what kio writes we read back to the same values."""
+    theirs = kio_class(cls, version)
+    write, read = entity_writer(theirs), entity_reader(theirs)
+
+    @quickly
+    @given(messages(cls, version))
+    def compare(ours: Message) -> None:
+        mirror = _to_kio(ours, version, theirs)
+        buffer = io.BytesIO()
+        write(buffer, mirror)
+        data = buffer.getvalue()
+        assert encode(ours, version) == data
+        assert read(data, 0) == (mirror, len(data))
+        assert decode(cls, version, data) == ours
+        assert decode(cls, version, bytearray(b"in front" + data), start=8) == ours
+
+    compare()
+
+
+@pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
+def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
+    """Both headers are the ones that kio has for this message and version, client ids of any text and null included."""
+    header_class = kio_class(cls, version).__header_schema__
+    body = encode(cls(), version)
+
+    @settings(quickly, max_examples=5)
+    @given(st.integers(-(1 << 31), (1 << 31) - 1), st.none() | st.text(st.characters(codec="utf-8")))
+    def compare(correlation_id: int, client_id: str | None) -> None:
+        buffer = io.BytesIO()
+        header: dict[str, Any] = {"correlation_id": correlation_id}
+        if cls.is_request:
+            header |= {"request_api_key": int(cls.api), "request_api_version": version, "client_id": client_id}
+        entity_writer(header_class)(buffer, header_class(**header))
+        frame = buffer.getvalue() + body
+        if cls.is_request:
+            parts = encode_request(cls(), version, correlation_id=correlation_id, client_id=client_id)
+            expected = RequestHeader(api_key=cls.api, api_version=version, correlation_id=correlation_id, client_id=client_id)
+            assert decode_request(frame) == (expected, cls())
+        else:
+            parts = encode_response(cls(), version, correlation_id=correlation_id)
+            assert decode_response(frame, cls.api, version) == (correlation_id, cls())
+        assert b"".join(parts) == len(frame).to_bytes(4, "big") + frame
+
+    compare()
+
+
+def _to_kio(ours: WireStruct, version: int, theirs: Any) -> Any:
+    """The same values in kio's class for this version; a field that only one of the two has is an error."""
+    unused = {field.name for field in describe(type(ours)) if field.present(version)}
+    values = {}
+    for field in dataclasses.fields(theirs):
+        name = field.name if field.name in unused else f"{field.name}_ms"
+        unused.remove(name)
+        values[field.name] = _value_to_kio(getattr(ours, name), version, field.type, field.metadata.get("kafka_type"))
+    assert not unused, f"{type(ours).__name__} v{version} has fields that kio has not: {unused}"
+    return theirs(**values)
+
+
+def _value_to_kio(value: Any, version: int, hint: Any, kafka_type: str | None) -> Any:
+    """One value in kio's terms: it has types for codes, durations and times, and null for the zero id."""
+    match value:
+        case WireStruct():
+            return _to_kio(value, version, _dataclass_in(hint))
+        case list():
+            return tuple(_value_to_kio(item, version, hint, None) for item in value)
+        case UUID():
+            return None if value == ZERO_UUID else value
+        case int() if kafka_type == "error_code":
+            return KioErrorCode(value)
+        case int() if kafka_type in ("timedelta_i32", "timedelta_i64"):
+            return value * MILLISECOND
+        case int() if kafka_type == "datetime_i64":
+            return None if value == -1 else EPOCH + value * MILLISECOND
+        case _:
+            return value
+
+
+def _dataclass_in(hint: Any) -> Any:
+    """The class below optional and tuple wrappers."""
+    while get_origin(hint) in (types.UnionType, typing.Union, tuple):
+        hint = next(argument for argument in get_args(hint) if argument not in (type(None), Ellipsis))
+    return hint

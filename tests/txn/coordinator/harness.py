@@ -1,0 +1,145 @@
+"""The desk with a coordinator on it: a test makes a user's calls, and answers what the manager asks, one request at a time.
+
+FindCoordinator is answered at once, with node 1; everything else waits in the desk's `open` for the test.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencepost.producer.core.events import Called, Features
+from fencepost.producer.wire import Api, InitProducerIdResponse
+from fencepost.producer.wire.message import Message
+from fencepost.producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire.messages.add_to_txn import (
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from fencepost.producer.wire.messages.coordinator import Coordinator
+from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.producer.wire.messages.txn_offsets import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionManager
+from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.offsets import OffsetAndMetadata
+from fencepost.txn.recovery.prepared_here import Guard
+from tests.producer.core.harness import PID, Desk, Flight
+
+CALL_MS = 10_000.0
+
+
+class Counter(Desk):
+    """See the module. `version`: the cluster's transaction.version."""
+
+    def __init__(
+        self,
+        *,
+        version: int = 2,
+        partitions: int = 1,
+        guard: Guard | None = None,
+        two_phase: TwoPhase | None = None,
+        **settings: Any,
+    ) -> None:
+        self.manager = TransactionManager("tx", timeout_ms=60_000, guard=guard, two_phase=two_phase)
+        super().__init__(partitions=partitions, transactions=self.manager, **settings)
+        self.features = Features(1, {FEATURE: version})
+        self.auto = {Api.METADATA, Api.FIND_COORDINATOR}
+
+    # -- the user's part ---------------------------------------------------------------------------------------------
+
+    def call(self, event: Event, *, number: int = 0, within_ms: float = CALL_MS) -> Call:
+        """Make a call; it is not waited for."""
+        call = Call(event, deadline_ms=self.now + within_ms, number=number)
+        self.happen(Called(call))
+        return call
+
+    def send_offsets(self, *offsets: int, group: str = "g", number: int = 0, within_ms: float = CALL_MS) -> Call:
+        """Have these committed, one for each partition of the topic."""
+        given = {("t", partition): OffsetAndMetadata(offset) for partition, offset in enumerate(offsets)}
+        member = GroupMetadata(group, 1, "member")
+        call = Call(Event.SEND_OFFSETS, deadline_ms=self.now + within_ms, number=number, offsets=(member, given))
+        self.happen(Called(call))
+        return call
+
+    def begin(self) -> Counter:
+        """In a transaction, with an identity of epoch 0 where there was none."""
+        self.learn()
+        call = self.call(Event.BEGIN)
+        if not call.outcome.done():
+            self.identify()
+        assert call.outcome.result(0) > 0
+        return self
+
+    # -- the coordinator's part --------------------------------------------------------------------------------------
+
+    def asked(self, api: Api) -> Flight:
+        """The only request of that kind without an answer."""
+        (flight,) = [flight for flight in self.open if flight.api is api]
+        return flight
+
+    def silent(self) -> bool:
+        """Whether nothing waits for an answer."""
+        return not self.open
+
+    def identify(self, *, epoch: int = 0, code: int = 0) -> None:
+        self.reply(self.asked(Api.INIT_PRODUCER_ID), InitProducerIdResponse(error_code=code, producer_id=PID, producer_epoch=epoch))
+
+    def add(self, *codes: int) -> None:
+        """Answer an AddPartitionsToTxn, partition by partition, the rest with the last of the codes, or all without error."""
+        flight = self.asked(Api.ADD_PARTITIONS_TO_TXN)
+        said = iter(codes)
+        last = codes[-1] if codes else 0
+        results = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=int(next(said, last)))
+                    for index in topic.partitions
+                ],
+            )
+            for topic in flight.message.v3_and_below_topics
+        ]
+        self.reply(flight, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    def add_group(self, code: int = 0) -> str:
+        """Answer an AddOffsetsToTxn; returns whose it was."""
+        flight = self.asked(Api.ADD_OFFSETS_TO_TXN)
+        self.reply(flight, AddOffsetsToTxnResponse(error_code=int(code)))
+        return str(flight.message.group_id)
+
+    def take_offsets(self, *codes: int) -> list[int]:
+        """Answer a TxnOffsetCommit, partition by partition, with these codes or without error; returns the offsets that it had."""
+        flight = self.asked(Api.TXN_OFFSET_COMMIT)
+        (topic,) = flight.message.topics
+        said = [int(code) for code in codes] or [0] * len(topic.partitions)
+        partitions = [
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition, code in zip(topic.partitions, said, strict=False)
+        ]
+        self.reply(flight, TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions)]))
+        return [partition.committed_offset for partition in topic.partitions]
+
+    def end(self, code: int = 0, *, epoch: int | None = None) -> None:
+        """Answer an EndTxn; in version 2 with the next epoch."""
+        flight = self.asked(Api.END_TXN)
+        answer = EndTxnResponse(error_code=int(code))
+        if not code and flight.command.version >= 5:
+            answer = EndTxnResponse(producer_id=PID, producer_epoch=flight.message.producer_epoch + 1 if epoch is None else epoch)
+        self.reply(flight, answer)
+
+    def answer_to(self, command: Any) -> Message:
+        if command.api is Api.FIND_COORDINATOR:
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="tx", node_id=1, host="b", port=1)])
+        return super().answer_to(command)
+
+    @property
+    def state(self) -> State:
+        return self.manager.machine.state

@@ -1,0 +1,127 @@
+"""What became of a prepared transaction: each conclusion from what a coordinator and logs can say, and none without a reason."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from fencepost.producer.wire.messages.describe_transactions import TransactionState
+from fencepost.txn.recovery.outcome import Evidence, Marker, Outcome, Reading, conclude, read_coordinator, read_marker_of
+from tests.txn.recovery.test_token import TOKEN
+
+PID, EPOCH = TOKEN.identity
+TV = {1: replace(TOKEN, transaction_version=1), 2: TOKEN}
+NOW_MS = 1_700_000_010_000
+
+
+def state(name: str, epoch: int, pid: int = PID) -> TransactionState:
+    assert TOKEN.started_ms is not None
+    return TransactionState(
+        transactional_id=TOKEN.transactional_id,
+        transaction_state=name,
+        transaction_start_time_ms=TOKEN.started_ms,
+        producer_id=pid,
+        producer_epoch=epoch,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead", "expected"),
+    [
+        ("Ongoing", 0, {1: Outcome.OPEN, 2: Outcome.OPEN}),
+        ("PrepareCommit", 0, {1: Outcome.COMMITTED, 2: Outcome.COMMITTED}),
+        ("CompleteCommit", 0, {1: Outcome.COMMITTED, 2: Outcome.COMMITTED}),
+        ("PrepareAbort", 0, {1: Outcome.ABORTED, 2: Outcome.ABORTED}),
+        ("CompleteAbort", 0, {1: Outcome.ABORTED, 2: Outcome.ABORTED}),
+        ("Empty", 0, {1: None, 2: None}),
+        ("CompleteCommit", 1, {1: None, 2: Outcome.COMMITTED}),
+        ("PrepareCommit", 1, {1: None, 2: Outcome.COMMITTED}),
+        ("CompleteAbort", 1, {1: None, 2: Outcome.ABORTED}),
+        ("Ongoing", 1, {1: None, 2: None}),
+        ("Empty", 1, {1: None, 2: None}),
+        ("CompleteCommit", 2, {1: None, 2: None}),
+        ("CompleteCommit", -1, {1: None, 2: None}),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_the_coordinators_present_says(name: str, ahead: int, expected: dict[int, Outcome | None], version: int) -> None:
+    """It decides for the token's own identity, and for the one that a transaction of version 2 ends with; nothing later does."""
+    assert read_coordinator(TV[version], state(name, EPOCH + ahead)) is expected[version]
+    assert read_coordinator(TV[version], state(name, EPOCH + ahead, pid=PID + 1)) is None
+
+
+def test_a_later_transaction_of_the_same_identity() -> None:
+    """A client of another make may go on under it, with transaction version 1: that one began at another time, and is not the token's."""
+    later = replace(state("Ongoing", EPOCH), transaction_start_time_ms=NOW_MS)
+    assert read_coordinator(TV[1], later) is None
+    assert read_coordinator(replace(TV[1], started_ms=None), later) is Outcome.OPEN
+
+
+@pytest.mark.parametrize(
+    ("version", "ahead", "committed", "intact", "reading"),
+    [
+        (1, 0, True, False, Reading.OURS),
+        (1, 0, False, False, Reading.OURS),
+        (1, 1, False, True, Reading.OURS),  # fenced, or timed out
+        (1, 1, False, False, Reading.PAST),  # as well that of the next producer
+        (1, 1, True, True, Reading.PAST),  # a commit never raises the epoch
+        (1, 2, False, True, Reading.PAST),
+        (1, -1, True, True, Reading.NOT_OURS),
+        (2, 1, True, False, Reading.OURS),
+        (2, 1, False, False, Reading.OURS),
+        (2, 0, True, True, Reading.NOT_OURS),  # of the one before, written twice (KAFKA-19999)
+        (2, 2, True, True, Reading.PAST),
+    ],
+)
+def test_what_a_marker_says(version: int, ahead: int, committed: bool, intact: bool, reading: Reading) -> None:
+    """Only a marker that can be of no other transaction is taken for this one's."""
+    assert read_marker_of(TV[version], epoch=EPOCH + ahead, committed=committed, intact=intact) is reading
+
+
+def found(*, committed: bool, partition: int = 0) -> Evidence:
+    return Evidence("orders", partition, Marker("orders", partition, 20, EPOCH + 1, committed))
+
+
+MUTE = Evidence("orders", 3, why="there is no such partition (any more)", lost=True)
+LATER = state("Ongoing", EPOCH + 4)
+
+
+def test_one_marker_is_enough() -> None:
+    """Whatever other partitions have lost, and whether or not the coordinator still knows the id."""
+    for known in (LATER, None):
+        status = conclude(TOKEN, known, [found(committed=True), MUTE], NOW_MS)
+        assert (status.outcome, status.markers) == (Outcome.COMMITTED, (found(committed=True).marker,))
+        assert status.why == "orders-0 has its commit marker at offset 20 (epoch 8)"
+    assert conclude(TOKEN, LATER, [found(committed=False)], NOW_MS).outcome is Outcome.ABORTED
+
+
+def test_without_any_marker_nothing_is_concluded() -> None:
+    """Lost logs and an id that is in other hands say that nobody can tell, and why, for each partition."""
+    status = conclude(TOKEN, LATER, [MUTE, Evidence("orders", 0)], NOW_MS)
+    assert status.outcome is Outcome.UNKNOWN
+    assert "the coordinator has Ongoing under producer id 4000, epoch 11" in status.why
+    assert "orders-3: there is no such partition (any more); orders-0: no marker of it yet" in status.why
+    assert "does not know transactional id 'orders-1'" in conclude(TOKEN, None, [MUTE], NOW_MS).why
+    assert conclude(TOKEN, None, [], NOW_MS).outcome is Outcome.UNKNOWN
+
+
+def test_contradictions_are_no_outcome() -> None:
+    """Where two partitions, or a partition and the coordinator, say different things, both are told and none is believed."""
+    for known, evidence in (
+        (LATER, [found(committed=True), found(committed=False, partition=3)]),
+        (state("CompleteCommit", EPOCH + 1), [found(committed=False)]),
+    ):
+        status = conclude(TOKEN, known, evidence, NOW_MS)
+        assert status.outcome is Outcome.UNKNOWN
+        assert "contradictory" in status.why
+
+
+def test_an_open_transaction_has_a_deadline() -> None:
+    """By the coordinator's clock, and the words say how long that is; past it the coordinator aborts when it next looks; a transaction
+    without one says so."""
+    open_state = state("Ongoing", EPOCH)
+    status = conclude(TOKEN, open_state, [], NOW_MS)
+    assert (status.outcome, status.deadline_left_s) == (Outcome.OPEN, 50.0)
+    for later_ms, words in ((0, "for another 50.0 s"), (49_900, "for another 0.1 s"), (50_000, "has passed"), (60_000, "has passed")):
+        assert conclude(TOKEN, open_state, [], NOW_MS + later_ms).why.endswith(words)
+    assert conclude(replace(TOKEN, deadline_ms=None), open_state, [], NOW_MS).why.endswith("no deadline")

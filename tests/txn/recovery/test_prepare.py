@@ -1,0 +1,404 @@
+"""Preparing a transaction, one answer at a time: what is asked before there is a token, and what becomes of it in its own producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.producer.core.events import Command, Connected
+from fencepost.producer.core.events import Event as Happened
+from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
+from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
+from tests.producer.core.harness import PID, TOPIC
+from tests.txn.coordinator.harness import Counter
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outstanding() -> Iterator[None]:
+    """What one test prepares is not outstanding in the next."""
+    yield
+    for token in OUTSTANDING.of("tx"):
+        OUTSTANDING.discard(token)
+
+
+def wrote(version: int, *, partitions: int = 1, offset: int = 12, **settings: Any) -> Counter:
+    """A transaction with a record in each partition, acknowledged at that offset and the ones after it."""
+    counter = Counter(version=version, partitions=partitions, **settings).begin()
+    for partition in range(partitions):
+        counter.send(b"row", partition=partition)
+        if version < 2:
+            counter.add()
+        counter.ack(counter.produces()[0], offset=offset + partition)
+    return counter
+
+
+def describe(counter: Counter, state: str = "Ongoing", *, epoch: int = 0, pid: int = PID, code: int = 0, timeout_ms: int = 60_000) -> None:
+    """Have the coordinator say what it has of the id."""
+    topics = [TopicData(topic=TOPIC, partitions=[0]), TopicData(topic="__consumer_offsets", partitions=[7])]
+    said = TransactionState(
+        error_code=int(code),
+        transactional_id="tx",
+        transaction_state=state,
+        transaction_timeout_ms=timeout_ms,
+        transaction_start_time_ms=START_MS,
+        producer_id=pid,
+        producer_epoch=epoch,
+        topics=topics,
+    )
+    counter.reply(counter.asked(Api.DESCRIBE_TRANSACTIONS), DescribeTransactionsResponse(transaction_states=[said]))
+
+
+def asks(counter: Counter, api: Api) -> bool:
+    """Whether such a request waits for its answer."""
+    return any(flight.api is api for flight in counter.open)
+
+
+def prepared(version: int, **options: Any) -> tuple[Counter, PreparedTransaction]:
+    counter = wrote(version, **options)
+    call = counter.call(Event.PREPARE)
+    describe(counter)
+    call.outcome.result(0)
+    assert counter.state is State.PREPARED
+    token = counter.manager.preparation.token
+    assert token is not None
+    return counter, token
+
+
+@BOTH
+def test_a_token_says_what_the_coordinator_and_the_leaders_said(version: int) -> None:
+    """Identity and version, the coordinator's own times, where the first records are, and partitions whose offsets nobody was told."""
+    _, token = prepared(version, partitions=2)
+    assert token == PreparedTransaction(
+        transactional_id="tx",
+        producer_id=PID,
+        producer_epoch=0,
+        transaction_version=version,
+        cluster_id="desk",
+        wrote=True,
+        started_ms=START_MS,
+        deadline_ms=START_MS + 60_000,
+        coordinator=CoordinatorHint(1, "b", 1),
+        partitions=(
+            WrittenPartition("__consumer_offsets", 7, None),
+            WrittenPartition(TOPIC, 0, 12),
+            WrittenPartition(TOPIC, 1, 13),
+        ),
+    )
+
+
+def test_the_first_offset_is_the_lowest() -> None:
+    """Whatever comes back in whatever order."""
+    counter = wrote(2, offset=40)
+    for offset in (41, 44):
+        counter.send(b"more")
+        counter.ack(counter.produces()[0], offset=offset)
+    counter.call(Event.PREPARE)
+    describe(counter)
+    token = counter.manager.preparation.token
+    assert token is not None
+    assert WrittenPartition(TOPIC, 0, 40) in token.partitions
+
+
+def test_records_are_waited_for_before_anything_is_asked() -> None:
+    """There is no token while a record is on its way, and none after one failed."""
+    counter = Counter().begin()
+    counter.send(b"good", b"bad")
+    call = counter.call(Event.PREPARE)
+    assert [flight.api for flight in counter.open] == [Api.PRODUCE] * len(counter.open)
+    counter.ack(counter.produces()[0])
+    assert not call.outcome.done()
+    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    assert isinstance(call.outcome.exception(0), MustAbort)
+    assert counter.state is State.SPOILED
+    assert counter.silent()
+    assert isinstance(counter.call(Event.PREPARE).outcome.exception(0), MustAbort)
+
+
+@BOTH
+def test_an_empty_transaction_is_prepared_without_a_word(version: int) -> None:
+    """FLINK-31363: nothing was written, so the coordinator knows nothing of it, is asked nothing, and has nothing to end."""
+    counter = Counter(version=version).begin()
+    counter.call(Event.PREPARE).outcome.result(0)
+    token = counter.manager.preparation.token
+    assert token is not None
+    assert (token.wrote, token.partitions, token.deadline_ms) == (False, (), None)
+    counter.call(Event.COMMIT).outcome.result(0)
+    assert counter.silent()
+    assert counter.state is State.READY
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "pid"), [("CompleteAbort", 1, PID), ("Empty", 0, PID), ("Ongoing", 2, PID), ("Ongoing", 0, PID + 1)]
+)
+def test_a_transaction_that_is_not_open_any_more(state: str, epoch: int, pid: int) -> None:
+    """It timed out, or somebody else has the id: there is no token, and an abort is the only way on."""
+    counter = wrote(2)
+    call = counter.call(Event.PREPARE)
+    describe(counter, state, epoch=epoch, pid=pid)
+    failure = call.outcome.exception(0)
+    assert isinstance(failure, MustAbort)
+    assert f"'tx' is {state} under producer id {pid}, epoch {epoch}" in str(failure)
+    assert counter.manager.preparation.token is None
+    assert counter.state is State.SPOILED
+
+
+def test_a_coordinator_that_cannot_answer_is_asked_again() -> None:
+    """One that moved is looked for; the call ends at its deadline and goes on where it stopped when it is made again."""
+    counter = wrote(2)
+    first = counter.call(Event.PREPARE, within_ms=50)
+    describe(counter, code=ErrorCode.NOT_COORDINATOR)
+    counter.advance(30)
+    describe(counter, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    counter.advance(30)
+    failure = first.outcome.exception(0)
+    assert isinstance(failure, TransactionTimeout)
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in str(failure)
+    second = counter.call(Event.PREPARE)
+    describe(counter)
+    second.outcome.result(0)
+
+
+@BOTH
+def test_offsets_are_waited_for_and_their_group_is_named(version: int) -> None:
+    """No token while a group's coordinator has not taken what it was given, and no offsets after it; of a group's partition nobody was told
+    where the offsets are."""
+    counter = Counter(version=version).begin()
+    sent = counter.send_offsets(5, group="readers")
+    call = counter.call(Event.PREPARE)
+    if version < 2:
+        counter.add_group()
+    assert not asks(counter, Api.DESCRIBE_TRANSACTIONS)
+    counter.take_offsets()
+    sent.outcome.result(0)
+    describe(counter)
+    call.outcome.result(0)
+    token = counter.manager.preparation.token
+    assert token is not None
+    assert token.groups == ("readers",)
+    assert WrittenPartition("__consumer_offsets", 7, None) in token.partitions
+    assert isinstance(counter.send_offsets(6).outcome.exception(0), IllegalCall)
+
+
+def test_a_prepared_transaction_takes_no_call_but_its_end() -> None:
+    """A begin is refused and names what is legal; another prepare has the same token, without another question."""
+    counter, token = prepared(2)
+    assert isinstance(counter.call(Event.BEGIN).outcome.exception(0), IllegalCall)
+    counter.call(Event.PREPARE).outcome.result(0)
+    assert counter.silent()
+    assert counter.manager.preparation.token is token
+
+
+def test_an_abort_while_it_is_being_prepared() -> None:
+    """Whoever waits for the token hears of it, and what was not sent fails."""
+    counter = Counter(max_in_flight=1).begin()
+    counter.send(b"flying")
+    (queued,) = counter.send(b"queued")
+    call = counter.call(Event.PREPARE)
+    counter.call(Event.ABORT)
+    assert isinstance(call.outcome.exception(0), MustAbort)
+    counter.ack(counter.produces()[0])
+    assert isinstance(queued.exception(0), DeliveryAborted)
+
+
+def test_version_2_commits_as_ever() -> None:
+    """EndTxn with the identity of the token; its answer brings the next one."""
+    counter, token = prepared(2)
+    OUTSTANDING.add(token)
+    commit = counter.call(Event.COMMIT)
+    end = counter.asked(Api.END_TXN)
+    assert (end.command.version, (end.message.producer_id, end.message.producer_epoch)) == (5, token.identity)
+    counter.end()
+    commit.outcome.result(0)
+    assert counter.state is State.READY
+    assert OUTSTANDING.of("tx") == ()
+
+
+@pytest.mark.parametrize("end", [Event.COMMIT, Event.ABORT])
+def test_version_1_gives_the_identity_of_a_token_up(end: Event) -> None:
+    """FLINK-8132: an EndTxn with a token that is still around would end the next transaction of the same identity. So the next one has
+    another: InitProducerId before anything can begin."""
+    counter, token = prepared(1)
+    counter.call(end)
+    assert counter.asked(Api.END_TXN).command.version == 4
+    counter.end()
+    begin = counter.call(Event.BEGIN)
+    assert not begin.outcome.done()
+    asked = counter.asked(Api.INIT_PRODUCER_ID).message
+    assert (asked.producer_id, asked.producer_epoch) == token.identity
+    counter.identify(epoch=1)
+    begin.outcome.result(0)
+    assert counter.manager.identity == (PID, 1)
+
+
+@BOTH
+def test_an_abort_of_what_somebody_else_committed(version: int) -> None:
+    """The coordinator had it open when it was prepared, and says now that it fits no abort: it has been committed, and nothing else is
+    said. The producer goes on under another identity."""
+    counter, _ = prepared(version)
+    abort = counter.call(Event.ABORT)
+    counter.end(ErrorCode.INVALID_TXN_STATE)
+    assert isinstance(abort.outcome.exception(0), TransactionCommitted)
+    assert counter.state is State.RENEWING
+    assert asks(counter, Api.INIT_PRODUCER_ID)
+
+
+# -- registering while something is open ---------------------------------------------------------------------------------
+
+
+class Guarded(Counter):
+    """A producer that looks before it registers."""
+
+    def __init__(self, policy: OnOpen, *given: PreparedTransaction) -> None:
+        super().__init__(guard=Guard("tx", policy, given))
+        self.begun = self.call(Event.BEGIN)
+
+
+def a_token() -> PreparedTransaction:
+    _, token = prepared(2)
+    return token
+
+
+def test_nobody_is_asked_where_there_is_nothing_to_spare() -> None:
+    """A program that prepares nothing registers at once, and what it had left open is aborted, as ever."""
+    assert asks(Guarded(OnOpen.ABORT_UNPREPARED), Api.INIT_PRODUCER_ID)
+    OUTSTANDING.add(a_token())
+    assert asks(Guarded(OnOpen.ABORT), Api.INIT_PRODUCER_ID)
+
+
+@pytest.mark.parametrize("known", ["prepared here", "handed over"])
+def test_a_prepared_transaction_is_not_aborted_by_registering(known: str) -> None:
+    """The call says what is open and the ways on; once it is over, the same call goes through."""
+    token = a_token()
+    if known == "prepared here":
+        OUTSTANDING.add(token)
+    counter = Guarded(OnOpen.ABORT_UNPREPARED, *([token] if known == "handed over" else []))
+    describe(counter)
+    failure = counter.begun.outcome.exception(0)
+    assert isinstance(failure, TransactionOpen)
+    assert "a prepared transaction open (producer id 4000, epoch 0)" in str(failure)
+    assert counter.state is State.NEW
+    again = counter.call(Event.BEGIN)
+    describe(counter, "CompleteCommit", epoch=1)
+    counter.identify(epoch=2)
+    again.outcome.result(0)
+
+
+def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
+    """What a process has handed out and other processes end does not pile up: the next look at the id clears it away."""
+    OUTSTANDING.add(a_token())
+    counter = Guarded(OnOpen.ABORT_UNPREPARED)
+    describe(counter, "CompleteCommit", epoch=1)
+    counter.identify(epoch=2)
+    assert OUTSTANDING.of("tx") == ()
+
+
+@pytest.mark.parametrize(("epoch", "policy", "spared"), [(3, OnOpen.ABORT_UNPREPARED, False), (3, OnOpen.REFUSE, True)])
+def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: bool) -> None:
+    """It is what a crash left behind: aborted, unless the program wants to look at it first."""
+    token = a_token()
+    counter = Guarded(policy, token)
+    describe(counter, epoch=epoch)
+    if spared:
+        assert isinstance(counter.begun.outcome.exception(0), TransactionOpen)
+    else:
+        assert asks(counter, Api.INIT_PRODUCER_ID)
+
+
+def test_an_id_that_nobody_used_yet() -> None:
+    """Nothing is open under it."""
+    counter = Guarded(OnOpen.REFUSE)
+    describe(counter, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    assert asks(counter, Api.INIT_PRODUCER_ID)
+
+
+def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
+    """KIP-939: the coordinator keeps the largest number there is."""
+    counter = wrote(2)
+    counter.call(Event.PREPARE)
+    describe(counter, timeout_ms=2_147_483_647)  # what Kafka keeps then, its largest int32
+    token = counter.manager.preparation.token
+    assert token is not None
+    assert token.deadline_ms is None
+
+
+# -- KIP-939 -------------------------------------------------------------------------------------------------------------
+
+
+class Native(Counter):
+    """A producer that asks for two-phase commit, and has begun to register."""
+
+    def __init__(self, *, keep: bool = False, newest: int = 6) -> None:
+        super().__init__(two_phase=TwoPhase(wanted=True, keep=keep))
+        self.newest = newest
+        self.begun = self.call(Event.BEGIN)
+
+    def _do(self, command: Command) -> list[Happened]:
+        offered = {int(Api.INIT_PRODUCER_ID): (0, self.newest)}
+        return [
+            Connected(event.node, {**event.versions, **offered}, event.features) if isinstance(event, Connected) else event
+            for event in super()._do(command)
+        ]
+
+    @property
+    def wanted(self) -> tuple[int, bool, bool]:
+        """Of the InitProducerId that waits for its answer: version, Enable2Pc, KeepPreparedTxn."""
+        flight = self.asked(Api.INIT_PRODUCER_ID)
+        return flight.command.version, flight.message.enable2_pc, flight.message.keep_prepared_txn
+
+
+def test_two_phase_commit_as_brokers_have_it() -> None:
+    """Where it is asked for, and where the broker offers it, no transaction of this producer times out; also not under its next epoch."""
+    counter = Native()
+    assert counter.wanted == (6, True, False)
+    counter.identify()
+    counter.begun.outcome.result(0)
+
+
+@pytest.mark.parametrize(
+    ("keep", "asked"),
+    [(False, [(6, True, False), (5, False, False)]), (True, [(6, True, True), (6, True, False), (5, False, False)])],
+)
+def test_less_is_asked_for_where_a_broker_cannot(keep: bool, asked: list[tuple[int, bool, bool]]) -> None:
+    """UNSUPPORTED_VERSION takes back one wish after the other, and the portable way is left."""
+    counter = Native(keep=keep)
+    for wanted in asked[:-1]:
+        assert counter.wanted == wanted
+        counter.identify(code=ErrorCode.UNSUPPORTED_VERSION)
+    assert counter.wanted == asked[-1]
+    counter.identify()
+    counter.begun.outcome.result(0)
+
+
+def test_a_broker_that_does_not_offer_it() -> None:
+    """As releases are set: nothing of it is said to them."""
+    assert Native(keep=True, newest=5).wanted == (5, False, False)
+
+
+def test_a_broker_that_permits_no_two_phase_commit() -> None:
+    """The error says what else is needed beside WRITE."""
+    counter = Native()
+    counter.identify(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failure = counter.begun.outcome.exception(0)
+    assert isinstance(failure, NotPermitted)
+    assert "transaction.two.phase.commit.enable" in str(failure)
+
+
+def test_a_broker_that_keeps_what_is_prepared() -> None:
+    """No broker does yet; one that will is believed, and nothing is begun."""
+    counter = Native(keep=True)
+    answer = InitProducerIdResponse(producer_id=PID, producer_epoch=4, ongoing_txn_producer_id=PID, ongoing_txn_producer_epoch=2)
+    counter.reply(counter.asked(Api.INIT_PRODUCER_ID), answer)
+    failure = counter.begun.outcome.exception(0)
+    assert isinstance(failure, TransactionOpen)
+    assert "(producer id 4000, epoch 2)" in str(failure)
+    assert counter.state is State.NEW

@@ -1,0 +1,341 @@
+"""One batch, and what becomes of it when a transaction of it fails: again, up to a limit, and never half of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from fencepost.broker_stub import BrokerStub, Fault
+from fencepost.producer.errors import FencepostError, Misuse, TopicUnavailable
+from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.txn.errors import NotPermitted
+from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
+from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
+from tests.txn.spark.skipping_clock import SkippingClock
+from tests.waiting import until
+
+BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+KEYED = {"key": "value"}
+TIMEOUT_MS = 60_000
+LATE_MS = TIMEOUT_MS + 11_000
+"""The coordinator looks every ten seconds."""
+
+
+@BOTH
+def test_reruns_come_to_an_end(site: Site, guard: str) -> None:
+    """`max_reruns` transactions beyond the first, each aborted, and then BatchFailed, which begins with what was wrong the last time, in
+    one line, and has the rest as its cause; nothing is visible, and when the trouble is over the same batch is written once."""
+    refused = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).forever().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    writer = site.by_hand(guard=guard, max_reruns=1)
+    with pytest.raises(BatchFailed, match=r"UNKNOWN_SERVER_ERROR.*last cause of 2 for which batch 0 of .* max_reruns=1") as caught:
+        writer(site.rows(*"abcdef", **KEYED), site.offsets(0))
+    assert len(str(caught.value).splitlines()) == 1
+    assert "Traceback" not in str(caught.value)
+    assert caught.value.__cause__ is not None
+    assert writer.metrics["reruns"] == 2
+    refused.remove()
+    assert site.committed() == []
+    writer(site.rows(*"abcdef", **KEYED), 0)
+    assert site.committed() == [*"abcdef"]
+
+
+@BOTH
+def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
+    """A transaction that had to be aborted is written again, and readers see it once."""
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    writer = site.by_hand(guard=guard)
+    writer(site.rows(*"abcdef", **KEYED), site.offsets(0))
+    assert site.committed() == [*"abcdef"]
+    assert writer.metrics["reruns"] == 1
+
+
+def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can say whether such a commit was one before the ledger is asked, which says no here: written again, up to the limit."""
+    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.CLOSE_S", 0.2)
+    unheard = site.stub.faults.on(Api.END_TXN).before().forever().drop()
+    writer = site.by_hand(max_reruns=0, timeout_ms=2_500, request_timeout_ms=500)
+    with pytest.raises(BatchFailed, match=r"last cause of 1 for which batch 0 .* max_reruns=0"):
+        writer(site.rows("1"), site.offsets(0))
+    unheard.remove()
+    assert site.committed() == []
+    writer(site.rows("1"), 0)
+    assert site.committed() == ["1"]
+
+
+def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
+    """A second write while the first one is under way is refused, and so is one after the batch's end: they would share sequences."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand()
+    first, second = site.rows("1"), site.rows("2")
+    with ThreadPoolExecutor(1) as pool, writer.batch(first, site.offsets(0)) as batch:
+        writing = pool.submit(batch.write, first)
+        assert held.wait(timeout=60)
+        with pytest.raises(Misuse, match="another write into this batch is under way"):
+            batch.write(second)
+        held.release()
+        writing.result(60)
+    with pytest.raises(Misuse, match="batch 0 is over"):
+        batch.write(second)
+    assert site.committed() == ["1"]
+
+
+def test_calls_for_a_batch_follow_one_another(site: Site) -> None:
+    """A second call of the writer while the first one is under way is told what to do instead, and the first one goes on."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand()
+    first, second = site.rows("1"), site.rows("2")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(writer, first, site.offsets(0))
+        assert held.wait(timeout=60)
+        with pytest.raises(Misuse, match=r"batch 0 of query by hand is under way in another call of this writer.*with writer\.batch"):
+            writer(second, 0)
+        assert writer.metrics["ledger"] == "aborted"
+        held.release()
+        writing.result(60)
+    assert site.committed() == ["1"]
+
+
+def test_a_second_call_for_a_batch(site: Site) -> None:
+    """Rows are never left out without a word: who calls the writer twice with a batch, each time with a part of it, is told so by the
+    second call. The same DataFrame once more is the same batch, and skipped."""
+    writer = site.writer()
+    site.feed("1", "2")
+
+    def parts(df: DataFrame, batch: int) -> None:
+        for part in ("1", "1", "2"):
+            writer(df.where(f"value = '{part}'"), batch)
+
+    failure = site.run(parts) or ""
+    assert "Misuse: batch 0 of sink 'sink' is committed, by an earlier call and without the rows of this DataFrame" in failure
+    assert [each["ledger"] for each in writer.history] == ["committed", "skipped", "aborted"]
+    assert site.committed() == ["1"]
+
+
+def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None:
+    """A driver whose transaction's time was up finds the batch in the ledger, by another driver: what its block goes on to write is in
+    there already, and written by nobody once more."""
+    writer, other = site.by_hand(transaction_timeout_ms=1_000), site.by_hand()
+    frames = [site.rows(value) for value in "123"]
+    with writer.batch(frames[0], site.offsets(0)) as batch:
+        batch.write(frames[0])
+        time.sleep(1.1)
+        with other.batch(frames[0], 0) as meanwhile:
+            for frame in frames:
+                meanwhile.write(frame)
+        for frame in frames[1:]:
+            batch.write(frame)
+    assert site.committed() == [*"123"]
+    assert (writer.metrics["ledger"], batch.skipped) == ("committed", True)
+
+
+@BOTH
+def test_a_write_that_has_failed_ends_the_batch(site: Site, guard: str) -> None:
+    """Its transaction is gone, with the writes before it. Who keeps the error from leaving the block is told so by the next write and at
+    the block's end, nothing is visible, the ledger has nothing, and the batch can be written again, whole."""
+    writer = site.by_hand(guard=guard)
+    refused = pytest.raises(Misuse, match="batch 0 of sink 'sink' cannot be committed: a write into it has failed")
+    with refused as caught, writer.batch(site.rows("1"), site.offsets(0)) as batch:
+        batch.write(site.rows("1"))
+        with pytest.raises(BadRows):
+            batch.write(site.rows("2", partition="99"))
+        with pytest.raises(Misuse, match=r"a write into it has failed.* 99 is not in the range"):
+            batch.write(site.rows("3"))
+    assert isinstance(caught.value.__cause__, BadRows)
+    assert site.committed() == []
+    assert (writer.metrics["ledger"], writer.metrics["rows"]) == ("aborted", 0)
+    with writer.batch(site.rows("1"), 0) as batch:
+        batch.write(site.rows("1"))
+        batch.write(site.rows("3"))
+    assert site.committed() == ["1", "3"]
+    assert writer.metrics["rows"] == 2
+
+
+def test_a_write_that_is_under_way_when_the_block_ends(site: Site) -> None:
+    """A batch without its rows is not committed."""
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    writer = site.by_hand(max_reruns=0)
+    with ThreadPoolExecutor(1) as pool:
+        refused = pytest.raises(Misuse, match="a write into it is under way, in another thread")
+        with refused, writer.batch(site.rows("1"), site.offsets(0)) as batch:
+            writing = pool.submit(batch.write, site.rows("1"))
+            assert held.wait(timeout=60)
+        held.release()
+        assert isinstance(writing.exception(60), FencepostError)
+    assert site.committed() == []
+    writer(site.rows("1"), 0)
+    assert site.committed() == ["1"]
+
+
+@pytest.mark.parametrize("guard", ["barrier", "status", "claims", "turns", "kafka-claims", "driver", "auto"])
+@pytest.mark.parametrize("schema", ["value string", "key string, value string"])
+def test_a_dataframe_without_partitions(site: Site, guard: str, schema: str) -> None:
+    """Spark runs no task for it: there is nothing to guard, and the batch is committed without rows."""
+    empty = site.spark.createDataFrame(site.spark.sparkContext.emptyRDD(), schema)
+    assert empty.rdd.getNumPartitions() == 0
+    writer = site.by_hand(guard=guard)
+    writer(empty, site.offsets(0))
+    assert (writer.metrics["ledger"], writer.metrics["rows"], writer.metrics["reruns"]) == ("committed", 0, 0)
+
+
+def test_rows_that_were_prepared_are_not_kept(site: Site, by_value: None) -> None:
+    """Also where preparing them failed, and the batch was written again or given up."""
+    kept = site.spark.sparkContext._jsc.getPersistentRDDs
+    before = kept().size()
+    flag = site.place / "failed"
+    writer = site.by_hand(guard="turns", stage="always", max_reruns=1)
+    df = site.rows("1").mapInArrow(functools.partial(_fails_once, str(flag)), "value string")
+    writer(df, site.offsets(0))
+    assert (writer.metrics["reruns"], site.committed()) == (1, ["1"])
+    assert kept().size() == before
+    with pytest.raises(BatchFailed, match="always"):
+        writer(site.rows("2", key="cast(raise_error('always') as string)"), site.offsets(1))
+    assert kept().size() == before
+
+
+def _fails_once(flag: str, batches: Iterator[Any]) -> Iterator[Any]:
+    if not os.path.exists(flag):
+        open(flag, "w").close()
+        raise RuntimeError("once")
+    yield from batches
+
+
+@BOTH
+def test_a_topic_that_grows(site: Site, guard: str) -> None:
+    """While a batch is written all of its tasks go by the number of partitions with which it began; the next batch has the new ones."""
+    writer = site.by_hand(guard=guard)
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
+    keys = [f"k{number}" for number in range(40)]
+
+    def grow() -> None:
+        assert held.wait(timeout=60)
+        site.stub.add_partitions(TOPIC, 7)
+        held.release()
+
+    with ThreadPoolExecutor(1) as pool:
+        growing = pool.submit(grow)
+        writer(site.rows(*keys, key="value"), site.offsets(0))
+        growing.result(60)
+    first = site.messages(partitions=7)
+    assert sorted(message.key().decode() for message in first) == sorted(keys)
+    assert {message.partition() for message in first} == set(range(PARTITIONS))
+    until(lambda: _partitions_seen(site, writer, keys), "the new partitions are used", good=lambda seen: seen == set(range(7)))
+    counts = [len([each for each in site.committed(partitions=7) if each == key]) for key in keys]
+    assert {*counts} == {len(writer.history)}
+
+
+def _partitions_seen(site: Site, writer: ExactlyOnceKafkaWriter, keys: list[str]) -> set[int]:
+    """After another batch. What the driver knows of a topic it asks anew every now and then."""
+    writer(site.rows(*keys, key="value"), site.offsets(len(writer.history)))
+    return {message.partition() for message in site.messages(partitions=7)}
+
+
+def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Where brokers create none, it is waited for as long as one call may take, and not once more for each rerun."""
+    with BrokerStub(config={"auto.create.topics.enable": False}) as stub:
+        site = AnySite(spark, stub.bootstrap, tmp_path, topic="absent")
+        writer = site.by_hand(timeout_ms=4_000)
+        with pytest.raises(TopicUnavailable, match="absent"):
+            writer(site.rows("1"), site.offsets(0))
+        assert writer.metrics["reruns"] == 0
+        site.close()
+
+
+def test_a_transaction_timeout_that_the_brokers_do_not_allow(site: Site) -> None:
+    """Said before anything is written, with the limit's name."""
+    writer = site.by_hand(transaction_timeout_ms=3_600_000)
+    with pytest.raises(NotPermitted, match=r"transaction\.max\.timeout\.ms"):
+        writer(site.rows("1"), site.offsets(0))
+    assert site.committed() == []
+
+
+@pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])
+def slow(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A site whose transactions are timed out as soon as the test says so."""
+    clock = SkippingClock()
+    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.monotonic", clock.monotonic)
+    with BrokerStub(transaction_version=request.param, clock=clock) as stub:
+        site = Site(spark, stub, tmp_path)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def wait_out(slow: Site, held: Fault, times: int = 1) -> None:
+    """Let so many transactions be timed out while a produce request of theirs is held."""
+    for hit in range(times):
+        assert held.wait(hit + 1, timeout=60)
+        slow.stub.advance(LATE_MS)
+        held.release()
+
+
+@BOTH
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: int) -> None:
+    """The coordinator aborts it. It is written once more with its rows prepared beforehand, so that nothing but writing takes time then;
+    where that was too long as well, TransactionTooLong says which setting to raise. What was aborted is seen by nobody."""
+    writer = slow.by_hand(guard=guard, transaction_timeout_ms=TIMEOUT_MS)
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(times).hold()
+    rows = slow.rows("one row, and so one request", key="value")
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held, times)
+        if times == 1:
+            writer(rows, slow.offsets(0))
+        else:
+            with pytest.raises(TransactionTooLong, match=rf"transaction_timeout_ms={TIMEOUT_MS}, with its rows prepared beforehand; raise"):
+                writer(rows, slow.offsets(0))
+        waiting.result(60)
+    assert writer.metrics["staged"] is True
+    assert writer.metrics["reruns"] == 0
+    assert slow.committed() == (["one row, and so one request"] if times == 1 else [])
+
+
+def test_a_run_remembers_that_it_is_too_slow(slow: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """After one batch that outlived its transaction the later ones of the run have their rows prepared at once, which is logged once. The
+    next run, perhaps with more executors, begins anew."""
+    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held)
+        writer(slow.rows("0", key="value"), slow.offsets(0))
+        waiting.result(60)
+    writer(slow.rows("1", key="value"), slow.offsets(1))
+    next_run = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    next_run(slow.rows("2", key="value"), slow.offsets(2))
+    assert [each["staged"] for each in (*writer.history, *next_run.history)] == [True, True, False]
+    assert ["stage" in each["ms"] for each in (*writer.history, *next_run.history)] == [True, True, False]
+    assert len([each for each in caplog.messages if "each batch of this run" in each]) == 1
+    assert slow.committed() == ["0", "1", "2"]
+
+
+def test_a_batch_that_is_never_staged(slow: Site) -> None:
+    """`stage="never"`: too long is too long."""
+    writer = slow.by_hand(transaction_timeout_ms=TIMEOUT_MS, stage="never")
+    held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().hold()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_out, slow, held)
+        with pytest.raises(TransactionTooLong, match="stage='never'"):
+            writer(slow.rows("1"), slow.offsets(0))
+        waiting.result(60)
+    assert slow.committed() == []
+
+
+def test_preparing_takes_none_of_the_transactions_time(slow: Site) -> None:
+    """Rows are prepared, or collected, before the brokers hear of the transaction: however long that takes, it is not the batch that was
+    too long."""
+    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS, stage="always")
+    with writer.batch(slow.rows("0"), slow.offsets(0)) as batch:
+        slow.stub.advance(LATE_MS)
+        slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+        batch.write(slow.rows(*"abc", key="value"))
+    assert writer.metrics["reruns"] == 1
+    assert slow.committed() == [*"abc"]
