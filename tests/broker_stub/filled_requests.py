@@ -1,4 +1,4 @@
-"""One request of each API with something in every field, for the tests that go through all of them."""
+"""One request of each API with a value in every field, for tests that go through all APIs."""
 
 from __future__ import annotations
 

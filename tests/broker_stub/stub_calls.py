@@ -1,4 +1,4 @@
-"""What the tests of the stub say to it, over one socket or straight into a cluster."""
+"""Requests of the stub's tests: over one socket, or directly into a cluster without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs in a process of their own, for what a test cannot do to its own process: exit, fork, be interrupted."""
+"""Programs in a child process, for what a test cannot do in its own process: exit, fork, receive a signal."""
 
 from __future__ import annotations
 

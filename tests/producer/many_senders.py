@@ -1,7 +1,7 @@
-"""Many senders on one producer, each with rows of its own, and the account of what became of them.
+"""Many senders on one producer: each writes its own rows, and `Account` checks what became of them.
 
-A row names its sender and its number there, and carries the CRC of its own bytes; the rows of one key belong to one sender, in the order of
-their numbers. Nobody gives a row up: what `send` refuses for want of room is offered again.
+A row contains its sender, its number and the CRC of its bytes. All rows of a key belong to one sender, in the order of their numbers.
+A sender offers a row again when `send` has no room for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificates for a producer and its brokers, and who is connected."""
+"""Certificates for a producer and its brokers, and the principals of a stub's connections."""
 
 from __future__ import annotations
 

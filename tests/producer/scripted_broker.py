@@ -1,4 +1,4 @@
-"""A server on a socket that answers as the test says: for what no broker would answer."""
+"""A server on a socket that sends the bytes that the test chooses, for answers that no broker sends."""
 
 from __future__ import annotations
 

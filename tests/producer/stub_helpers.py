@@ -1,4 +1,4 @@
-"""What the tests of a whole producer share: quick settings, the batches that a stub received, and waiting."""
+"""For tests of a producer and a stub: settings with short pauses, the batches that the stub received, and waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of whole transactional producers share: what the coordinator was asked, and what readers of committed records find."""
+"""For tests of a transactional producer and a stub: the EndTxn requests that the stub received, and the committed records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of groups say to a cluster without sockets: members whose answers may come later, under a virtual clock."""
+"""Requests of group members to a cluster without sockets, under a virtual clock. Replies may come later."""
 
 from __future__ import annotations
 

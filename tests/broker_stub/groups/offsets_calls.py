@@ -1,4 +1,4 @@
-"""What the tests of committed offsets say to a cluster without sockets, and what they look at there."""
+"""Requests for committed offsets to a cluster without sockets, and what `__consumer_offsets` contains then."""
 
 from __future__ import annotations
 

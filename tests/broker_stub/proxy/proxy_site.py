@@ -1,4 +1,4 @@
-"""Where the proxy is tried: in front of the stub and in front of Apache Kafka, with a topic of the test's own."""
+"""A proxy in front of the stub or of Apache Kafka, with a topic of the test's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What transactional clients of any maker can do, as the tests call it.
+"""The interface of a stock transactional client, with one implementation for each of Java, confluent-kafka, aiokafka and kafka-python.
 
-A send is over when it is acknowledged. What a client refuses it raises as `Refused`, with the name that its maker gives it.
+A send ends with its acknowledgement. A client's refusal is raised as `Refused`, with the client's own name for it.
 """
 
 from __future__ import annotations

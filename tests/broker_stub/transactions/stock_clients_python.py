@@ -1,4 +1,4 @@
-"""The Python makers: confluent-kafka, aiokafka and kafka-python."""
+"""The stock clients in Python: confluent-kafka, aiokafka and kafka-python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of transactions say to a cluster without sockets, under a virtual clock; answers may come later."""
+"""Requests of transactional producers to a cluster without sockets, under a virtual clock. Replies may come later."""
 
 from __future__ import annotations
 

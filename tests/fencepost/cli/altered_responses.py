@@ -1,4 +1,4 @@
-"""A relay before a stub that makes of each of its answers what the test says."""
+"""A relay in front of a stub that alters each of its responses as the test says."""
 
 from __future__ import annotations
 

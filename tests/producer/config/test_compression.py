@@ -14,7 +14,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records.compression import LEVELS, Codec
-from tests.producer.core.harness import TOPIC, VERSIONS, Desk
+from tests.producer.core.harness import TOPIC, VERSIONS, CoreHarness
 from tests.producer.stub_helpers import arrivals, quick, values
 
 BARE = {"bootstrap_servers": "a:1"}
@@ -124,24 +124,24 @@ def test_zstd_needs_a_broker_that_knows_it(high: int, monkeypatch: pytest.Monkey
     """A broker from before Kafka 2.1 is the end of a producer that packs with zstd, as soon as it says what it offers, and of no other."""
     monkeypatch.setitem(VERSIONS, Api.PRODUCE, (0, high))
     for codec in Codec:
-        desk = Desk(compression_type=codec)
-        desk.happen(TopicWanted(TOPIC))
+        harness = CoreHarness(compression_type=codec)
+        harness.happen(TopicWanted(TOPIC))
         if codec is not Codec.ZSTD:
-            assert desk.dead is None
+            assert harness.dead is None
             continue
-        assert desk.dead is not None
-        assert type(desk.dead.error) is Fatal
+        assert harness.dead is not None
+        assert type(harness.dead.error) is Fatal
         said = f"offers versions 0 to {high} of Produce, and compression_type=zstd takes 7 to 13: it needs Kafka 2.1 or later"
-        assert said in str(desk.dead.error)
-        assert desk.open == []
+        assert said in str(harness.dead.error)
+        assert harness.open == []
 
 
 def test_zstd_is_sent_from_version_seven_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest version that carries it is good enough."""
     monkeypatch.setitem(VERSIONS, Api.PRODUCE, (0, 7))
-    desk = Desk(compression_type=Codec.ZSTD).learn()
-    desk.send(b"x")
-    assert [flight.command.version for flight in desk.produces()] == [7]
+    harness = CoreHarness(compression_type=Codec.ZSTD).learn()
+    harness.send(b"x")
+    assert [flight.command.version for flight in harness.produces()] == [7]
 
 
 def test_a_producer_refuses_its_level_before_it_connects() -> None:

@@ -1,8 +1,8 @@
-"""The producer's core on a desk: a test plays the brokers by hand, one answer at a time, and owns the clock.
+"""The producer's core without an engine: a test sends its events, answers its requests one by one, and sets the clock.
 
-Connections come up at once (unless a node is `down`, which refuses, or `mute`, which never answers); metadata and producer ids are
-answered at once from what the desk believes. Produce and DescribeProducers wait in `open` until the test answers them. Nothing runs by
-itself and nothing takes time.
+A connection opens at once, unless its node is in `down` (it refuses) or in `mute` (it never answers). The harness answers Metadata and
+InitProducerId at once. Requests of other kinds wait in `open` until the test answers them. Nothing runs in the background, and time
+passes only by `advance`.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Flight:
         return header.producer_id, header.producer_epoch, header.base_sequence
 
 
-class Desk:
-    """See the module. `leaders`: partition -> (node, leader epoch), what metadata says; `next_pid`: the next InitProducerId's answer."""
+class CoreHarness:
+    """`leaders`: partition -> (node, leader epoch), as Metadata says; `next_pid`: the producer id of the next InitProducerId."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Desk:
         self.announced: list[Announce] = []
         self.dead: Die | None = None
         self.metadata_code = 0
-        self.cluster_id = "desk"
+        self.cluster_id = "harness"
         self.auto = {Api.METADATA, Api.INIT_PRODUCER_ID}
         self.shared = Shared(wake=lambda: None, patience_s=1.0)
         self.accumulator = Accumulator(
@@ -149,14 +149,14 @@ class Desk:
 
     # -- the caller's part -------------------------------------------------------------------------------------------
 
-    def learn(self) -> Desk:
+    def learn(self) -> CoreHarness:
         """Have the topic known, as the first send of a producer does."""
         self.happen(TopicWanted(TOPIC))
         for queue in self.accumulator.topics[TOPIC].queues:
             self.core.produce_requests.sender(queue).window.first_sequence = self._first_sequence
         return self
 
-    def introduce(self) -> Desk:
+    def introduce(self) -> CoreHarness:
         """Have every partition acknowledge a first batch, so that it pipelines from here on."""
         self.learn()
         for partition in self.leaders:
@@ -290,7 +290,7 @@ class Desk:
         return []
 
     def answer_to(self, command: Send) -> Message:
-        """What the desk believes, as a broker would say it."""
+        """The harness's cluster as a Metadata response."""
         if command.api is Api.INIT_PRODUCER_ID:
             return InitProducerIdResponse(producer_id=self.next_pid[0], producer_epoch=self.next_pid[1])
         asked: Any = command.message

@@ -31,7 +31,7 @@ from fencepost.producer.wire import (
 )
 from fencepost.producer.wire.messages import RESPONSES
 from fencepost.producer.wire.messages.common import NodeEndpoint
-from tests.producer.core.harness import Desk, Flight
+from tests.producer.core.harness import CoreHarness, Flight
 from tests.producer.wire.damage import damage
 
 RUNS = max(20, int(os.environ.get("FENCEPOST_RUNS", "0")))
@@ -42,8 +42,8 @@ CODES = (3, 6, 7, 45, 87)
 pytestmark = pytest.mark.timeout(120 + RUNS)
 
 
-class Liar(Desk):
-    """A desk at which every other answer is damaged, once it has begun to lie."""
+class Liar(CoreHarness):
+    """A harness that alters every other response after the test has switched this on."""
 
     def __init__(self, rng: random.Random, **settings: Any) -> None:
         super().__init__(**settings)
@@ -75,25 +75,25 @@ def test_the_core_survives_what_it_is_told(group: int) -> None:
     for run in range(group, RUNS, GROUPS):
         print(f"run {run}")
         rng = random.Random(run)
-        desk = Liar(rng, partitions=2, metadata_max_age_ms=500.0, delivery_timeout_ms=20_000.0)
-        desk.introduce()
-        desk.lies = True
+        harness = Liar(rng, partitions=2, metadata_max_age_ms=500.0, delivery_timeout_ms=20_000.0)
+        harness.introduce()
+        harness.lies = True
         for step in range(STEPS):
-            if desk.dead is not None:
+            if harness.dead is not None:
                 break
-            desk.send(b"x", partition=rng.randrange(2))
-            for flight in desk.produces():
-                if flight not in desk.open:
+            harness.send(b"x", partition=rng.randrange(2))
+            for flight in harness.produces():
+                if flight not in harness.open:
                     continue
                 if rng.random() < 0.8:
-                    desk.ack(flight, offset=step)
+                    harness.ack(flight, offset=step)
                 else:
-                    desk.refuse(flight, rng.choice(CODES))
-            for question in desk.questions():
-                if question in desk.open:
-                    desk.tell(question, (0, 0, step))
-            desk.advance(rng.choice([1, 50, 600]))
-        assert desk.dead is None or isinstance(desk.dead.error, Fatal)
+                    harness.refuse(flight, rng.choice(CODES))
+            for question in harness.questions():
+                if question in harness.open:
+                    harness.tell(question, (0, 0, step))
+            harness.advance(rng.choice([1, 50, 600]))
+        assert harness.dead is None or isinstance(harness.dead.error, Fatal)
 
 
 def hostile_metadata(name: str, topics: int = 3) -> MetadataResponse:
@@ -107,42 +107,42 @@ def hostile_metadata(name: str, topics: int = 3) -> MetadataResponse:
 def test_a_small_answer_costs_little(name: str) -> None:
     """A Metadata answer of 150 bytes that tells of topics with a million partitions, asked for or not, takes no memory to speak of, gives
     bootstrap addresses to nobody, and leaves a producer that sends."""
-    desk = Desk().introduce()
-    desk.auto.discard(Api.METADATA)
-    desk.core.metadata_updater.refresh()
-    desk.advance(100)
-    (flight,) = desk.open
+    harness = CoreHarness().introduce()
+    harness.auto.discard(Api.METADATA)
+    harness.core.metadata_updater.refresh()
+    harness.advance(100)
+    (flight,) = harness.open
     data = encode(hostile_metadata(name), flight.command.version)
     assert len(data) < 250
-    bootstrap = desk.core.nodes.get(-1)
+    bootstrap = harness.core.nodes.get(-1)
     assert bootstrap is not None
     address = bootstrap.address
     tracemalloc.start()
     try:
-        desk.reply(flight, decode(MetadataResponse, flight.command.version, data))
+        harness.reply(flight, decode(MetadataResponse, flight.command.version, data))
         assert tracemalloc.get_traced_memory()[1] < 500_000
     finally:
         tracemalloc.stop()
     assert bootstrap.address == address
-    assert list(desk.core.view.topics) == ["t"]
-    assert {news.heard.topic for news in desk.announced} == {"t"}
-    desk.auto.add(Api.METADATA)
-    desk.advance(1_000)
-    (future,) = desk.send(b"x")
-    desk.ack(desk.produces()[0])
+    assert list(harness.core.view.topics) == ["t"]
+    assert {news.heard.topic for news in harness.announced} == {"t"}
+    harness.auto.add(Api.METADATA)
+    harness.advance(1_000)
+    (future,) = harness.send(b"x")
+    harness.ack(harness.produces()[0])
     assert future.done()
 
 
 def test_endpoints_of_brokers_that_lead_nothing() -> None:
     """A Produce answer may name the addresses of new leaders (KIP-951): those of others are not kept, however many it names."""
-    desk = Desk().introduce()
-    desk.send(b"x")
-    known = set(desk.core.view.brokers)
-    (flight,) = desk.produces()
+    harness = CoreHarness().introduce()
+    harness.send(b"x")
+    known = set(harness.core.view.brokers)
+    (flight,) = harness.produces()
     endpoints = [NodeEndpoint(node_id=n, host="h", port=1) for n in (*range(-5, 0), *range(7, 1_000))]
-    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(7, 9))
-    desk.reply(flight, replace(refusal, node_endpoints=endpoints))
-    assert set(desk.core.view.brokers) == known | {7}
+    refusal = harness.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(7, 9))
+    harness.reply(flight, replace(refusal, node_endpoints=endpoints))
+    assert set(harness.core.view.brokers) == known | {7}
 
 
 @pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)

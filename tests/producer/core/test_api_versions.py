@@ -9,7 +9,7 @@ from fencepost.producer import DeliveryFatal, Fatal, Persisted, Producer
 from fencepost.producer.core.events import TopicWanted
 from fencepost.producer.wire import Api, ApiVersionsResponse, MetadataResponse, RequestHeader
 from fencepost.producer.wire.messages.api_versions import ApiVersion
-from tests.producer.core.harness import TOPIC, VERSIONS, Desk
+from tests.producer.core.harness import TOPIC, VERSIONS, CoreHarness
 from tests.producer.scripted_broker import FakeBroker, framed
 from tests.producer.stub_helpers import QUICK
 
@@ -20,26 +20,26 @@ KAFKA_0_10 = {Api.PRODUCE: (0, 2), Api.FETCH: (0, 3), Api.LIST_OFFSETS: (0, 1), 
 def test_produce_is_never_sent_in_a_version_of_the_older_formats(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever range a broker offers: Produce goes out in the highest version of it from 3 to 13; where there is none, nothing does."""
     monkeypatch.setitem(VERSIONS, Api.PRODUCE, (low, high))
-    desk = Desk()
-    desk.happen(TopicWanted(TOPIC))
-    if desk.dead is None:
-        desk.send(b"x")
+    harness = CoreHarness()
+    harness.happen(TopicWanted(TOPIC))
+    if harness.dead is None:
+        harness.send(b"x")
     both = set(range(low, high + 1)) & set(range(3, 14))
-    assert [flight.command.version for flight in desk.produces()] == ([max(both)] if both else [])
-    assert (desk.dead is None) is bool(both)
+    assert [flight.command.version for flight in harness.produces()] == ([max(both)] if both else [])
+    assert (harness.dead is None) is bool(both)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 2)])
 def test_a_broker_from_before_format_v2(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that offers Produce up to version 2 is the end as soon as it says so, with its offer, our need and the Kafka that has it."""
     monkeypatch.setitem(VERSIONS, Api.PRODUCE, (low, high))
-    desk = Desk()
-    desk.happen(TopicWanted(TOPIC))
-    assert desk.dead is not None
-    assert type(desk.dead.error) is Fatal
+    harness = CoreHarness()
+    harness.happen(TopicWanted(TOPIC))
+    assert harness.dead is not None
+    assert type(harness.dead.error) is Fatal
     said = f"the broker at b:1 offers versions {low} to {high} of Produce, and this producer speaks 3 to 13: it needs Kafka 0.11 or later"
-    assert str(desk.dead.error) == said
-    assert desk.open == []
+    assert str(harness.dead.error) == said
+    assert harness.open == []
 
 
 @pytest.mark.parametrize(("offer", "said"), [((14, 20), "offers versions 14 to 20 of Produce"), (None, "offers no version of Produce")])
@@ -49,15 +49,15 @@ def test_a_leader_that_cannot_be_written_to(offer: tuple[int, int] | None, said:
         monkeypatch.delitem(VERSIONS, Api.PRODUCE)
     else:
         monkeypatch.setitem(VERSIONS, Api.PRODUCE, offer)
-    desk = Desk().learn()
-    (future,) = desk.send(b"x")  # which raises once the producer has ended
+    harness = CoreHarness().learn()
+    (future,) = harness.send(b"x")  # which raises once the producer has ended
     failure = future.exception(0)
     assert isinstance(failure, DeliveryFatal)
     assert failure.persisted is Persisted.NO
-    assert desk.dead is not None
-    assert said in str(desk.dead.error)
-    assert "speaks 3 to 13" in str(desk.dead.error)
-    assert "0.11" not in str(desk.dead.error)
+    assert harness.dead is not None
+    assert said in str(harness.dead.error)
+    assert "speaks 3 to 13" in str(harness.dead.error)
+    assert "0.11" not in str(harness.dead.error)
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
@@ -91,9 +91,9 @@ def test_a_broker_that_tells_of_topics_in_old_words_only(high: int, monkeypatch:
     """A broker that offers the Produce of today, and Metadata only from before version 4, is asked nothing that cannot be said in it, and
     ends no producer: whoever waits for a topic waits in vain."""
     monkeypatch.setitem(VERSIONS, Api.METADATA, (0, high))
-    desk = Desk()
-    desk.auto.discard(Api.METADATA)
-    desk.happen(TopicWanted(TOPIC))
-    desk.advance(5_000)
-    assert desk.dead is None
-    assert not [flight for flight in desk.open if flight.command.api is Api.METADATA]
+    harness = CoreHarness()
+    harness.auto.discard(Api.METADATA)
+    harness.happen(TopicWanted(TOPIC))
+    harness.advance(5_000)
+    assert harness.dead is None
+    assert not [flight for flight in harness.open if flight.command.api is Api.METADATA]

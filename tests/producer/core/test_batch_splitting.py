@@ -12,7 +12,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Persisted, Producer, RecordFuture, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import PID, Desk, Flight
+from tests.producer.core.harness import PID, CoreHarness, Flight
 from tests.producer.stub_helpers import arrivals, probe, quick, until, values
 
 
@@ -39,20 +39,20 @@ def test_a_batch_that_is_too_large_is_split_until_it_fits(codec: str) -> None:
 
 def test_the_pieces_keep_the_sequences() -> None:
     """The pieces take the sequences of the batch that they replace, under the same epoch, one at a time; nothing is skipped."""
-    desk = Desk(batch_size=4_096, linger_ms=5.0).introduce()
-    desk.send(*[b"%d" % i for i in range(4)])
-    desk.advance(5)
-    (whole,) = desk.produces()
+    harness = CoreHarness(batch_size=4_096, linger_ms=5.0).introduce()
+    harness.send(*[b"%d" % i for i in range(4)])
+    harness.advance(5)
+    (whole,) = harness.produces()
     assert whole.stamp == (PID, 0, 1)
-    desk.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
-    desk.advance(50)
+    harness.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
+    harness.advance(50)
     stamps, sent = [], []
     for _ in range(2):
-        (piece,) = desk.produces()
+        (piece,) = harness.produces()
         stamps.append(piece.stamp)
         sent += piece.values
-        desk.ack(piece)
-        desk.advance(50)
+        harness.ack(piece)
+        harness.advance(50)
     assert stamps == [(PID, 0, 1), (PID, 0, 3)]
     assert sent == [b"0", b"1", b"2", b"3"]
 
@@ -125,71 +125,71 @@ def test_a_lost_reply_to_a_piece() -> None:
         assert len({arrival.blob for arrival in arrivals(stub)}) < len(arrivals(stub))
 
 
-def in_doubt_and_too_large() -> tuple[Desk, list[RecordFuture], Flight]:
-    """A desk where a batch's first attempt was lost and the second is refused for its size, and the question that is asked then."""
-    desk = Desk(batch_size=4_096, linger_ms=5.0).introduce()
-    futures = desk.send(*[b"%d" % i for i in range(4)])
-    desk.advance(5)
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+def in_doubt_and_too_large() -> tuple[CoreHarness, list[RecordFuture], Flight]:
+    """The first attempt of a batch is lost, and the second one refused for its size. Returns the harness and the request that follows."""
+    harness = CoreHarness(batch_size=4_096, linger_ms=5.0).introduce()
+    futures = harness.send(*[b"%d" % i for i in range(4)])
+    harness.advance(5)
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
     assert not any(future.done() for future in futures)
-    return desk, futures, desk.questions()[0]
+    return harness, futures, harness.questions()[0]
 
 
 def test_what_may_be_in_the_log_is_not_split() -> None:
     """The first attempt's reply was lost, the second is told that the batch is too large (the limit was lowered meanwhile): the leader has
     the first, or cannot tell, so it is not taken apart; the failure says MAYBE."""
     for known in ((PID, 0, 4), None):
-        desk, futures, question = in_doubt_and_too_large()
-        desk.tell(question, known)
+        harness, futures, question = in_doubt_and_too_large()
+        harness.tell(question, known)
         assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
-        (later,) = desk.send(b"later")
-        desk.advance(5)
-        desk.ack(desk.produces()[0], offset=5)
+        (later,) = harness.send(b"later")
+        harness.advance(5)
+        harness.ack(harness.produces()[0], offset=5)
         assert later.exception(0) is None
 
 
 def test_what_is_not_in_the_log_is_split() -> None:
     """The same, and the leader does not have it: it is split, on its own sequences, and every record arrives."""
-    desk, futures, question = in_doubt_and_too_large()
-    desk.tell(question, (PID, 0, 0))
+    harness, futures, question = in_doubt_and_too_large()
+    harness.tell(question, (PID, 0, 0))
     for place in range(2):
-        desk.advance(50)
-        (flight,) = desk.produces()
+        harness.advance(50)
+        (flight,) = harness.produces()
         assert (flight.values, flight.stamp) == ([b"%d" % (2 * place), b"%d" % (2 * place + 1)], (PID, 0, 1 + 2 * place))
-        desk.ack(flight, offset=1 + 2 * place)
+        harness.ack(flight, offset=1 + 2 * place)
     assert [future.result(0).offset for future in futures] == [1, 2, 3, 4]
 
 
 def test_a_late_copy_of_what_was_split() -> None:
     """The limit is raised again and a copy of the lost attempt arrives after all: the parts do not fit, nothing is doubled, and nothing
     that is in the log is called absent."""
-    desk, futures, question = in_doubt_and_too_large()
-    desk.tell(question, (PID, 0, 0))
-    desk.advance(50)
+    harness, futures, question = in_doubt_and_too_large()
+    harness.tell(question, (PID, 0, 0))
+    harness.advance(50)
     for _ in range(10):
-        for flight in desk.produces():
-            desk.refuse(flight, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        for again in desk.questions():
-            desk.tell(again, (PID, 0, 4))
-        desk.advance(50)
+        for flight in harness.produces():
+            harness.refuse(flight, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        for again in harness.questions():
+            harness.tell(again, (PID, 0, 4))
+        harness.advance(50)
     assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
 
 
 def test_another_leader_may_take_it_whole() -> None:
     """The leader that refuses the size is followed by another one before it can be asked: the batch goes there as it was."""
-    desk, futures, question = in_doubt_and_too_large()
-    desk.leaders[0] = (2, 1)
+    harness, futures, question = in_doubt_and_too_large()
+    harness.leaders[0] = (2, 1)
     while question.node == 1:
-        desk.tell(question, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        desk.advance(500)
-        (question,) = desk.questions()
-    desk.tell(question, (PID, 0, 0))
-    desk.advance(50)
-    (flight,) = desk.produces(node=2)
+        harness.tell(question, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        harness.advance(500)
+        (question,) = harness.questions()
+    harness.tell(question, (PID, 0, 0))
+    harness.advance(50)
+    (flight,) = harness.produces(node=2)
     assert len(flight.values) == 4
-    desk.ack(flight, offset=1)
+    harness.ack(flight, offset=1)
     assert futures[3].result(0).offset == 4
 
 
@@ -233,50 +233,50 @@ def test_asking_while_it_is_being_split() -> None:
 
 def test_the_pieces_keep_the_deadline() -> None:
     """Splitting gives no time: what is left of the batch expires when the batch would have."""
-    desk = Desk(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900).introduce()
-    futures = desk.send(*[b"%d" % i for i in range(4)])
-    desk.advance(900)
-    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
-    desk.advance(90)
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.advance(20)
+    harness = CoreHarness(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900).introduce()
+    futures = harness.send(*[b"%d" % i for i in range(4)])
+    harness.advance(900)
+    harness.refuse(harness.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    harness.advance(90)
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.advance(20)
     assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.NO] * 4
 
 
 def test_the_pieces_keep_the_grace() -> None:
     """A batch in doubt is split within its grace, which begins anew for no piece."""
-    desk = Desk(
+    harness = CoreHarness(
         batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=500, resolve_grace_ms=200, retry_backoff_ms=1.0
     ).introduce()
-    futures = desk.send(*[b"%d" % i for i in range(4)])
-    desk.advance(5)
-    desk.lose(1)
-    desk.advance(95)
-    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
-    desk.advance(1_000)
+    futures = harness.send(*[b"%d" % i for i in range(4)])
+    harness.advance(5)
+    harness.lose(1)
+    harness.advance(95)
+    harness.refuse(harness.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    harness.advance(1_000)
     assert not futures[0].done()
-    desk.tell(desk.questions()[-1], (PID, 0, 0))
-    assert [len(flight.values) for flight in desk.produces()] == [2]
-    desk.advance(101)
+    harness.tell(harness.questions()[-1], (PID, 0, 0))
+    assert [len(flight.values) for flight in harness.produces()] == [2]
+    harness.advance(101)
     assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
 
 
 def test_a_batch_whose_failure_is_decided_is_not_split() -> None:
     """Its records have failed: that the broker finds them too large changes nothing, and none of them is sent again."""
-    desk = Desk(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900_000).introduce()
-    futures = desk.send(*[b"%d" % i for i in range(4)])
-    desk.advance(5)
-    (whole,) = desk.produces()
-    desk.advance(60_000)
-    (question,) = desk.questions()
+    harness = CoreHarness(batch_size=4_096, linger_ms=5.0, delivery_timeout_ms=1_000, request_timeout_ms=900_000).introduce()
+    futures = harness.send(*[b"%d" % i for i in range(4)])
+    harness.advance(5)
+    (whole,) = harness.produces()
+    harness.advance(60_000)
+    (question,) = harness.questions()
     assert [failure.persisted for future in futures if (failure := future.exception(0))] == [Persisted.MAYBE] * 4
-    desk.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
-    desk.tell(question, (PID, 0, 0))
-    desk.advance(60_000)
-    assert desk.produces() == []
-    (later,) = desk.send(b"later")
-    desk.advance(5)
-    (produce,) = desk.produces()
+    harness.refuse(whole, ErrorCode.MESSAGE_TOO_LARGE)
+    harness.tell(question, (PID, 0, 0))
+    harness.advance(60_000)
+    assert harness.produces() == []
+    (later,) = harness.send(b"later")
+    harness.advance(5)
+    (produce,) = harness.produces()
     assert produce.values == [b"later"]
-    desk.ack(produce)
+    harness.ack(produce)
     assert later.exception(0) is None

@@ -7,32 +7,32 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import PID, Desk
+from tests.producer.core.harness import PID, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, quick, until, values
 
 SHORT = {"request_timeout_ms": 200, "delivery_timeout_ms": 400, "resolve_grace_ms": 150}
 
 
-def failure_of(desk: Desk, *, value: bytes = b"x", code: int | None = None, lost: bool = False) -> DeliveryError:
+def failure_of(harness: CoreHarness, *, value: bytes = b"x", code: int | None = None, lost: bool = False) -> DeliveryError:
     """Send one record into that trouble, again and again, until its deadline has passed."""
-    (future,) = desk.send(value)
+    (future,) = harness.send(value)
     for _ in range(200):
-        for flight in desk.produces():
+        for flight in harness.produces():
             if code is not None:
-                desk.refuse(flight, code)
-        if lost and desk.produces():
-            desk.lose(1)
+                harness.refuse(flight, code)
+        if lost and harness.produces():
+            harness.lose(1)
         if future.done():
             break
-        desk.advance(20)
+        harness.advance(20)
     failure = future.exception(0)
     assert failure is not None
     return failure
 
 
-def patient_desk() -> Desk:
+def patient_desk() -> CoreHarness:
     """Attempts 300 ms apart, the fourth and last 100 ms before the deadline."""
-    return Desk(
+    return CoreHarness(
         delivery_timeout_ms=1_000.0,
         request_timeout_ms=500.0,
         resolve_grace_ms=100.0,
@@ -76,23 +76,23 @@ def test_a_deadline_in_the_first_attempt(appended: bool) -> None:
 def test_an_expired_first_attempt_is_resolved_by_asking() -> None:
     """The deadline passes during the very first attempt, whose answer is late; the leader says that it has the batch, and when the answer
     comes within the grace the record has succeeded."""
-    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
-    (future,) = desk.send(b"x")
-    (flight,) = desk.produces()
-    desk.advance(1_000)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
+    (future,) = harness.send(b"x")
+    (flight,) = harness.produces()
+    harness.advance(1_000)
     assert not future.done()
-    desk.tell(desk.questions()[0], (PID, 0, 1))
-    desk.ack(flight, offset=1)
+    harness.tell(harness.questions()[0], (PID, 0, 1))
+    harness.ack(flight, offset=1)
     assert future.result(0).offset == 1
 
 
 def test_an_expired_first_attempt_that_the_leader_has() -> None:
     """As before, but the answer never comes: the failure says MAYBE, because another leader may lead without what this one has."""
-    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.advance(1_000)
-    desk.tell(desk.questions()[0], (PID, 0, 1))
-    desk.advance(500)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, resolve_grace_ms=500.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.advance(1_000)
+    harness.tell(harness.questions()[0], (PID, 0, 1))
+    harness.advance(500)
     failure = future.exception(0)
     assert isinstance(failure, DeliveryTimeout)
     assert failure.persisted is Persisted.MAYBE
@@ -143,13 +143,13 @@ def test_a_deadline_after_retries_says_what_the_answers_said(code: ErrorCode, pe
 def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:
     """Too few in-sync replicas after the append, and from then on before it, as Kafka answers the repeats: the record is in the log of
     every in-sync replica all the same."""
-    desk = patient_desk()
-    (future,) = desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    harness = patient_desk()
+    (future,) = harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     while not future.done():
-        for flight in desk.produces():
-            desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
-        desk.advance(20)
+        for flight in harness.produces():
+            harness.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+        harness.advance(20)
     failure = future.exception(0)
     assert failure is not None
     assert (failure.persisted, failure.code) == (Persisted.YES, ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -158,13 +158,13 @@ def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> Non
 def test_the_grace_asks_once() -> None:
     """A batch whose request is still unanswered at its deadline is asked about, and the answer is not asked for again and again: nothing
     has happened since that could have changed it."""
-    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.advance(1_010)
-    (question,) = desk.questions()
-    desk.tell(question, (PID, 0, 0))
-    desk.advance(100)
-    assert desk.questions() == []
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.advance(1_010)
+    (question,) = harness.questions()
+    harness.tell(question, (PID, 0, 0))
+    harness.advance(100)
+    assert harness.questions() == []
     assert not future.done()
 
 
@@ -194,37 +194,37 @@ def test_links_that_keep_dying_leave_a_maybe() -> None:
 
 def test_no_deadline_stays_within_the_grace() -> None:
     """A record has its outcome within delivery_timeout_ms plus resolve_grace_ms, even when nobody ever answers anything."""
-    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.advance(1_199)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.advance(1_199)
     assert not future.done()
-    desk.advance(2)
+    harness.advance(2)
     assert future.exception(0)
 
 
 def test_a_deadline_is_kept_while_nothing_else_happens() -> None:
     """A refused record whose leader's connection is being made and never comes up: nothing wakes the producer but the deadline itself."""
-    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.mute |= {-1, 1, 2, 3}
-    desk.lose(1)
-    desk.lose(-1)
-    desk.advance(999)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.mute |= {-1, 1, 2, 3}
+    harness.lose(1)
+    harness.lose(-1)
+    harness.advance(999)
     assert not future.done()
-    desk.advance(2)
+    harness.advance(2)
     assert isinstance(future.exception(0), DeliveryTimeout)
 
 
 def test_linger_and_queueing_count() -> None:
     """The clock starts at the append: a batch that lingered and queued expires as early as one that was sent at once."""
-    desk = Desk(linger_ms=400.0, batch_size=4096, delivery_timeout_ms=1_000.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.down.add(1)
-    desk.lose(1)
-    desk.advance(999)
+    harness = CoreHarness(linger_ms=400.0, batch_size=4096, delivery_timeout_ms=1_000.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.down.add(1)
+    harness.lose(1)
+    harness.advance(999)
     assert not future.done()
-    desk.advance(2)
+    harness.advance(2)
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.NO
@@ -232,28 +232,30 @@ def test_linger_and_queueing_count() -> None:
 
 def test_outcomes_keep_their_order_when_deadlines_pass() -> None:
     """A queued record does not expire before the older one in flight: its own outcome waits for the elder's."""
-    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=1).introduce()
-    flying, queued = desk.send(b"0", b"1")
-    desk.advance(1_001)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=1).introduce()
+    flying, queued = harness.send(b"0", b"1")
+    harness.advance(1_001)
     assert not flying.done()
     assert not queued.done()
-    desk.advance(200)
-    assert [settle.failure.persisted for settle in desk.settled if settle.failure] == [Persisted.MAYBE, Persisted.NO]
+    harness.advance(200)
+    assert [settle.failure.persisted for settle in harness.settled if settle.failure] == [Persisted.MAYBE, Persisted.NO]
     assert flying.done()
     assert queued.done()
 
 
 def test_nothing_leaves_for_the_first_time_after_its_deadline() -> None:
     """The elder is in its grace, so the outcome of a queued record waits; room on the connection comes too late for it."""
-    desk = Desk(partitions=2, delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=2).introduce()
-    desk.send(b"elder")
-    other, queued = desk.send(b"other", partition=1), desk.send(b"queued")
-    desk.advance(1_001)
-    (flight,) = [each for each in desk.produces() if 1 in each.blobs]
-    desk.ack(flight, offset=1)
+    harness = CoreHarness(
+        partitions=2, delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0, max_in_flight=2
+    ).introduce()
+    harness.send(b"elder")
+    other, queued = harness.send(b"other", partition=1), harness.send(b"queued")
+    harness.advance(1_001)
+    (flight,) = [each for each in harness.produces() if 1 in each.blobs]
+    harness.ack(flight, offset=1)
     assert other[0].result(0).offset == 1
-    assert [flight.values for flight in desk.produces()] == [[b"elder"]]
-    desk.advance(200)
+    assert [flight.values for flight in harness.produces()] == [[b"elder"]]
+    harness.advance(200)
     failure = queued[0].exception(0)
     assert failure is not None
     assert (failure.persisted, failure.attempts) == (Persisted.NO, 0)
@@ -282,9 +284,9 @@ def test_closing_fails_what_is_left_with_the_truth() -> None:
 def test_without_a_grace_the_deadline_is_the_end() -> None:
     """With resolve_grace_ms=0 a record that nobody can tell of fails at its deadline, and not when its request is given up, half a minute
     later."""
-    desk = Desk(request_timeout_ms=30_000.0, delivery_timeout_ms=40_000.0, resolve_grace_ms=0.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.advance(40_000)
+    harness = CoreHarness(request_timeout_ms=30_000.0, delivery_timeout_ms=40_000.0, resolve_grace_ms=0.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.advance(40_000)
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
@@ -294,20 +296,20 @@ def test_without_a_grace_the_deadline_is_the_end() -> None:
 def test_without_idempotence_what_has_failed_is_not_sent_again(code: ErrorCode) -> None:
     """Without idempotence a record that was on its way at its deadline has failed for good: a refusal that comes afterwards has it sent no
     more, when the program may have sent it again, and what was sent behind it has its turn."""
-    desk = Desk(enable_idempotence=False, delivery_timeout_ms=2_000.0, request_timeout_ms=1_500.0).learn()
-    (late,) = desk.send(b"late")
-    (flight,) = desk.produces()
-    desk.advance(1_000)
-    desk.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.advance(900)
-    (flight,) = desk.produces()
-    desk.advance(200)
+    harness = CoreHarness(enable_idempotence=False, delivery_timeout_ms=2_000.0, request_timeout_ms=1_500.0).learn()
+    (late,) = harness.send(b"late")
+    (flight,) = harness.produces()
+    harness.advance(1_000)
+    harness.refuse(flight, ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.advance(900)
+    (flight,) = harness.produces()
+    harness.advance(200)
     failure = late.exception(0)
     assert failure is not None
     assert (failure.persisted, failure.attempts) == (Persisted.MAYBE, 2)
-    (behind,) = desk.send(b"behind")
-    desk.refuse(flight, code)
-    desk.advance(100)
-    assert [flight.values for flight in desk.produces()] == [[b"behind"]]
-    desk.ack(desk.produces()[0], offset=7)
+    (behind,) = harness.send(b"behind")
+    harness.refuse(flight, code)
+    harness.advance(100)
+    assert [flight.values for flight in harness.produces()] == [[b"behind"]]
+    harness.ack(harness.produces()[0], offset=7)
     assert behind.result(0).offset == 7

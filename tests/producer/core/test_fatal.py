@@ -11,7 +11,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, DeliveryFatal, Fatal, Fenced, Persisted, UndeliveredRecords
 from fencepost.producer.core.error_table import TABLE, ErrorAction
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import VERSIONS, Desk
+from tests.producer.core.harness import VERSIONS, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, quick, until
 
 FATAL = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is ErrorAction.FATAL]
@@ -20,12 +20,12 @@ FATAL = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is Error
 @pytest.mark.parametrize("code", FATAL, ids=[code.name for code in FATAL])
 def test_a_fatal_code_ends_the_producer(code: ErrorCode) -> None:
     """Fencing, authorization and versions are final: the record fails, whatever waits fails with NO, and send raises the reason."""
-    desk = Desk().introduce()
-    futures = desk.send(*[b"%d" % i for i in range(8)])
-    desk.refuse(desk.produces()[0], code)
-    assert desk.dead is not None
-    assert code.name in str(desk.dead.error)
-    assert isinstance(desk.dead.error, Fenced if code is ErrorCode.PRODUCER_FENCED else Fatal)
+    harness = CoreHarness().introduce()
+    futures = harness.send(*[b"%d" % i for i in range(8)])
+    harness.refuse(harness.produces()[0], code)
+    assert harness.dead is not None
+    assert code.name in str(harness.dead.error)
+    assert isinstance(harness.dead.error, Fenced if code is ErrorCode.PRODUCER_FENCED else Fatal)
     failures = [future.exception(0) for future in futures]
     assert all(isinstance(failure, DeliveryError) for failure in failures)
     assert [failure.persisted for failure in failures if failure] == [
@@ -35,20 +35,20 @@ def test_a_fatal_code_ends_the_producer(code: ErrorCode) -> None:
     ]
     assert isinstance(failures[-1], DeliveryFatal)
     with pytest.raises(Fatal, match=code.name):
-        desk.send(b"x")
+        harness.send(b"x")
 
 
 def test_a_dead_producer_sends_nothing_more() -> None:
     """Not even what could have been sent in the same moment: another partition's batch has just lingered enough."""
-    desk = Desk(partitions=2, batch_size=4_096, linger_ms=5.0).introduce()
-    desk.send(b"first")
-    desk.advance(5)
-    (first,) = desk.produces()
-    (other,) = desk.send(b"other", partition=1)
-    desk.now += 5
-    desk.refuse(first, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    assert desk.dead is not None
-    assert desk.open == []
+    harness = CoreHarness(partitions=2, batch_size=4_096, linger_ms=5.0).introduce()
+    harness.send(b"first")
+    harness.advance(5)
+    (first,) = harness.produces()
+    (other,) = harness.send(b"other", partition=1)
+    harness.now += 5
+    harness.refuse(first, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert harness.dead is not None
+    assert harness.open == []
     failure = other.exception(0)
     assert isinstance(failure, DeliveryFatal)
     assert failure.persisted is Persisted.NO
@@ -124,10 +124,10 @@ def test_a_broker_without_producer_ids() -> None:
     """A broker that does not have InitProducerId cannot give the guarantee: fatal, with the setting that would do without."""
     kept = VERSIONS.pop(Api.INIT_PRODUCER_ID)
     try:
-        desk = Desk().learn()
-        (future,) = desk.send(b"x")
-        assert desk.dead is not None
-        assert "enable_idempotence=False" in str(desk.dead.error)
+        harness = CoreHarness().learn()
+        (future,) = harness.send(b"x")
+        assert harness.dead is not None
+        assert "enable_idempotence=False" in str(harness.dead.error)
         assert future.done()
     finally:
         VERSIONS[Api.INIT_PRODUCER_ID] = kept

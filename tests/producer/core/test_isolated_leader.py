@@ -18,23 +18,23 @@ from fencepost.producer.wire import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.producer.core.harness import PID, TOPIC, Desk, Flight
+from tests.producer.core.harness import PID, TOPIC, CoreHarness, Flight
 from tests.producer.stub_helpers import ONE_EACH, probe, quick, until, values
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 IMPATIENT = {"request_timeout_ms": 300, "delivery_timeout_ms": 700}
 
 
-def forgotten(*, records: bytes = b"AB", **settings: Any) -> tuple[Desk, list[RecordFuture], list[bytes]]:
-    """A desk whose leader restarted with a batch for each of these in its log, none of them answered: A is refused with 45, and
+def forgotten(*, records: bytes = b"AB", **settings: Any) -> tuple[CoreHarness, list[RecordFuture], list[bytes]]:
+    """A harness whose leader restarted with a batch for each of these in its log, none of them answered: A is refused with 45, and
     DescribeProducers is asked. Returns their futures and bytes, too."""
-    desk = Desk(**settings).introduce()
-    futures = desk.send(*(bytes([each]) for each in records))
-    blobs = [flight.blob for flight in desk.produces()]
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    return desk, futures, blobs
+    harness = CoreHarness(**settings).introduce()
+    futures = harness.send(*(bytes([each]) for each in records))
+    blobs = [flight.blob for flight in harness.produces()]
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    return harness, futures, blobs
 
 
 def failure_of(future: RecordFuture) -> DeliveryError:
@@ -43,16 +43,16 @@ def failure_of(future: RecordFuture) -> DeliveryError:
     return failure
 
 
-def fetches(desk: Desk) -> list[Flight]:
-    return [flight for flight in desk.open if flight.api is Api.FETCH]
+def fetches(harness: CoreHarness) -> list[Flight]:
+    return [flight for flight in harness.open if flight.api is Api.FETCH]
 
 
-def show(desk: Desk, *batches: tuple[int, bytes], code: int = 0) -> None:
+def show(harness: CoreHarness, *batches: tuple[int, bytes], code: int = 0) -> None:
     """Answer the Fetch with these batches, each at its offset."""
-    (fetch,) = fetches(desk)
+    (fetch,) = fetches(harness)
     records = b"".join(offset.to_bytes(8, "big") + blob[8:] for offset, blob in batches)
     data = PartitionData(partition_index=0, error_code=code, high_watermark=1_000, records=records)
-    desk.reply(fetch, FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[data])]))
+    harness.reply(fetch, FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[data])]))
 
 
 def test_what_only_an_isolated_leader_had_is_not_acknowledged() -> None:
@@ -87,97 +87,97 @@ def test_what_an_isolated_leader_says_is_not_called_persisted() -> None:
 def test_a_hint_is_void_when_another_leads() -> None:
     """The leader has forgotten A and says that it has A and B; then another leads, which has neither: both are sent to it, A first, and
     nothing is acknowledged before it says so."""
-    desk, (a, b), blobs = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    assert [flight.blob for flight in desk.produces()] == blobs[1:], "B confirms A"
-    desk.leaders[0] = (2, 1)
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
-    desk.advance(50)
+    harness, (a, b), blobs = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    assert [flight.blob for flight in harness.produces()] == blobs[1:], "B confirms A"
+    harness.leaders[0] = (2, 1)
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
+    harness.advance(50)
     for offset, blob in enumerate(blobs, start=1):
         assert not (a.done() and b.done())
-        (flight,) = desk.produces(node=2)
+        (flight,) = harness.produces(node=2)
         assert flight.blob == blob
-        desk.ack(flight, offset=offset)
+        harness.ack(flight, offset=offset)
     assert [each.result(0).offset for each in (a, b)] == [1, 2]
 
 
 def test_a_hint_is_void_under_the_next_leader_epoch() -> None:
     """The same broker leads again, after another one: its log may have been cut meanwhile."""
-    desk, (a, b), blobs = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 2))
-    desk.advance(50)
-    assert desk.produces()[0].blob == blobs[0]
-    desk.ack(desk.produces()[0], offset=1)
-    desk.ack(desk.produces()[0], offset=2)
+    harness, (a, b), blobs = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 2))
+    harness.advance(50)
+    assert harness.produces()[0].blob == blobs[0]
+    harness.ack(harness.produces()[0], offset=1)
+    harness.ack(harness.produces()[0], offset=2)
     assert [each.result(0).offset for each in (a, b)] == [1, 2]
 
 
 def test_an_answer_about_an_earlier_leadership_is_put_aside() -> None:
     """News of the next leader overtakes what the one before says of its log: the next one is asked."""
-    desk, _, _ = forgotten()
-    (question,) = desk.questions()
-    desk.core.view.topics[TOPIC].leaders[0] = type(desk.core.view.topics[TOPIC].leaders[0])(2, 1)
-    desk.tell(question, (PID, 0, 2))
-    assert [each.node for each in desk.questions()] == [2]
+    harness, _, _ = forgotten()
+    (question,) = harness.questions()
+    harness.core.view.topics[TOPIC].leaders[0] = type(harness.core.view.topics[TOPIC].leaders[0])(2, 1)
+    harness.tell(question, (PID, 0, 2))
+    assert [each.node for each in harness.questions()] == [2]
 
 
 def test_a_batch_that_turns_out_to_be_missing_goes_again() -> None:
     """The leader said that it has A and B, and then refuses B for want of A: it is asked once more, and what it lacks is sent again."""
-    desk, (a, b), blobs = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.refuse(desk.produces()[0], E45)
-    desk.tell(desk.questions()[0], (PID, 0, 0))
-    desk.advance(50)
+    harness, (a, b), blobs = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.refuse(harness.produces()[0], E45)
+    harness.tell(harness.questions()[0], (PID, 0, 0))
+    harness.advance(50)
     for offset, blob in enumerate(blobs, start=1):
-        (flight,) = desk.produces()
+        (flight,) = harness.produces()
         assert flight.blob == blob
-        desk.ack(flight, offset=offset)
-        desk.advance(50)
+        harness.ack(flight, offset=offset)
+        harness.advance(50)
     assert [each.result(0).offset for each in (a, b)] == [1, 2]
 
 
 def test_the_newest_is_refused_for_good() -> None:
     """The leader has A and B and knows only B again, which is then refused for good: no answer with acks=all ever came for A or for a later
     one, so it is not acknowledged, and not called persisted."""
-    desk, (a, b), _ = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.refuse(desk.produces()[0], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    harness, (a, b), _ = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.refuse(harness.produces()[0], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assert not a.done()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
+    harness.tell(harness.questions()[0], (PID, 0, 2))
     assert (type(failure_of(a)), failure_of(a).persisted) == (DeliveryUnknown, Persisted.MAYBE)
     assert (type(failure_of(b)), failure_of(b).persisted) == (RecordRefused, Persisted.MAYBE)
-    (later,) = desk.send(b"C")
-    assert desk.produces()[0].stamp == (PID, 1, 0)
-    desk.ack(desk.produces()[0], offset=3)
+    (later,) = harness.send(b"C")
+    assert harness.produces()[0].stamp == (PID, 1, 0)
+    harness.ack(harness.produces()[0], offset=3)
     assert later.result(0).offset == 3
 
 
 def test_a_deadline_on_a_hint_is_a_maybe() -> None:
     """What only a hint speaks for at its deadline fails with MAYBE."""
-    desk, futures, _ = forgotten(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=500.0)
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.advance(1_000)
-    for question in desk.questions():
-        desk.tell(question, (PID, 0, 2))
-    desk.advance(500)
+    harness, futures, _ = forgotten(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=500.0)
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.advance(1_000)
+    for question in harness.questions():
+        harness.tell(question, (PID, 0, 2))
+    harness.advance(500)
     assert [(type(failure_of(each)), failure_of(each).persisted) for each in futures] == [(DeliveryTimeout, Persisted.MAYBE)] * 2
 
 
 def test_a_later_acknowledgement_makes_a_decided_failure_persisted() -> None:
     """A's time is over, and its futures wait for an elder's; then B, after it in the same log, is acknowledged: A failed, and is there."""
-    desk = Desk(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=100.0).introduce()
-    (elder, a) = desk.send(b"0", b"A")
-    desk.advance(500)
-    (b,) = desk.send(b"B")
-    flights = desk.produces()
-    desk.advance(599)
-    for question in desk.questions():
-        desk.tell(question, None)
-    window = desk.core.produce_requests.senders[TOPIC, 0].window
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=100.0).introduce()
+    (elder, a) = harness.send(b"0", b"A")
+    harness.advance(500)
+    (b,) = harness.send(b"B")
+    flights = harness.produces()
+    harness.advance(599)
+    for question in harness.questions():
+        harness.tell(question, None)
+    window = harness.core.produce_requests.senders[TOPIC, 0].window
     window.in_flight_batches[1].fail(DeliveryTimeout, "its time is over")
-    desk.ack(flights[2], offset=3)
-    desk.ack(flights[0], offset=1)
+    harness.ack(flights[2], offset=3)
+    harness.ack(flights[0], offset=1)
     assert elder.result(0).offset == 1
     assert (type(failure_of(a)), failure_of(a).persisted) == (DeliveryTimeout, Persisted.YES)
     assert b.result(0).offset == 3
@@ -185,99 +185,99 @@ def test_a_later_acknowledgement_makes_a_decided_failure_persisted() -> None:
 
 def test_what_is_known_again_is_answered_with_its_offset() -> None:
     """Only what the leader does not know again is left to a later batch: the others are sent again, each for its own offset."""
-    desk, futures, blobs = forgotten(records=b"ABC")
-    desk.tell(desk.questions()[0], (PID, 0, 3))
-    (b,) = desk.produces()
+    harness, futures, blobs = forgotten(records=b"ABC")
+    harness.tell(harness.questions()[0], (PID, 0, 3))
+    (b,) = harness.produces()
     assert b.blob == blobs[1]
-    desk.ack(b, offset=7)
-    desk.ack(desk.produces()[0], offset=9)
-    show(desk, (5, blobs[0]), (7, blobs[1]))
+    harness.ack(b, offset=7)
+    harness.ack(harness.produces()[0], offset=9)
+    show(harness, (5, blobs[0]), (7, blobs[1]))
     assert [each.result(0).offset for each in futures] == [5, 7, 9]
 
 
 def test_the_offset_of_what_was_forgotten_follows_from_its_neighbours() -> None:
     """The leader knows C alone again: where just A and B fit between what was acknowledged before and C, their offsets are known."""
-    desk, futures, blobs = forgotten(records=b"ABC")
-    desk.tell(desk.questions()[0], (PID, 0, 3))
-    desk.refuse(desk.produces()[0], E45)
-    desk.advance(50)
-    (c,) = desk.produces()
+    harness, futures, blobs = forgotten(records=b"ABC")
+    harness.tell(harness.questions()[0], (PID, 0, 3))
+    harness.refuse(harness.produces()[0], E45)
+    harness.advance(50)
+    (c,) = harness.produces()
     assert c.blob == blobs[2]
-    desk.ack(c, offset=3)
+    harness.ack(c, offset=3)
     assert [each.result(0).offset for each in futures] == [1, 2, 3]
-    assert not desk.open
+    assert not harness.open
 
 
 def test_the_offset_of_what_was_forgotten_is_looked_up() -> None:
     """Where others wrote between them, the log is read, from the newest known offset on, until the batch is found."""
-    desk, (a, b), blobs = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.ack(desk.produces()[0], offset=9)
+    harness, (a, b), blobs = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.ack(harness.produces()[0], offset=9)
     assert not a.done()
-    (fetch,) = fetches(desk)
+    (fetch,) = fetches(harness)
     wanted = fetch.message.topics[0].partitions[0]
     assert (wanted.partition, wanted.fetch_offset) == (0, 1)
-    stranger = Desk()
+    stranger = CoreHarness()
     stranger.next_pid = (PID + 1, 0)
     stranger.introduce().send(b"stranger")
-    show(desk, (1, stranger.produces()[0].blob))
+    show(harness, (1, stranger.produces()[0].blob))
     assert not a.done()
-    assert fetches(desk)[0].message.topics[0].partitions[0].fetch_offset == 2
-    show(desk, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert not fetches(desk), "asked again after a pause"
-    desk.advance(50)
-    show(desk, (4, blobs[0]), (9, blobs[1]))
+    assert fetches(harness)[0].message.topics[0].partitions[0].fetch_offset == 2
+    show(harness, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert not fetches(harness), "asked again after a pause"
+    harness.advance(50)
+    show(harness, (4, blobs[0]), (9, blobs[1]))
     assert [each.result(0).offset for each in (a, b)] == [4, 9]
 
 
 def test_what_is_confirmed_after_the_look_is_looked_for_too() -> None:
     """B is known again, and the log was read to its end for A, before C and D: C is looked for where the reading began, not where it
     ended."""
-    desk, futures, blobs = forgotten(records=b"ABCD")
-    desk.tell(desk.questions()[0], (PID, 0, 4))
-    desk.ack(desk.produces()[0], offset=4)
-    show(desk, (2, blobs[0]), (4, blobs[1]), (6, blobs[2]), (8, blobs[3]))
-    desk.refuse(desk.produces()[0], E45)
-    desk.advance(50)
-    desk.ack(desk.produces()[0], offset=8)
-    assert fetches(desk)[0].message.topics[0].partitions[0].fetch_offset == 5
-    show(desk, (6, blobs[2]), (8, blobs[3]))
+    harness, futures, blobs = forgotten(records=b"ABCD")
+    harness.tell(harness.questions()[0], (PID, 0, 4))
+    harness.ack(harness.produces()[0], offset=4)
+    show(harness, (2, blobs[0]), (4, blobs[1]), (6, blobs[2]), (8, blobs[3]))
+    harness.refuse(harness.produces()[0], E45)
+    harness.advance(50)
+    harness.ack(harness.produces()[0], offset=8)
+    assert fetches(harness)[0].message.topics[0].partitions[0].fetch_offset == 5
+    show(harness, (6, blobs[2]), (8, blobs[3]))
     assert [each.result(0).offset for each in futures] == [2, 4, 6, 8]
 
 
 def test_what_is_shown_after_another_confirmation_is_put_aside() -> None:
     """The log is being read for A when D confirms C: C was not looked for when the reading began, so the log is read once more."""
-    desk, futures, blobs = forgotten(records=b"ABCD")
-    desk.tell(desk.questions()[0], (PID, 0, 4))
-    desk.ack(desk.produces()[0], offset=4)
-    desk.refuse(desk.produces()[0], E45)
-    desk.advance(50)
-    desk.ack(desk.produces()[0], offset=8)
-    show(desk, (8, blobs[3]))
+    harness, futures, blobs = forgotten(records=b"ABCD")
+    harness.tell(harness.questions()[0], (PID, 0, 4))
+    harness.ack(harness.produces()[0], offset=4)
+    harness.refuse(harness.produces()[0], E45)
+    harness.advance(50)
+    harness.ack(harness.produces()[0], offset=8)
+    show(harness, (8, blobs[3]))
     assert not any(each.done() for each in futures)
-    assert not fetches(desk), "asked again after a pause"
-    desk.advance(50)
-    assert fetches(desk)[0].message.topics[0].partitions[0].fetch_offset == 1
-    show(desk, *zip((2, 4, 6, 8), blobs, strict=True))
+    assert not fetches(harness), "asked again after a pause"
+    harness.advance(50)
+    assert fetches(harness)[0].message.topics[0].partitions[0].fetch_offset == 1
+    show(harness, *zip((2, 4, 6, 8), blobs, strict=True))
     assert [each.result(0).offset for each in futures] == [2, 4, 6, 8]
 
 
 def test_an_offset_that_cannot_be_found_is_no_success() -> None:
     """The log was cleaned between the acknowledgement and the look: the record had been persisted, and has no offset to be told."""
-    desk, (a, b), blobs = forgotten()
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.ack(desk.produces()[0], offset=9)
-    show(desk, (9, blobs[1]))
+    harness, (a, b), blobs = forgotten()
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.ack(harness.produces()[0], offset=9)
+    show(harness, (9, blobs[1]))
     assert (type(failure_of(a)), failure_of(a).persisted) == (DeliveryUnknown, Persisted.YES)
     assert b.result(0).offset == 9
 
 
 def test_an_offset_that_nobody_tells_in_time() -> None:
     """The leader does not answer before the deadline: the failure says that the record is in the log."""
-    desk, (a, b), _ = forgotten(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=100.0)
-    desk.tell(desk.questions()[0], (PID, 0, 2))
-    desk.ack(desk.produces()[0], offset=9)
-    desk.advance(1_000)
+    harness, (a, b), _ = forgotten(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=100.0)
+    harness.tell(harness.questions()[0], (PID, 0, 2))
+    harness.ack(harness.produces()[0], offset=9)
+    harness.advance(1_000)
     assert (type(failure_of(a)), failure_of(a).persisted) == (DeliveryTimeout, Persisted.YES)
     assert b.result(0).offset == 9
 
@@ -309,14 +309,16 @@ def test_offsets_after_a_restart_with_another_writer() -> None:
 def test_an_error_that_names_an_offset_came_after_the_append() -> None:
     """Kafka answers a Produce whose leader moves while it waits for replicas with the offset that it had: whatever the code, the batch was
     appended, so the failure does not say that it is not in the log."""
-    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, retry_backoff_ms=2_000.0, retry_backoff_max_ms=2_000.0).introduce()
-    (future,) = desk.send(b"x")
-    (flight,) = desk.produces()
+    harness = CoreHarness(
+        delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, retry_backoff_ms=2_000.0, retry_backoff_max_ms=2_000.0
+    ).introduce()
+    (future,) = harness.send(b"x")
+    (flight,) = harness.produces()
     answer = PartitionProduceResponse(index=0, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, base_offset=1)
     topic = flight.message.topic_data[0]
     said = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
-    desk.reply(flight, ProduceResponse(responses=[said]))
-    desk.advance(1_200)
+    harness.reply(flight, ProduceResponse(responses=[said]))
+    harness.advance(1_200)
     assert failure_of(future).persisted is Persisted.MAYBE
 
 

@@ -9,7 +9,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryTimeout
 from fencepost.producer.core.error_table import ErrorAction, Landed, judge
 from fencepost.producer.wire import Api, ErrorCode, NodeEndpoint, ProduceResponse
-from tests.producer.core.harness import Desk
+from tests.producer.core.harness import CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, QUICK, arrivals, quick, until, values
 
 
@@ -53,54 +53,54 @@ def test_every_field_of_a_retry_stays() -> None:
 def test_five_lost_at_once_come_back_one_by_one() -> None:
     """When a link dies under five batches they are resent from the oldest on, one in flight at a time, each as it was; then the window
     pipelines again."""
-    desk = Desk().introduce()
-    desk.send(*[b"%d" % i for i in range(7)])
-    before = [flight.blob for flight in desk.produces()]
+    harness = CoreHarness().introduce()
+    harness.send(*[b"%d" % i for i in range(7)])
+    before = [flight.blob for flight in harness.produces()]
     assert len(before) == 5
-    desk.lose(1)
+    harness.lose(1)
     after = []
     for _ in range(5):
-        desk.advance(100)
-        (flight,) = desk.produces()
+        harness.advance(100)
+        (flight,) = harness.produces()
         after.append(flight.blob)
-        desk.ack(flight)
+        harness.ack(flight)
     assert after == before
-    assert [flight.values for flight in desk.produces()] == [[b"5"], [b"6"]]
+    assert [flight.values for flight in harness.produces()] == [[b"5"], [b"6"]]
 
 
 def test_nothing_new_passes_a_retry() -> None:
     """A record sent while an older one is being retried waits for it, also when the answer is long in coming."""
-    desk = Desk().introduce()
-    desk.send(b"0")
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.send(b"1")
-    desk.advance(50)
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.advance(1_000)
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.ack(desk.produces()[0])
-    assert [flight.values for flight in desk.produces()] == [[b"1"]]
+    harness = CoreHarness().introduce()
+    harness.send(b"0")
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.send(b"1")
+    harness.advance(50)
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.advance(1_000)
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.ack(harness.produces()[0])
+    assert [flight.values for flight in harness.produces()] == [[b"1"]]
 
 
 def test_the_worked_example_of_a_leader_that_moved() -> None:
     """0(3), 3(2), 5(1) in flight: the first is refused with 6, the others come back 45: 0 alone, then 3, then 5, under the same epoch."""
-    desk = Desk(batch_size=4096, linger_ms=5.0).introduce()
+    harness = CoreHarness(batch_size=4096, linger_ms=5.0).introduce()
     for count in (3, 2, 1):
-        desk.send(*[b"x"] * count)
-        desk.advance(5)
-    first, second, third = desk.produces()
+        harness.send(*[b"x"] * count)
+        harness.advance(5)
+    first, second, third = harness.produces()
     stamps = [flight.stamp for flight in (first, second, third)]
-    desk.refuse(first, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    desk.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    desk.refuse(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    harness.refuse(first, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    harness.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    harness.refuse(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     again = []
     for _ in range(3):
-        desk.advance(50)
-        (flight,) = desk.produces()
+        harness.advance(50)
+        (flight,) = harness.produces()
         again.append(flight.stamp)
-        desk.ack(flight)
+        harness.ack(flight)
     assert again == stamps
-    assert not desk.questions()
+    assert not harness.questions()
 
 
 RETRIED = [row for row in ErrorCode if judge(Api.PRODUCE, row).action in (ErrorAction.RETRY, ErrorAction.REFRESH)]
@@ -110,18 +110,18 @@ RETRIED = [row for row in ErrorCode if judge(Api.PRODUCE, row).action in (ErrorA
 def test_passing_errors_are_retried_as_they_were(code: ErrorCode) -> None:
     """Every retriable code of the table: the same bytes again after a backoff, and success ends it; metadata is refreshed where the
     table says so."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
-    (flight,) = desk.produces()
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
+    (flight,) = harness.produces()
     blob = flight.blob
-    asked = len(desk.announced)
-    desk.refuse(flight, code)
-    assert not desk.produces(), "it backs off"
-    desk.advance(100)
-    (flight,) = desk.produces()
+    asked = len(harness.announced)
+    harness.refuse(flight, code)
+    assert not harness.produces(), "it backs off"
+    harness.advance(100)
+    (flight,) = harness.produces()
     assert flight.blob == blob
-    assert (len(desk.announced) > asked) is (judge(Api.PRODUCE, code).action is ErrorAction.REFRESH)
-    desk.ack(flight, offset=1)
+    assert (len(harness.announced) > asked) is (judge(Api.PRODUCE, code).action is ErrorAction.REFRESH)
+    harness.ack(flight, offset=1)
     assert future.result(0).offset == 1
 
 
@@ -136,9 +136,9 @@ def test_the_table_has_the_digests_retriable_codes() -> None:
 
 def test_duplicate_sequence_number_is_success() -> None:
     """An older broker's DUPLICATE_SEQUENCE_NUMBER (46) means that the record is in the log, at an offset nobody knows."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     assert future.result(0).offset == -1
     assert judge(Api.PRODUCE, 46).landed is Landed.YES
 
@@ -159,25 +159,25 @@ def test_a_moved_leader_is_followed() -> None:
 
 def test_the_new_leader_named_in_a_refusal_is_used_at_once() -> None:
     """KIP-951: NOT_LEADER_OR_FOLLOWER names the new leader; the batch goes there without waiting for metadata."""
-    desk = Desk().introduce()
-    desk.auto.discard(Api.METADATA)
-    desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
-    desk.advance(50)
-    (flight,) = desk.produces()
+    harness = CoreHarness().introduce()
+    harness.auto.discard(Api.METADATA)
+    harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
+    harness.advance(50)
+    (flight,) = harness.produces()
     assert flight.node == 2
 
 
 def test_a_partition_the_answer_forgets_counts_as_unanswered() -> None:
     """An answer that leaves a partition out says nothing about it: the batch is sent again as it was."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
-    (flight,) = desk.produces()
-    desk.reply(flight, ProduceResponse(responses=[]))
-    desk.advance(100)
-    (again,) = desk.produces()
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
+    (flight,) = harness.produces()
+    harness.reply(flight, ProduceResponse(responses=[]))
+    harness.advance(100)
+    (again,) = harness.produces()
     assert again.blob == flight.blob
-    desk.ack(again)
+    harness.ack(again)
     assert future.result(0).offset == 0
 
 
@@ -223,60 +223,60 @@ def test_backoffs_grow_and_have_jitter() -> None:
 def test_a_new_leader_at_a_new_address() -> None:
     """The refusal names the new leader with an address that is not the one known (it came back elsewhere): the old link to it is given up
     and the batch goes to the new address."""
-    desk = Desk(partitions=2)
-    desk.leaders[1] = (2, 0)
-    desk.introduce()
-    desk.send(b"x", partition=0)
-    (flight,) = desk.produces()
-    desk.nodes.discard(2)
-    desk.connects.clear()
-    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
-    desk.auto.discard(Api.METADATA)
-    desk.reply(flight, replace(refusal, node_endpoints=[NodeEndpoint(node_id=2, host="b", port=22)]))
-    desk.advance(500)
-    assert [(command.node, command.port) for _, command in desk.connects] == [(2, 22)]
-    assert [again.node for again in desk.produces()] == [2]
+    harness = CoreHarness(partitions=2)
+    harness.leaders[1] = (2, 0)
+    harness.introduce()
+    harness.send(b"x", partition=0)
+    (flight,) = harness.produces()
+    harness.nodes.discard(2)
+    harness.connects.clear()
+    refusal = harness.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 1))
+    harness.auto.discard(Api.METADATA)
+    harness.reply(flight, replace(refusal, node_endpoints=[NodeEndpoint(node_id=2, host="b", port=22)]))
+    harness.advance(500)
+    assert [(command.node, command.port) for _, command in harness.connects] == [(2, 22)]
+    assert [again.node for again in harness.produces()] == [2]
 
 
 def test_a_broker_that_a_refusal_names_serves_other_partitions_too() -> None:
     """Metadata named the leader of partition 1 without its address. A refusal for partition 0 tells it: partition 1 is served at once."""
-    desk = Desk(partitions=2, metadata_max_age_ms=500.0).introduce()
-    desk.leaders[1] = (2, 1)
-    desk.nodes = {1}
-    desk.advance(600)
-    desk.auto.discard(Api.METADATA)
-    desk.send(b"there", partition=1)
-    desk.send(b"here", partition=0)
-    (flight,) = desk.produces()
-    refusal = desk.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 0))  # An old epoch: partition 0 stays where it is.
-    desk.reply(flight, replace(refusal, node_endpoints=[NodeEndpoint(node_id=2, host="b", port=2)]))
-    assert [again.values for again in desk.produces(2)] == [[b"there"]]
+    harness = CoreHarness(partitions=2, metadata_max_age_ms=500.0).introduce()
+    harness.leaders[1] = (2, 1)
+    harness.nodes = {1}
+    harness.advance(600)
+    harness.auto.discard(Api.METADATA)
+    harness.send(b"there", partition=1)
+    harness.send(b"here", partition=0)
+    (flight,) = harness.produces()
+    refusal = harness.refusal(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(2, 0))  # An old epoch: partition 0 stays where it is.
+    harness.reply(flight, replace(refusal, node_endpoints=[NodeEndpoint(node_id=2, host="b", port=2)]))
+    assert [again.values for again in harness.produces(2)] == [[b"there"]]
 
 
 @pytest.mark.parametrize("late", ["answered", "lost"])
 def test_an_answer_to_what_a_later_batch_has_resolved(late: str) -> None:
     """A leader hangs until the first batch's time is up; the next leader acknowledges the second batch, and so the first is in the log,
     too. What then becomes of the first request is no news to anybody."""
-    desk = Desk(delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, metadata_max_age_ms=300.0).introduce()
-    (first,) = desk.send(b"0")
-    (hung,) = desk.produces(1)
-    desk.leaders[0] = (2, 1)
-    desk.advance(600)
-    (second,) = desk.send(b"1")
-    (moved,) = desk.produces(2)
-    desk.advance(600)
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, metadata_max_age_ms=300.0).introduce()
+    (first,) = harness.send(b"0")
+    (hung,) = harness.produces(1)
+    harness.leaders[0] = (2, 1)
+    harness.advance(600)
+    (second,) = harness.send(b"1")
+    (moved,) = harness.produces(2)
+    harness.advance(600)
     assert isinstance(first.exception(0), DeliveryTimeout)
-    desk.ack(moved, offset=7)
+    harness.ack(moved, offset=7)
     assert second.result(0).offset == 7
     if late == "answered":
-        desk.ack(hung, offset=6)
+        harness.ack(hung, offset=6)
     else:
-        desk.lose(1)
-    (third,) = desk.send(b"2")
-    (next_one,) = desk.produces(2)
-    desk.ack(next_one, offset=8)
+        harness.lose(1)
+    (third,) = harness.send(b"2")
+    (next_one,) = harness.produces(2)
+    harness.ack(next_one, offset=8)
     assert third.result(0).offset == 8
-    assert desk.dead is None
+    assert harness.dead is None
 
 
 def test_without_idempotence_what_was_refused_for_the_moment_arrives() -> None:

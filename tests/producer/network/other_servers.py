@@ -1,4 +1,4 @@
-"""Servers on a port where somebody expects a broker: one that speaks HTTP, and one that says its own name first."""
+"""Servers that are not Kafka: one answers in HTTP, and one sends its own banner first."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from fencepost.producer.core.metrics import SAMPLE_MS, Samples
 from fencepost.producer.observe.prometheus import HELP, PASSED_OVER, PREFIX
 from fencepost.producer.observe.stats import BrokerStats
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import TOPIC, Desk
+from tests.producer.core.harness import TOPIC, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, QUICK, quick, until
 
 
@@ -49,21 +49,21 @@ def test_bulks_are_counted_like_single_records() -> None:
 
 
 def test_sizes_times_and_requests() -> None:
-    """On the desk's clock: how long a batch waited, how long its answer took, how many records and bytes a request had."""
-    desk = Desk(batch_size=10_000, linger_ms=30.0).introduce()
-    metrics, begun = desk.core.metrics, desk.now
+    """By the harness's clock: how long a batch waited, how long its answer took, how many records and bytes a request had."""
+    harness = CoreHarness(batch_size=10_000, linger_ms=30.0).introduce()
+    metrics, begun = harness.core.metrics, harness.now
     metrics.queue_time = Samples()
     metrics.latency = Samples()
-    desk.send(b"x", b"y", b"z")
-    desk.advance(30)
-    (flight,) = desk.produces()
-    desk.advance(70)
-    desk.ack(flight, offset=1)
-    assert metrics.queue_time.maximum(desk.now) == 30
-    assert metrics.latency.maximum(desk.now) == desk.now - begun - 30 == 70
-    assert metrics.throttle.maximum(desk.now) == 0
-    assert metrics.request_records.maximum(desk.now) == 3
-    assert metrics.request_size.maximum(desk.now) == metrics.batch_size.maximum(desk.now) == len(flight.blob)
+    harness.send(b"x", b"y", b"z")
+    harness.advance(30)
+    (flight,) = harness.produces()
+    harness.advance(70)
+    harness.ack(flight, offset=1)
+    assert metrics.queue_time.maximum(harness.now) == 30
+    assert metrics.latency.maximum(harness.now) == harness.now - begun - 30 == 70
+    assert metrics.throttle.maximum(harness.now) == 0
+    assert metrics.request_records.maximum(harness.now) == 3
+    assert metrics.request_size.maximum(harness.now) == metrics.batch_size.maximum(harness.now) == len(flight.blob)
     assert metrics.topics[TOPIC].sent == 4
     assert metrics.brokers[1].answers == 2
 

@@ -1,6 +1,6 @@
-"""The desk with a coordinator on it: a test makes a user's calls, and answers what the manager asks, one request at a time.
+"""A core with a transaction manager: a test makes the user's calls and answers the manager's requests one by one.
 
-FindCoordinator is answered at once, with node 1; everything else waits in the desk's `open` for the test.
+The harness answers FindCoordinator at once, with node 1. All other requests wait in `open` for the test.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionMa
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import OffsetAndMetadata
 from fencepost.txn.recovery.prepared_here import Guard
-from tests.producer.core.harness import PID, Desk, Flight
+from tests.producer.core.harness import PID, CoreHarness, Flight
 
 CALL_MS = 10_000.0
 
 
-class Counter(Desk):
+class CoordinatorHarness(CoreHarness):
     """See the module. `version`: the cluster's transaction.version."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Counter(Desk):
         self.happen(Called(call))
         return call
 
-    def begin(self) -> Counter:
+    def begin(self) -> CoordinatorHarness:
         """In a transaction, with an identity of epoch 0 where there was none."""
         self.learn()
         call = self.call(Event.BEGIN)

@@ -17,7 +17,7 @@ from fencepost.txn.errors import DeliveryAborted, MustAbort, NotPermitted, Trans
 from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 from tests.producer.core.harness import PID, TOPIC
-from tests.txn.coordinator.harness import Counter
+from tests.txn.coordinator.harness import CoordinatorHarness
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 START_MS = 1_700_000_000_000
@@ -31,18 +31,20 @@ def _nothing_outstanding() -> Iterator[None]:
         OUTSTANDING.discard(token)
 
 
-def wrote(version: int, *, partitions: int = 1, offset: int = 12, **settings: Any) -> Counter:
+def wrote(version: int, *, partitions: int = 1, offset: int = 12, **settings: Any) -> CoordinatorHarness:
     """A transaction with a record in each partition, acknowledged at that offset and the ones after it."""
-    counter = Counter(version=version, partitions=partitions, **settings).begin()
+    harness = CoordinatorHarness(version=version, partitions=partitions, **settings).begin()
     for partition in range(partitions):
-        counter.send(b"row", partition=partition)
+        harness.send(b"row", partition=partition)
         if version < 2:
-            counter.add()
-        counter.ack(counter.produces()[0], offset=offset + partition)
-    return counter
+            harness.add()
+        harness.ack(harness.produces()[0], offset=offset + partition)
+    return harness
 
 
-def describe(counter: Counter, state: str = "Ongoing", *, epoch: int = 0, pid: int = PID, code: int = 0, timeout_ms: int = 60_000) -> None:
+def describe(
+    harness: CoordinatorHarness, state: str = "Ongoing", *, epoch: int = 0, pid: int = PID, code: int = 0, timeout_ms: int = 60_000
+) -> None:
     """Have the coordinator say what it has of the id."""
     topics = [TopicData(topic=TOPIC, partitions=[0]), TopicData(topic="__consumer_offsets", partitions=[7])]
     said = TransactionState(
@@ -55,23 +57,23 @@ def describe(counter: Counter, state: str = "Ongoing", *, epoch: int = 0, pid: i
         producer_epoch=epoch,
         topics=topics,
     )
-    counter.reply(counter.asked(Api.DESCRIBE_TRANSACTIONS), DescribeTransactionsResponse(transaction_states=[said]))
+    harness.reply(harness.asked(Api.DESCRIBE_TRANSACTIONS), DescribeTransactionsResponse(transaction_states=[said]))
 
 
-def asks(counter: Counter, api: Api) -> bool:
+def asks(harness: CoordinatorHarness, api: Api) -> bool:
     """Whether such a request waits for its answer."""
-    return any(flight.api is api for flight in counter.open)
+    return any(flight.api is api for flight in harness.open)
 
 
-def prepared(version: int, **options: Any) -> tuple[Counter, PreparedTransaction]:
-    counter = wrote(version, **options)
-    call = counter.call(Event.PREPARE)
-    describe(counter)
+def prepared(version: int, **options: Any) -> tuple[CoordinatorHarness, PreparedTransaction]:
+    harness = wrote(version, **options)
+    call = harness.call(Event.PREPARE)
+    describe(harness)
     call.outcome.result(0)
-    assert counter.state is State.PREPARED
-    token = counter.manager.preparation.token
+    assert harness.state is State.PREPARED
+    token = harness.manager.preparation.token
     assert token is not None
-    return counter, token
+    return harness, token
 
 
 @BOTH
@@ -83,7 +85,7 @@ def test_a_token_says_what_the_coordinator_and_the_leaders_said(version: int) ->
         producer_id=PID,
         producer_epoch=0,
         transaction_version=version,
-        cluster_id="desk",
+        cluster_id="harness",
         wrote=True,
         started_ms=START_MS,
         deadline_ms=START_MS + 60_000,
@@ -98,43 +100,43 @@ def test_a_token_says_what_the_coordinator_and_the_leaders_said(version: int) ->
 
 def test_the_first_offset_is_the_lowest() -> None:
     """Whatever comes back in whatever order."""
-    counter = wrote(2, offset=40)
+    harness = wrote(2, offset=40)
     for offset in (41, 44):
-        counter.send(b"more")
-        counter.ack(counter.produces()[0], offset=offset)
-    counter.call(Event.PREPARE)
-    describe(counter)
-    token = counter.manager.preparation.token
+        harness.send(b"more")
+        harness.ack(harness.produces()[0], offset=offset)
+    harness.call(Event.PREPARE)
+    describe(harness)
+    token = harness.manager.preparation.token
     assert token is not None
     assert WrittenPartition(TOPIC, 0, 40) in token.partitions
 
 
 def test_records_are_waited_for_before_anything_is_asked() -> None:
     """There is no token while a record is on its way, and none after one failed."""
-    counter = Counter().begin()
-    counter.send(b"good", b"bad")
-    call = counter.call(Event.PREPARE)
-    assert [flight.api for flight in counter.open] == [Api.PRODUCE] * len(counter.open)
-    counter.ack(counter.produces()[0])
+    harness = CoordinatorHarness().begin()
+    harness.send(b"good", b"bad")
+    call = harness.call(Event.PREPARE)
+    assert [flight.api for flight in harness.open] == [Api.PRODUCE] * len(harness.open)
+    harness.ack(harness.produces()[0])
     assert not call.outcome.done()
-    counter.refuse(counter.produces()[0], ErrorCode.INVALID_RECORD)
+    harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
     assert isinstance(call.outcome.exception(0), MustAbort)
-    assert counter.state is State.SPOILED
-    assert counter.silent()
-    assert isinstance(counter.call(Event.PREPARE).outcome.exception(0), MustAbort)
+    assert harness.state is State.SPOILED
+    assert harness.silent()
+    assert isinstance(harness.call(Event.PREPARE).outcome.exception(0), MustAbort)
 
 
 @BOTH
 def test_an_empty_transaction_is_prepared_without_a_word(version: int) -> None:
     """FLINK-31363: nothing was written, so the coordinator knows nothing of it, is asked nothing, and has nothing to end."""
-    counter = Counter(version=version).begin()
-    counter.call(Event.PREPARE).outcome.result(0)
-    token = counter.manager.preparation.token
+    harness = CoordinatorHarness(version=version).begin()
+    harness.call(Event.PREPARE).outcome.result(0)
+    token = harness.manager.preparation.token
     assert token is not None
     assert (token.wrote, token.partitions, token.deadline_ms) == (False, (), None)
-    counter.call(Event.COMMIT).outcome.result(0)
-    assert counter.silent()
-    assert counter.state is State.READY
+    harness.call(Event.COMMIT).outcome.result(0)
+    assert harness.silent()
+    assert harness.state is State.READY
 
 
 @pytest.mark.parametrize(
@@ -142,29 +144,29 @@ def test_an_empty_transaction_is_prepared_without_a_word(version: int) -> None:
 )
 def test_a_transaction_that_is_not_open_any_more(state: str, epoch: int, pid: int) -> None:
     """It timed out, or somebody else has the id: there is no token, and an abort is the only way on."""
-    counter = wrote(2)
-    call = counter.call(Event.PREPARE)
-    describe(counter, state, epoch=epoch, pid=pid)
+    harness = wrote(2)
+    call = harness.call(Event.PREPARE)
+    describe(harness, state, epoch=epoch, pid=pid)
     failure = call.outcome.exception(0)
     assert isinstance(failure, MustAbort)
     assert f"'tx' is {state} under producer id {pid}, epoch {epoch}" in str(failure)
-    assert counter.manager.preparation.token is None
-    assert counter.state is State.SPOILED
+    assert harness.manager.preparation.token is None
+    assert harness.state is State.SPOILED
 
 
 def test_a_coordinator_that_cannot_answer_is_asked_again() -> None:
     """One that moved is looked for; the call ends at its deadline and goes on where it stopped when it is made again."""
-    counter = wrote(2)
-    first = counter.call(Event.PREPARE, within_ms=50)
-    describe(counter, code=ErrorCode.NOT_COORDINATOR)
-    counter.advance(30)
-    describe(counter, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    counter.advance(30)
+    harness = wrote(2)
+    first = harness.call(Event.PREPARE, within_ms=50)
+    describe(harness, code=ErrorCode.NOT_COORDINATOR)
+    harness.advance(30)
+    describe(harness, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    harness.advance(30)
     failure = first.outcome.exception(0)
     assert isinstance(failure, TransactionTimeout)
     assert "COORDINATOR_LOAD_IN_PROGRESS" in str(failure)
-    second = counter.call(Event.PREPARE)
-    describe(counter)
+    second = harness.call(Event.PREPARE)
+    describe(harness)
     second.outcome.result(0)
 
 
@@ -172,54 +174,54 @@ def test_a_coordinator_that_cannot_answer_is_asked_again() -> None:
 def test_offsets_are_waited_for_and_their_group_is_named(version: int) -> None:
     """No token while a group's coordinator has not taken what it was given, and no offsets after it; of a group's partition nobody was told
     where the offsets are."""
-    counter = Counter(version=version).begin()
-    sent = counter.send_offsets(5, group="readers")
-    call = counter.call(Event.PREPARE)
+    harness = CoordinatorHarness(version=version).begin()
+    sent = harness.send_offsets(5, group="readers")
+    call = harness.call(Event.PREPARE)
     if version < 2:
-        counter.add_group()
-    assert not asks(counter, Api.DESCRIBE_TRANSACTIONS)
-    counter.take_offsets()
+        harness.add_group()
+    assert not asks(harness, Api.DESCRIBE_TRANSACTIONS)
+    harness.take_offsets()
     sent.outcome.result(0)
-    describe(counter)
+    describe(harness)
     call.outcome.result(0)
-    token = counter.manager.preparation.token
+    token = harness.manager.preparation.token
     assert token is not None
     assert token.groups == ("readers",)
     assert WrittenPartition("__consumer_offsets", 7, None) in token.partitions
-    assert isinstance(counter.send_offsets(6).outcome.exception(0), IllegalCall)
+    assert isinstance(harness.send_offsets(6).outcome.exception(0), IllegalCall)
 
 
 def test_a_prepared_transaction_takes_no_call_but_its_end() -> None:
     """A begin is refused and names what is legal; another prepare has the same token, without another question."""
-    counter, token = prepared(2)
-    assert isinstance(counter.call(Event.BEGIN).outcome.exception(0), IllegalCall)
-    counter.call(Event.PREPARE).outcome.result(0)
-    assert counter.silent()
-    assert counter.manager.preparation.token is token
+    harness, token = prepared(2)
+    assert isinstance(harness.call(Event.BEGIN).outcome.exception(0), IllegalCall)
+    harness.call(Event.PREPARE).outcome.result(0)
+    assert harness.silent()
+    assert harness.manager.preparation.token is token
 
 
 def test_an_abort_while_it_is_being_prepared() -> None:
     """Whoever waits for the token hears of it, and what was not sent fails."""
-    counter = Counter(max_in_flight=1).begin()
-    counter.send(b"flying")
-    (queued,) = counter.send(b"queued")
-    call = counter.call(Event.PREPARE)
-    counter.call(Event.ABORT)
+    harness = CoordinatorHarness(max_in_flight=1).begin()
+    harness.send(b"flying")
+    (queued,) = harness.send(b"queued")
+    call = harness.call(Event.PREPARE)
+    harness.call(Event.ABORT)
     assert isinstance(call.outcome.exception(0), MustAbort)
-    counter.ack(counter.produces()[0])
+    harness.ack(harness.produces()[0])
     assert isinstance(queued.exception(0), DeliveryAborted)
 
 
 def test_version_2_commits_as_ever() -> None:
     """EndTxn with the identity of the token; its answer brings the next one."""
-    counter, token = prepared(2)
+    harness, token = prepared(2)
     OUTSTANDING.add(token)
-    commit = counter.call(Event.COMMIT)
-    end = counter.asked(Api.END_TXN)
+    commit = harness.call(Event.COMMIT)
+    end = harness.asked(Api.END_TXN)
     assert (end.command.version, (end.message.producer_id, end.message.producer_epoch)) == (5, token.identity)
-    counter.end()
+    harness.end()
     commit.outcome.result(0)
-    assert counter.state is State.READY
+    assert harness.state is State.READY
     assert OUTSTANDING.of("tx") == ()
 
 
@@ -227,35 +229,35 @@ def test_version_2_commits_as_ever() -> None:
 def test_version_1_gives_the_identity_of_a_token_up(end: Event) -> None:
     """FLINK-8132: an EndTxn with a token that is still around would end the next transaction of the same identity. So the next one has
     another: InitProducerId before anything can begin."""
-    counter, token = prepared(1)
-    counter.call(end)
-    assert counter.asked(Api.END_TXN).command.version == 4
-    counter.end()
-    begin = counter.call(Event.BEGIN)
+    harness, token = prepared(1)
+    harness.call(end)
+    assert harness.asked(Api.END_TXN).command.version == 4
+    harness.end()
+    begin = harness.call(Event.BEGIN)
     assert not begin.outcome.done()
-    asked = counter.asked(Api.INIT_PRODUCER_ID).message
+    asked = harness.asked(Api.INIT_PRODUCER_ID).message
     assert (asked.producer_id, asked.producer_epoch) == token.identity
-    counter.identify(epoch=1)
+    harness.identify(epoch=1)
     begin.outcome.result(0)
-    assert counter.manager.identity == (PID, 1)
+    assert harness.manager.identity == (PID, 1)
 
 
 @BOTH
 def test_an_abort_of_what_somebody_else_committed(version: int) -> None:
     """The coordinator had it open when it was prepared, and says now that it fits no abort: it has been committed, and nothing else is
     said. The producer goes on under another identity."""
-    counter, _ = prepared(version)
-    abort = counter.call(Event.ABORT)
-    counter.end(ErrorCode.INVALID_TXN_STATE)
+    harness, _ = prepared(version)
+    abort = harness.call(Event.ABORT)
+    harness.end(ErrorCode.INVALID_TXN_STATE)
     assert isinstance(abort.outcome.exception(0), TransactionCommitted)
-    assert counter.state is State.RENEWING
-    assert asks(counter, Api.INIT_PRODUCER_ID)
+    assert harness.state is State.RENEWING
+    assert asks(harness, Api.INIT_PRODUCER_ID)
 
 
 # -- registering while something is open ---------------------------------------------------------------------------------
 
 
-class Guarded(Counter):
+class Guarded(CoordinatorHarness):
     """A producer that looks before it registers."""
 
     def __init__(self, policy: OnOpen, *given: PreparedTransaction) -> None:
@@ -281,24 +283,24 @@ def test_a_prepared_transaction_is_not_aborted_by_registering(known: str) -> Non
     token = a_token()
     if known == "prepared here":
         OUTSTANDING.add(token)
-    counter = Guarded(OnOpen.ABORT_UNPREPARED, *([token] if known == "handed over" else []))
-    describe(counter)
-    failure = counter.begun.outcome.exception(0)
+    harness = Guarded(OnOpen.ABORT_UNPREPARED, *([token] if known == "handed over" else []))
+    describe(harness)
+    failure = harness.begun.outcome.exception(0)
     assert isinstance(failure, TransactionOpen)
     assert "a prepared transaction open (producer id 4000, epoch 0)" in str(failure)
-    assert counter.state is State.NEW
-    again = counter.call(Event.BEGIN)
-    describe(counter, "CompleteCommit", epoch=1)
-    counter.identify(epoch=2)
+    assert harness.state is State.NEW
+    again = harness.call(Event.BEGIN)
+    describe(harness, "CompleteCommit", epoch=1)
+    harness.identify(epoch=2)
     again.outcome.result(0)
 
 
 def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
     """What a process has handed out and other processes end does not pile up: the next look at the id clears it away."""
     OUTSTANDING.add(a_token())
-    counter = Guarded(OnOpen.ABORT_UNPREPARED)
-    describe(counter, "CompleteCommit", epoch=1)
-    counter.identify(epoch=2)
+    harness = Guarded(OnOpen.ABORT_UNPREPARED)
+    describe(harness, "CompleteCommit", epoch=1)
+    harness.identify(epoch=2)
     assert OUTSTANDING.of("tx") == ()
 
 
@@ -306,27 +308,27 @@ def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
 def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: bool) -> None:
     """It is what a crash left behind: aborted, unless the program wants to look at it first."""
     token = a_token()
-    counter = Guarded(policy, token)
-    describe(counter, epoch=epoch)
+    harness = Guarded(policy, token)
+    describe(harness, epoch=epoch)
     if spared:
-        assert isinstance(counter.begun.outcome.exception(0), TransactionOpen)
+        assert isinstance(harness.begun.outcome.exception(0), TransactionOpen)
     else:
-        assert asks(counter, Api.INIT_PRODUCER_ID)
+        assert asks(harness, Api.INIT_PRODUCER_ID)
 
 
 def test_an_id_that_nobody_used_yet() -> None:
     """Nothing is open under it."""
-    counter = Guarded(OnOpen.REFUSE)
-    describe(counter, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-    assert asks(counter, Api.INIT_PRODUCER_ID)
+    harness = Guarded(OnOpen.REFUSE)
+    describe(harness, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    assert asks(harness, Api.INIT_PRODUCER_ID)
 
 
 def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
     """KIP-939: the coordinator keeps the largest number there is."""
-    counter = wrote(2)
-    counter.call(Event.PREPARE)
-    describe(counter, timeout_ms=2_147_483_647)  # what Kafka keeps then, its largest int32
-    token = counter.manager.preparation.token
+    harness = wrote(2)
+    harness.call(Event.PREPARE)
+    describe(harness, timeout_ms=2_147_483_647)  # what Kafka keeps then, its largest int32
+    token = harness.manager.preparation.token
     assert token is not None
     assert token.deadline_ms is None
 
@@ -334,7 +336,7 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
 # -- KIP-939 -------------------------------------------------------------------------------------------------------------
 
 
-class Native(Counter):
+class Native(CoordinatorHarness):
     """A producer that asks for two-phase commit, and has begun to register."""
 
     def __init__(self, *, keep: bool = False, newest: int = 6) -> None:
@@ -358,10 +360,10 @@ class Native(Counter):
 
 def test_two_phase_commit_as_brokers_have_it() -> None:
     """Where it is asked for, and where the broker offers it, no transaction of this producer times out; also not under its next epoch."""
-    counter = Native()
-    assert counter.wanted == (6, True, False)
-    counter.identify()
-    counter.begun.outcome.result(0)
+    harness = Native()
+    assert harness.wanted == (6, True, False)
+    harness.identify()
+    harness.begun.outcome.result(0)
 
 
 @pytest.mark.parametrize(
@@ -370,13 +372,13 @@ def test_two_phase_commit_as_brokers_have_it() -> None:
 )
 def test_less_is_asked_for_where_a_broker_cannot(keep: bool, asked: list[tuple[int, bool, bool]]) -> None:
     """UNSUPPORTED_VERSION takes back one wish after the other, and the portable way is left."""
-    counter = Native(keep=keep)
+    harness = Native(keep=keep)
     for wanted in asked[:-1]:
-        assert counter.wanted == wanted
-        counter.identify(code=ErrorCode.UNSUPPORTED_VERSION)
-    assert counter.wanted == asked[-1]
-    counter.identify()
-    counter.begun.outcome.result(0)
+        assert harness.wanted == wanted
+        harness.identify(code=ErrorCode.UNSUPPORTED_VERSION)
+    assert harness.wanted == asked[-1]
+    harness.identify()
+    harness.begun.outcome.result(0)
 
 
 def test_a_broker_that_does_not_offer_it() -> None:
@@ -386,19 +388,19 @@ def test_a_broker_that_does_not_offer_it() -> None:
 
 def test_a_broker_that_permits_no_two_phase_commit() -> None:
     """The error says what else is needed beside WRITE."""
-    counter = Native()
-    counter.identify(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    failure = counter.begun.outcome.exception(0)
+    harness = Native()
+    harness.identify(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failure = harness.begun.outcome.exception(0)
     assert isinstance(failure, NotPermitted)
     assert "transaction.two.phase.commit.enable" in str(failure)
 
 
 def test_a_broker_that_keeps_what_is_prepared() -> None:
     """No broker does yet; one that will is believed, and nothing is begun."""
-    counter = Native(keep=True)
+    harness = Native(keep=True)
     answer = InitProducerIdResponse(producer_id=PID, producer_epoch=4, ongoing_txn_producer_id=PID, ongoing_txn_producer_epoch=2)
-    counter.reply(counter.asked(Api.INIT_PRODUCER_ID), answer)
-    failure = counter.begun.outcome.exception(0)
+    harness.reply(harness.asked(Api.INIT_PRODUCER_ID), answer)
+    failure = harness.begun.outcome.exception(0)
     assert isinstance(failure, TransactionOpen)
     assert "(producer id 4000, epoch 2)" in str(failure)
-    assert counter.state is State.NEW
+    assert harness.state is State.NEW

@@ -11,13 +11,13 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.errors import DeliveryAborted
 from fencepost.txn.shared.participation import Participation
 from fencepost.txn.shared.shared_identity import COLLISION_ATTEMPTS, COLLISIONS, NotShared, ParticipantCall, SharedIdentity
-from tests.producer.core.harness import PID, TOPIC, VERSIONS, Desk
+from tests.producer.core.harness import PID, TOPIC, VERSIONS, CoreHarness
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
 
-class Stall(Desk):
-    """The desk of a participant: what its sender does, and no coordinator anywhere."""
+class Stall(CoreHarness):
+    """A participant's core. It has no coordinator."""
 
     def __init__(self, *, partitions: int = 1, **settings: Any) -> None:
         self.shared_identity = SharedIdentity()

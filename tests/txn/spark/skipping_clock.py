@@ -1,4 +1,4 @@
-"""A clock for a stub and for a writer's own deadline that runs as any other and can be put forward."""
+"""A clock for a stub and for a writer's deadline. It runs in real time, and a test can put it forward."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from fencepost.producer.core.cluster.broker_connections import LinkState, Node, 
 from fencepost.producer.core.events import Connect, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker
 from fencepost.producer.wire import Api
-from tests.producer.core.harness import VERSIONS, Desk
+from tests.producer.core.harness import VERSIONS, CoreHarness
 
 A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
 
@@ -224,41 +224,41 @@ def test_a_broker_that_left_is_forgotten() -> None:
 
 def test_the_longest_throttle_counts() -> None:
     """Of answers that come one after the other a later one does not shorten what an earlier one has asked for, as in Java's client."""
-    desk = Desk(nodes=1).introduce()
-    desk.send(b"a", b"b")
-    one, two = desk.produces()
-    desk.reply(one, replace(desk.acknowledgement(one, offset=1), throttle_time_ms=300))
-    desk.reply(two, replace(desk.acknowledgement(two, offset=2), throttle_time_ms=1))
-    desk.send(b"c")
-    desk.advance(290)
-    assert desk.produces() == []
-    desk.advance(20)
-    assert [flight.values for flight in desk.produces()] == [[b"c"]]
+    harness = CoreHarness(nodes=1).introduce()
+    harness.send(b"a", b"b")
+    one, two = harness.produces()
+    harness.reply(one, replace(harness.acknowledgement(one, offset=1), throttle_time_ms=300))
+    harness.reply(two, replace(harness.acknowledgement(two, offset=2), throttle_time_ms=1))
+    harness.send(b"c")
+    harness.advance(290)
+    assert harness.produces() == []
+    harness.advance(20)
+    assert [flight.values for flight in harness.produces()] == [[b"c"]]
 
 
 def test_a_throttled_broker_is_left_alone() -> None:
     """Nothing is sent to a broker for the throttle_time_ms that it asked for (KIP-219), and right away afterwards."""
-    desk = Desk().introduce()
-    desk.send(b"x")
-    (flight,) = desk.produces()
-    desk.reply(flight, replace(desk.acknowledgement(flight), throttle_time_ms=300))
-    desk.send(b"y")
-    desk.advance(299)
-    assert not desk.produces()
-    desk.advance(1)
-    assert desk.produces()
+    harness = CoreHarness().introduce()
+    harness.send(b"x")
+    (flight,) = harness.produces()
+    harness.reply(flight, replace(harness.acknowledgement(flight), throttle_time_ms=300))
+    harness.send(b"y")
+    harness.advance(299)
+    assert not harness.produces()
+    harness.advance(1)
+    assert harness.produces()
 
 
 def test_a_request_timeout_is_one_loss_for_all_on_the_link() -> None:
     """When one request is overdue, all batches on the link come back, in order, on the next link."""
-    desk = Desk(request_timeout_ms=100.0).introduce()
-    desk.send(b"0", b"1", b"2")
-    desk.advance(99)
-    assert len(desk.produces()) == 3
-    assert not desk.disconnects
-    desk.advance(100)
-    assert len(desk.disconnects) == 1
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
+    harness = CoreHarness(request_timeout_ms=100.0).introduce()
+    harness.send(b"0", b"1", b"2")
+    harness.advance(99)
+    assert len(harness.produces()) == 3
+    assert not harness.disconnects
+    harness.advance(100)
+    assert len(harness.disconnects) == 1
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
 
 
 def test_the_newest_levels_of_the_clusters_features_count() -> None:

@@ -19,7 +19,7 @@ from fencepost.producer import AsyncProducer, DeliveryTimeout, Persisted, Produc
 from fencepost.producer.core.events import Change, LinkLost, Send, Ticked, TopicWanted
 from fencepost.producer.wire import Api, ErrorCode, Message
 from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer
-from tests.producer.core.harness import Desk
+from tests.producer.core.harness import CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, QUICK, probe, quick, until, values
 
 SHORT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_500, "resolve_grace_ms": 100}
@@ -147,28 +147,28 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
     """The new topic's leader does not know the producer id: one batch until its first acknowledgement, then pipelining again."""
     from uuid import UUID
 
-    desk = Desk(metadata_max_age_ms=1_000.0).introduce()
-    desk.topic_id = UUID(int=8)
-    desk.advance(desk.settings.metadata_max_age_ms)
-    assert desk.announced[-1].heard.change is Change.RECREATED
-    desk.send(b"0", b"1", b"2")
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.ack(desk.produces()[0])
-    assert [flight.values for flight in desk.produces()] == [[b"1"], [b"2"]]
+    harness = CoreHarness(metadata_max_age_ms=1_000.0).introduce()
+    harness.topic_id = UUID(int=8)
+    harness.advance(harness.settings.metadata_max_age_ms)
+    assert harness.announced[-1].heard.change is Change.RECREATED
+    harness.send(b"0", b"1", b"2")
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.ack(harness.produces()[0])
+    assert [flight.values for flight in harness.produces()] == [[b"1"], [b"2"]]
 
 
 def test_another_leader_is_found_before_the_next_attempt_at_the_one_before() -> None:
     """A leader's link is cut, and the cluster does not know yet that another one has to lead. While that link has to wait for its next
     attempt brokers are asked again, and what waits goes to the next leader as soon as one of them knows it."""
-    desk = Desk(reconnect_backoff_ms=1_000.0).introduce()
-    desk.lose(1)
-    (future,) = desk.send(b"x")
-    desk.advance(50)
-    desk.leaders = {0: (2, 1)}
-    desk.advance(50)
-    assert [connect.node for _, connect in desk.connects].count(1) == 1, "no attempt was due"
-    (flight,) = desk.produces(2)
-    desk.ack(flight, offset=1)
+    harness = CoreHarness(reconnect_backoff_ms=1_000.0).introduce()
+    harness.lose(1)
+    (future,) = harness.send(b"x")
+    harness.advance(50)
+    harness.leaders = {0: (2, 1)}
+    harness.advance(50)
+    assert [connect.node for _, connect in harness.connects].count(1) == 1, "no attempt was due"
+    (flight,) = harness.produces(2)
+    harness.ack(flight, offset=1)
     assert future.result(0).offset == 1
 
 
@@ -177,20 +177,20 @@ def test_a_recreated_topic_without_ids_is_found() -> None:
     new topic's epochs are older. What is sent arrives there all the same, within seconds."""
     from uuid import UUID
 
-    desk = Desk()
-    desk.topic_id, desk.leaders = UUID(int=0), {0: (1, 4)}
-    desk.introduce()
-    desk.leaders = {0: (2, 0)}
-    (future,) = desk.send(b"x")
+    harness = CoreHarness()
+    harness.topic_id, harness.leaders = UUID(int=0), {0: (1, 4)}
+    harness.introduce()
+    harness.leaders = {0: (2, 0)}
+    (future,) = harness.send(b"x")
     for _ in range(100):
-        for flight in desk.produces(1):
-            desk.refuse(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        desk.advance(100)
-        if desk.produces(2):
+        for flight in harness.produces(1):
+            harness.refuse(flight, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        harness.advance(100)
+        if harness.produces(2):
             break
-    (flight,) = desk.produces(2)
-    assert desk.now < 10_000
-    desk.ack(flight)
+    (flight,) = harness.produces(2)
+    assert harness.now < 10_000
+    harness.ack(flight)
     assert future.exception(0) is None
 
 
@@ -199,16 +199,16 @@ def test_older_epochs_are_not_believed_while_the_leader_does_not_deny_that_it_le
     stays the one to send to, however often another one is named from an earlier epoch."""
     from uuid import UUID
 
-    desk = Desk(metadata_max_age_ms=100.0)
-    desk.topic_id, desk.leaders = UUID(int=0), {0: (1, 4)}
-    desk.introduce()
-    desk.leaders = {0: (2, 0)}
-    (future,) = desk.send(b"x")
+    harness = CoreHarness(metadata_max_age_ms=100.0)
+    harness.topic_id, harness.leaders = UUID(int=0), {0: (1, 4)}
+    harness.introduce()
+    harness.leaders = {0: (2, 0)}
+    (future,) = harness.send(b"x")
     for _ in range(10):
-        desk.refuse(desk.produces(1)[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-        desk.advance(100)
-        assert desk.produces(2) == []
-    desk.ack(desk.produces(1)[0], offset=1)
+        harness.refuse(harness.produces(1)[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+        harness.advance(100)
+        assert harness.produces(2) == []
+    harness.ack(harness.produces(1)[0], offset=1)
     assert future.result(0).offset == 1
 
 
@@ -217,12 +217,12 @@ def test_older_epochs_are_not_believed_while_the_leader_does_not_deny_that_it_le
 )
 def test_a_leader_that_an_answer_has_no_reason_to_name(code: ErrorCode, leader: tuple[int, int]) -> None:
     """Nobody as the next leader, or another one where the one that was asked does not deny that it leads: metadata decide."""
-    desk = Desk().introduce()
-    desk.send(b"x")
-    desk.refuse(desk.produces()[0], code, leader=leader)
-    desk.send(b"y")
-    desk.advance(50)
-    assert [flight.node for flight in desk.produces()] == [1]
+    harness = CoreHarness().introduce()
+    harness.send(b"x")
+    harness.refuse(harness.produces()[0], code, leader=leader)
+    harness.send(b"y")
+    harness.advance(50)
+    assert [flight.node for flight in harness.produces()] == [1]
 
 
 def test_what_the_old_topic_acknowledged_is_acknowledged() -> None:
@@ -230,20 +230,20 @@ def test_what_the_old_topic_acknowledged_is_acknowledged() -> None:
     nothing is sent again; the new topic's leader still has to be introduced."""
     from uuid import UUID
 
-    desk = Desk(metadata_max_age_ms=1_000.0).introduce()
-    futures = desk.send(b"0", b"1")
-    first, second = desk.produces()
-    desk.topic_id = UUID(int=8)
-    desk.advance(desk.settings.metadata_max_age_ms)
-    assert desk.announced[-1].heard.change is Change.RECREATED
-    desk.ack(first)
+    harness = CoreHarness(metadata_max_age_ms=1_000.0).introduce()
+    futures = harness.send(b"0", b"1")
+    first, second = harness.produces()
+    harness.topic_id = UUID(int=8)
+    harness.advance(harness.settings.metadata_max_age_ms)
+    assert harness.announced[-1].heard.change is Change.RECREATED
+    harness.ack(first)
     assert futures[0].done()
-    assert [flight.values for flight in desk.produces()] == [[b"1"]]
-    desk.ack(second)
-    desk.send(b"2", b"3")
-    assert [flight.values for flight in desk.produces()] == [[b"2"]]
-    desk.ack(desk.produces()[0])
-    assert [flight.values for flight in desk.produces()] == [[b"3"]]
+    assert [flight.values for flight in harness.produces()] == [[b"1"]]
+    harness.ack(second)
+    harness.send(b"2", b"3")
+    assert [flight.values for flight in harness.produces()] == [[b"2"]]
+    harness.ack(harness.produces()[0])
+    assert [flight.values for flight in harness.produces()] == [[b"3"]]
 
 
 def test_a_grown_topic_is_noticed() -> None:
@@ -337,21 +337,21 @@ def test_a_partition_that_try_send_finds_out_about() -> None:
 
 def test_a_partition_is_refused_on_a_new_answer_alone() -> None:
     """An answer to what was asked before somebody came for the partition may be older than the partition: it is asked for again."""
-    desk = Desk(partitions=1).learn()
-    desk.auto.discard(Api.METADATA)
-    desk.core.metadata_updater.refresh()
-    desk.advance(100)
-    (older,) = desk.open
-    desk.happen(TopicWanted("t", partitions=2))
-    desk.reply(older, desk.metadata())
-    assert [news.short for news in desk.announced[-1:]] == [False]
-    desk.happen(TopicWanted("t"))  # somebody else, who wants nothing that there is not, makes no difference
-    desk.advance(100)
-    (newer,) = desk.open
-    desk.reply(newer, desk.metadata())
-    assert desk.announced[-1].short
-    desk.advance(10_000)
-    assert not desk.open  # nobody waits any more
+    harness = CoreHarness(partitions=1).learn()
+    harness.auto.discard(Api.METADATA)
+    harness.core.metadata_updater.refresh()
+    harness.advance(100)
+    (older,) = harness.open
+    harness.happen(TopicWanted("t", partitions=2))
+    harness.reply(older, harness.metadata())
+    assert [news.short for news in harness.announced[-1:]] == [False]
+    harness.happen(TopicWanted("t"))  # somebody else, who wants nothing that there is not, makes no difference
+    harness.advance(100)
+    (newer,) = harness.open
+    harness.reply(newer, harness.metadata())
+    assert harness.announced[-1].short
+    harness.advance(10_000)
+    assert not harness.open  # nobody waits any more
 
 
 def refusal_of_try(producer: Producer, topic: str = "t", *, partition: int | None = None) -> str:
@@ -428,24 +428,24 @@ def test_a_wait_longer_than_max_block() -> None:
 
 def test_nobody_asks_for_a_topic_that_nobody_waits_for() -> None:
     """A topic that never appeared is not asked for any more once the last caller has given up."""
-    desk = Desk()
-    desk.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    desk.happen(TopicWanted("t", wait_ms=1_000.0))
-    desk.advance(1_100)
-    asked = len(desk.announced)
+    harness = CoreHarness()
+    harness.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    harness.happen(TopicWanted("t", wait_ms=1_000.0))
+    harness.advance(1_100)
+    asked = len(harness.announced)
     assert asked > 2
-    desk.advance(100_000)
-    assert len(desk.announced) <= asked + 1
+    harness.advance(100_000)
+    assert len(harness.announced) <= asked + 1
 
 
 def test_metadata_is_refreshed_by_age() -> None:
     """Without any trouble at all metadata is asked for again every metadata_max_age_ms, for the topics in use and no others."""
-    desk = Desk(metadata_max_age_ms=1_000.0).introduce()
-    before = len(desk.announced)
-    desk.advance(999)
-    assert len(desk.announced) == before
-    desk.advance(1)
-    assert len(desk.announced) == before + 1
+    harness = CoreHarness(metadata_max_age_ms=1_000.0).introduce()
+    before = len(harness.announced)
+    harness.advance(999)
+    assert len(harness.announced) == before
+    harness.advance(1)
+    assert len(harness.announced) == before + 1
 
 
 def test_only_wanted_topics_are_asked_for() -> None:
@@ -481,89 +481,89 @@ def test_a_partition_without_leader_is_avoided_by_keyless_records() -> None:
 
 def test_a_metadata_request_without_topics_may_die_too() -> None:
     """A refresh when no topic is wanted any more (the only one was refused) whose link dies is forgotten: the next topic is asked for."""
-    desk = Desk()
-    desk.metadata_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    desk.happen(TopicWanted("t"))
-    assert desk.announced[-1].heard.change is Change.REFUSED
-    desk.auto.discard(Api.METADATA)
-    desk.core.metadata_updater.refresh()
-    desk.advance(100)
-    for node in {flight.node for flight in desk.open}:
-        desk.open = [flight for flight in desk.open if flight.node != node]
-        desk.happen(LinkLost(node, "cut"))
-    desk.auto.add(Api.METADATA)
-    desk.metadata_code = 0
-    desk.advance(1_000)
-    desk.happen(TopicWanted("t"))
-    desk.advance(1_000)
-    assert Change.SEEN in {news.heard.change for news in desk.announced}
+    harness = CoreHarness()
+    harness.metadata_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    harness.happen(TopicWanted("t"))
+    assert harness.announced[-1].heard.change is Change.REFUSED
+    harness.auto.discard(Api.METADATA)
+    harness.core.metadata_updater.refresh()
+    harness.advance(100)
+    for node in {flight.node for flight in harness.open}:
+        harness.open = [flight for flight in harness.open if flight.node != node]
+        harness.happen(LinkLost(node, "cut"))
+    harness.auto.add(Api.METADATA)
+    harness.metadata_code = 0
+    harness.advance(1_000)
+    harness.happen(TopicWanted("t"))
+    harness.advance(1_000)
+    assert Change.SEEN in {news.heard.change for news in harness.announced}
 
 
 def test_lost_requests_are_told_apart() -> None:
     """A link that dies under InitProducerId and Metadata at once: both are asked again, each once."""
-    desk = Desk()
-    desk.auto.clear()
-    desk.happen(TopicWanted("t"))
-    (metadata,) = desk.open
-    desk.reply(metadata, desk.metadata())
-    desk.send(b"x")
-    desk.core.metadata_updater.refresh()
-    desk.advance(20)
-    asked = sorted(flight.api.name for flight in desk.open)
+    harness = CoreHarness()
+    harness.auto.clear()
+    harness.happen(TopicWanted("t"))
+    (metadata,) = harness.open
+    harness.reply(metadata, harness.metadata())
+    harness.send(b"x")
+    harness.core.metadata_updater.refresh()
+    harness.advance(20)
+    asked = sorted(flight.api.name for flight in harness.open)
     assert asked == ["INIT_PRODUCER_ID", "METADATA"]
-    for node in {flight.node for flight in desk.open}:
-        desk.lose(node)
-    desk.advance(200)
-    assert sorted(flight.api.name for flight in desk.open) == asked
+    for node in {flight.node for flight in harness.open}:
+        harness.lose(node)
+    harness.advance(200)
+    assert sorted(flight.api.name for flight in harness.open) == asked
 
 
-def asked_for_metadata(desk: Desk) -> list[tuple[float, Any]]:
-    """Has the desk note every Metadata request from here on: when, and what."""
+def asked_for_metadata(harness: CoreHarness) -> list[tuple[float, Any]]:
+    """Record the time and the content of every later Metadata request."""
     asked: list[tuple[float, Any]] = []
-    honest = desk.answer_to
+    honest = harness.answer_to
 
     def noted(command: Send) -> Message:
         if command.api is Api.METADATA:
-            asked.append((desk.now, command.message))
+            asked.append((harness.now, command.message))
         return honest(command)
 
-    desk.answer_to = noted  # type: ignore[method-assign]
+    harness.answer_to = noted  # type: ignore[method-assign]
     return asked
 
 
 def test_a_leader_that_is_named_and_cannot_be_reached() -> None:
     """Metadata goes on naming a leader whose connection fails: answers without news back off as far as `retry_backoff_max_ms`, and when the
     leader moves the record arrives."""
-    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
-    desk.down.add(1)
-    desk.lose(1)
-    desk.lose(-1)
-    asked = asked_for_metadata(desk)
-    (future,) = desk.send(b"x")
-    desk.advance(10_000)
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    harness.down.add(1)
+    harness.lose(1)
+    harness.lose(-1)
+    asked = asked_for_metadata(harness)
+    (future,) = harness.send(b"x")
+    harness.advance(10_000)
     times = [at for at, _ in asked]
     assert len(times) <= 16
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses[-1] >= 800
     assert pauses[0] <= 250
-    desk.leaders[0] = (2, 1)
-    desk.advance(1_300)
-    desk.ack(desk.produces(node=2)[0], offset=1)
+    harness.leaders[0] = (2, 1)
+    harness.advance(1_300)
+    harness.ack(harness.produces(node=2)[0], offset=1)
     assert future.result(0).offset == 1
 
 
 def test_questions_that_are_lost_double_their_backoff() -> None:
     """Every broker goes away without an answer: each pause is twice the one before, up to `retry_backoff_max_ms`."""
-    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=3_000.0).introduce()
-    desk.auto.discard(Api.METADATA)
-    desk.core.metadata_updater.refresh()
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=3_000.0).introduce()
+    harness.auto.discard(Api.METADATA)
+    harness.core.metadata_updater.refresh()
     asked: list[float] = []
     while len(asked) < 7:
-        desk.advance(1)
-        for flight in desk.open:
+        harness.advance(1)
+        for flight in harness.open:
             if flight.api is Api.METADATA:
-                asked.append(desk.now)
-                desk.lose(flight.node)
+                asked.append(harness.now)
+                harness.lose(flight.node)
                 break
     pauses = [later - earlier for earlier, later in pairwise(asked)]
     assert pauses == pytest.approx([200, 400, 800, 1_600, 3_000, 3_000], abs=10)
@@ -571,70 +571,70 @@ def test_questions_that_are_lost_double_their_backoff() -> None:
 
 def test_the_backoff_begins_anew_with_the_next_trouble() -> None:
     """Trouble that came to an end costs the next one nothing: its first questions follow one another as quickly as those of the first."""
-    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=5_000.0).introduce()
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=5_000.0).introduce()
     for _ in range(2):
-        asked = asked_for_metadata(desk)
-        desk.down.add(1)
-        desk.lose(1)
-        desk.send(b"x")
-        desk.advance(20_000)
+        asked = asked_for_metadata(harness)
+        harness.down.add(1)
+        harness.lose(1)
+        harness.send(b"x")
+        harness.advance(20_000)
         assert asked[2][0] - asked[0][0] <= 600
         assert asked[-1][0] - asked[-2][0] >= 4_000
-        desk.down.clear()
-        desk.advance(20_000)
-        desk.ack(desk.produces()[0])
-        desk.advance(100_000)
+        harness.down.clear()
+        harness.advance(20_000)
+        harness.ack(harness.produces()[0])
+        harness.advance(100_000)
 
 
 def test_an_idle_topic_is_forgotten() -> None:
     """Nothing was sent to the topic for `metadata_max_idle_ms`: it is asked about no more. The next record has it looked up again, and the
     partition is introduced anew, as the topic may be another one by now."""
-    desk = Desk(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
-    asked = asked_for_metadata(desk)
-    desk.advance(60_000)
+    harness = CoreHarness(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
+    asked = asked_for_metadata(harness)
+    harness.advance(60_000)
     assert [topic.name for _, message in asked for topic in message.topics] == ["t"] * 5
     asked.clear()
-    desk.advance(1_000_000)
+    harness.advance(1_000_000)
     assert len(asked) <= 1
     assert not any(message.topics for _, message in asked)
-    futures = desk.send(b"0", b"1")
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.ack(desk.produces()[0], offset=1)
-    desk.ack(desk.produces()[0], offset=2)
+    futures = harness.send(b"0", b"1")
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.ack(harness.produces()[0], offset=1)
+    harness.ack(harness.produces()[0], offset=2)
     assert [future.result(0).offset for future in futures] == [1, 2]
 
 
 def test_a_topic_that_is_used_is_not_forgotten() -> None:
     """A record a minute keeps the topic among those that are asked about."""
-    desk = Desk(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
+    harness = CoreHarness(metadata_max_age_ms=10_000.0, metadata_max_idle_ms=60_000.0).introduce()
     for _ in range(5):
-        desk.advance(59_000)
-        desk.send(b"x")
-        desk.ack(desk.produces()[0])
-    asked = asked_for_metadata(desk)
-    desk.advance(10_000)
+        harness.advance(59_000)
+        harness.send(b"x")
+        harness.ack(harness.produces()[0])
+    asked = asked_for_metadata(harness)
+    harness.advance(10_000)
     assert [topic.name for _, message in asked for topic in message.topics] == ["t"]
 
 
 def test_a_deleted_topic_is_left_alone() -> None:
     """An idle producer asks for a topic that was deleted as rarely as for others, and never so that brokers create it again."""
-    desk = Desk(metadata_max_age_ms=10_000.0).introduce()
-    desk.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = asked_for_metadata(desk)
-    desk.advance(100_000)
+    harness = CoreHarness(metadata_max_age_ms=10_000.0).introduce()
+    harness.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = asked_for_metadata(harness)
+    harness.advance(100_000)
     assert 9 <= len(asked) <= 11
     assert not any(message.allow_auto_topic_creation for _, message in asked)
 
 
 def test_a_deleted_topic_is_created_for_a_record() -> None:
     """There is something to send to the topic that is gone: now it may be created, and no other topic is named in the same request."""
-    desk = Desk().introduce()
-    desk.happen(TopicWanted("other", wait_ms=0.0))
-    desk.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = asked_for_metadata(desk)
-    desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    desk.advance(1_000)
+    harness = CoreHarness().introduce()
+    harness.happen(TopicWanted("other", wait_ms=0.0))
+    harness.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = asked_for_metadata(harness)
+    harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    harness.advance(1_000)
     creating = [message for _, message in asked if message.allow_auto_topic_creation]
     assert creating
     assert all([topic.name for topic in message.topics] == ["t"] for message in creating)
@@ -654,18 +654,18 @@ def test_an_idle_producer_does_not_create_a_deleted_topic_again() -> None:
 
 def test_a_new_topic_does_not_hide_what_is_wrong_with_another() -> None:
     """While a topic is waited for that does not appear, the others are asked about, too."""
-    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
-    desk.happen(TopicWanted("absent", wait_ms=30_000.0))
-    asked = asked_for_metadata(desk)
-    desk.send(b"x")
-    desk.leaders[0] = (2, 1)
-    desk.refuse(desk.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    desk.advance(5_000)
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    harness.happen(TopicWanted("absent", wait_ms=30_000.0))
+    asked = asked_for_metadata(harness)
+    harness.send(b"x")
+    harness.leaders[0] = (2, 1)
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    harness.advance(5_000)
     assert {tuple(topic.name for topic in message.topics) for _, message in asked} == {("absent",), ("absent", "t")}
-    if desk.produces(node=1):  # sent again before the news came
-        desk.refuse(desk.produces(node=1)[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        desk.advance(200)
-    desk.ack(desk.produces(node=2)[0])
+    if harness.produces(node=1):  # sent again before the news came
+        harness.refuse(harness.produces(node=1)[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        harness.advance(200)
+    harness.ack(harness.produces(node=2)[0])
 
 
 def test_a_log_handler_that_sends_what_is_logged() -> None:
@@ -692,42 +692,42 @@ def test_a_log_handler_that_sends_what_is_logged() -> None:
         assert producer.send("t", b"x").result(20).offset == 0
 
 
-def wake_ups(desk: Desk, ms: float) -> int:
+def wake_ups(harness: CoreHarness, ms: float) -> int:
     """How often the core asks to be woken in that time, by a clock of which every look takes a tenth of a millisecond."""
-    until, count = desk.now + ms, 0
-    while (wake := desk.core.next_wake_ms(desk.now)) <= until:
-        desk.now, count = max(wake, desk.now + 0.1), count + 1
-        desk.happen(Ticked())
-    desk.now = until
+    until, count = harness.now + ms, 0
+    while (wake := harness.core.next_wake_ms(harness.now)) <= until:
+        harness.now, count = max(wake, harness.now + 0.1), count + 1
+        harness.happen(Ticked())
+    harness.now = until
     return count
 
 
 def test_a_topic_that_is_wanted_while_another_one_is_asked_about() -> None:
     """The request for everything that is due after it is waited for asleep: a sender that looks again and again for its backoff's end has a
     processor for itself, and the interpreter's lock, when a program begins."""
-    desk = Desk(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0)
-    desk.auto = {Api.INIT_PRODUCER_ID}
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0)
+    harness.auto = {Api.INIT_PRODUCER_ID}
     for topic in ("a", "b"):
-        desk.happen(TopicWanted(topic))
+        harness.happen(TopicWanted(topic))
     for topic in ("a", "b"):
-        (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
+        (asked,) = [flight for flight in harness.open if flight.api is Api.METADATA]
         assert [each.name for each in asked.message.topics] == [topic]
-        answer = desk.metadata()
-        desk.reply(asked, replace(answer, topics=[replace(answer.topics[0], name=topic)]))
-        assert wake_ups(desk, 95.0 if topic == "b" else 100.0) <= 2
-    assert wake_ups(desk, 10.0) <= 2
-    (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
+        answer = harness.metadata()
+        harness.reply(asked, replace(answer, topics=[replace(answer.topics[0], name=topic)]))
+        assert wake_ups(harness, 95.0 if topic == "b" else 100.0) <= 2
+    assert wake_ups(harness, 10.0) <= 2
+    (asked,) = [flight for flight in harness.open if flight.api is Api.METADATA]
     assert [each.name for each in asked.message.topics] == ["a", "b"]
 
 
 def test_metadata_that_grows_old_while_nobody_can_be_asked() -> None:
     """Every broker is throttled when metadata_max_age_ms has passed: the producer sleeps until one may be asked, and asks it then."""
-    desk = Desk(nodes=1, metadata_max_age_ms=5_000.0).introduce()
-    desk.lose(-1)
-    desk.send(b"x")
-    (flight,) = desk.produces()
-    desk.reply(flight, replace(desk.acknowledgement(flight), throttle_time_ms=30_000))
-    desk.auto = set()
-    assert wake_ups(desk, 29_000.0) <= 5
-    desk.advance(2_000)
-    assert [flight.api for flight in desk.open] == [Api.METADATA]
+    harness = CoreHarness(nodes=1, metadata_max_age_ms=5_000.0).introduce()
+    harness.lose(-1)
+    harness.send(b"x")
+    (flight,) = harness.produces()
+    harness.reply(flight, replace(harness.acknowledgement(flight), throttle_time_ms=30_000))
+    harness.auto = set()
+    assert wake_ups(harness, 29_000.0) <= 5
+    harness.advance(2_000)
+    assert [flight.api for flight in harness.open] == [Api.METADATA]

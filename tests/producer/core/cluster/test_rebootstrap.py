@@ -18,158 +18,158 @@ from fencepost.producer.core.events import Connected, Replied, TopicWanted
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
 from fencepost.producer.wire.messages.cluster import DescribeClusterResponse
 from tests.names import names
-from tests.producer.core.harness import PID, TOPIC, VERSIONS, Desk
+from tests.producer.core.harness import PID, TOPIC, VERSIONS, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, QUICK, arrivals, quick, until, values
 
 
-def lonely(desk: Desk) -> Desk:
+def lonely(harness: CoreHarness) -> CoreHarness:
     """Every link is lost, and no broker that is known by its id can be reached."""
-    desk.down |= desk.nodes
-    for node in [-1, *desk.nodes]:
-        desk.lose(node)
-    return desk
+    harness.down |= harness.nodes
+    for node in [-1, *harness.nodes]:
+        harness.lose(node)
+    return harness
 
 
-def bootstraps(desk: Desk) -> int:
+def bootstraps(harness: CoreHarness) -> int:
     """How often the bootstrap address was tried."""
-    return sum(connect.node == -1 for _, connect in desk.connects)
+    return sum(connect.node == -1 for _, connect in harness.connects)
 
 
 def test_bootstrap_is_tried_when_no_known_broker_can_be_reached() -> None:
     """All brokers are gone and others lead: the bootstrap address says who, and the batches on their way go there with the sequences that
     they had, in order, and are not failed."""
-    desk = Desk().introduce()
-    futures = desk.send(b"0", b"1", b"2")
-    before = [flight.stamp for flight in desk.produces()]
-    tried = bootstraps(desk)
-    lonely(desk)
-    desk.nodes, desk.leaders = {7, 8}, {0: (7, 5)}
-    desk.advance(5_000)
-    assert bootstraps(desk) > tried
+    harness = CoreHarness().introduce()
+    futures = harness.send(b"0", b"1", b"2")
+    before = [flight.stamp for flight in harness.produces()]
+    tried = bootstraps(harness)
+    lonely(harness)
+    harness.nodes, harness.leaders = {7, 8}, {0: (7, 5)}
+    harness.advance(5_000)
+    assert bootstraps(harness) > tried
     after = []
-    while flights := desk.produces(7):
+    while flights := harness.produces(7):
         after += [flight.stamp for flight in flights]
         for flight in flights:
-            desk.ack(flight, offset=len(after))
+            harness.ack(flight, offset=len(after))
     assert after == before
     assert all(future.exception(0) is None for future in futures)
 
 
 def test_no_bootstrap_while_a_known_broker_answers() -> None:
     """A lost link, or some brokers that are down, are no reason to go back."""
-    desk = Desk().introduce()
-    tried = bootstraps(desk)
-    desk.down |= {1, 2}
+    harness = CoreHarness().introduce()
+    tried = bootstraps(harness)
+    harness.down |= {1, 2}
     for node in (-1, 1, 2):
-        desk.lose(node)
-    desk.send(b"x")
-    desk.advance(5_000)
-    assert bootstraps(desk) == tried
+        harness.lose(node)
+    harness.send(b"x")
+    harness.advance(5_000)
+    assert bootstraps(harness) == tried
 
 
 def test_strategy_none_stays_with_the_brokers_it_knows() -> None:
     """metadata_recovery_strategy=none: once brokers are known the bootstrap address is not tried any more, not even when a broker asks
     for it; and the old brokers are found again when they are back."""
-    desk = Desk(metadata_recovery_strategy=MetadataRecovery.NONE, metadata_recovery_rebootstrap_trigger_ms=1_000.0).introduce()
-    tried = bootstraps(desk)
-    (future,) = desk.send(b"x")
-    lonely(desk)
-    desk.advance(20_000)
-    assert bootstraps(desk) == tried
-    desk.down.clear()
-    desk.advance(2_000)
-    (flight,) = desk.produces()
-    desk.ack(flight, offset=1)
+    harness = CoreHarness(metadata_recovery_strategy=MetadataRecovery.NONE, metadata_recovery_rebootstrap_trigger_ms=1_000.0).introduce()
+    tried = bootstraps(harness)
+    (future,) = harness.send(b"x")
+    lonely(harness)
+    harness.advance(20_000)
+    assert bootstraps(harness) == tried
+    harness.down.clear()
+    harness.advance(2_000)
+    (flight,) = harness.produces()
+    harness.ack(flight, offset=1)
     assert future.exception(0) is None
 
 
 def test_addresses_where_nothing_answers_do_not_stand_in_the_way() -> None:
     """Each attempt at the old addresses takes as long as it may, and the next one begins soon after: the bootstrap address is tried as soon
     as each has failed once, not when all happen to rest at the same time."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
-    desk.mute |= desk.nodes
-    for node in [-1, *desk.nodes]:
-        desk.lose(node)
-    tried = bootstraps(desk)
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
+    harness.mute |= harness.nodes
+    for node in [-1, *harness.nodes]:
+        harness.lose(node)
+    tried = bootstraps(harness)
     for _ in range(3):
-        desk.advance(200)
-        waiting = [node.node_id for node in desk.core.nodes if node.state is LinkState.CONNECTING]
+        harness.advance(200)
+        waiting = [node.node_id for node in harness.core.nodes if node.state is LinkState.CONNECTING]
         assert waiting, "the leader, and whoever could be asked, are being tried"
         for number in waiting:
-            desk.lose(number, "no answer")
-        desk.nodes, desk.leaders = {7}, {0: (7, 5)}
-    desk.advance(1_000)
-    assert bootstraps(desk) > tried
-    (flight,) = desk.produces(7)
-    desk.ack(flight, offset=1)
+            harness.lose(number, "no answer")
+        harness.nodes, harness.leaders = {7}, {0: (7, 5)}
+    harness.advance(1_000)
+    assert bootstraps(harness) > tried
+    (flight,) = harness.produces(7)
+    harness.ack(flight, offset=1)
     assert future.exception(0) is None
 
 
 def test_metadata_that_come_keep_the_links() -> None:
     """A topic that stays away is asked for again and again, for longer than metadata_recovery_rebootstrap_trigger_ms: every answer is
     metadata, so nobody goes back to the bootstrap addresses, and no link is given up."""
-    desk = Desk(metadata_recovery_rebootstrap_trigger_ms=3_000.0, max_block_ms=20_000.0).introduce()
-    desk.happen(TopicWanted("away"))
-    desk.advance(10_000)
-    assert desk.disconnects == []
+    harness = CoreHarness(metadata_recovery_rebootstrap_trigger_ms=3_000.0, max_block_ms=20_000.0).introduce()
+    harness.happen(TopicWanted("away"))
+    harness.advance(10_000)
+    assert harness.disconnects == []
 
 
 def test_after_the_trigger_every_link_is_given_up() -> None:
     """Connections that neither come about nor fail do not keep the producer from going back: after
     metadata_recovery_rebootstrap_trigger_ms without metadata it gives them up and begins anew."""
-    desk = Desk(metadata_recovery_rebootstrap_trigger_ms=3_000.0).introduce()
-    (future,) = desk.send(b"x")
-    desk.mute |= desk.nodes
-    for node in [-1, *desk.nodes]:
-        desk.lose(node)
-    tried = bootstraps(desk)
-    desk.advance(2_900)
-    assert bootstraps(desk) == tried
-    desk.nodes, desk.leaders = {7}, {0: (7, 5)}
-    desk.advance(1_500)
-    assert bootstraps(desk) > tried
-    assert any("metadata_recovery_rebootstrap_trigger_ms=3000" in each.reason for each in desk.disconnects)
-    (flight,) = desk.produces(7)
-    desk.ack(flight, offset=1)
+    harness = CoreHarness(metadata_recovery_rebootstrap_trigger_ms=3_000.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.mute |= harness.nodes
+    for node in [-1, *harness.nodes]:
+        harness.lose(node)
+    tried = bootstraps(harness)
+    harness.advance(2_900)
+    assert bootstraps(harness) == tried
+    harness.nodes, harness.leaders = {7}, {0: (7, 5)}
+    harness.advance(1_500)
+    assert bootstraps(harness) > tried
+    assert any("metadata_recovery_rebootstrap_trigger_ms=3000" in each.reason for each in harness.disconnects)
+    (flight,) = harness.produces(7)
+    harness.ack(flight, offset=1)
     assert future.exception(0) is None
 
 
 def test_nobody_goes_back_from_the_beginning(caplog: pytest.LogCaptureFixture) -> None:
     """A producer that has found no broker yet has nothing to go back from: it keeps its connections, however short the trigger."""
-    desk = Desk(metadata_recovery_rebootstrap_trigger_ms=0.0)
-    desk.mute.add(-1)
-    desk.happen(TopicWanted(TOPIC))
-    desk.advance(5_000)
-    assert not desk.disconnects
+    harness = CoreHarness(metadata_recovery_rebootstrap_trigger_ms=0.0)
+    harness.mute.add(-1)
+    harness.happen(TopicWanted(TOPIC))
+    harness.advance(5_000)
+    assert not harness.disconnects
     assert "going back" not in caplog.text
-    desk.happen(Connected(-1, VERSIONS))
-    assert TOPIC in desk.accumulator.topics
+    harness.happen(Connected(-1, VERSIONS))
+    assert TOPIC in harness.accumulator.topics
 
 
-def refresh(desk: Desk) -> Any:
+def refresh(harness: CoreHarness) -> Any:
     """Have metadata asked for, and hand the request to the test."""
-    desk.auto.discard(Api.METADATA)
-    desk.core.metadata_updater.refresh()
-    desk.advance(2_000)
-    (asked,) = [flight for flight in desk.open if flight.api is Api.METADATA]
+    harness.auto.discard(Api.METADATA)
+    harness.core.metadata_updater.refresh()
+    harness.advance(2_000)
+    (asked,) = [flight for flight in harness.open if flight.api is Api.METADATA]
     return asked
 
 
 def test_a_broker_may_send_the_producer_back() -> None:
     """REBOOTSTRAP_REQUIRED as the answer to Metadata: every link is given up, and what was on its way is sent again unchanged."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
-    before = desk.produces()[0].stamp
-    asked, tried = refresh(desk), bootstraps(desk)
-    desk.auto.add(Api.METADATA)
-    desk.reply(asked, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
-    desk.advance(2_000)
-    assert bootstraps(desk) == tried + 1
-    assert any("REBOOTSTRAP_REQUIRED" in each.reason for each in desk.disconnects)
-    (flight,) = desk.produces()
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
+    before = harness.produces()[0].stamp
+    asked, tried = refresh(harness), bootstraps(harness)
+    harness.auto.add(Api.METADATA)
+    harness.reply(asked, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    harness.advance(2_000)
+    assert bootstraps(harness) == tried + 1
+    assert any("REBOOTSTRAP_REQUIRED" in each.reason for each in harness.disconnects)
+    (flight,) = harness.produces()
     assert flight.stamp == before
-    desk.ack(flight, offset=1)
+    harness.ack(flight, offset=1)
     assert future.exception(0) is None
 
 
@@ -177,51 +177,51 @@ def test_a_broker_may_send_the_producer_back() -> None:
 def test_what_an_odd_answer_tells_of_leaders_is_believed(odd: dict[str, Any]) -> None:
     """REBOOTSTRAP_REQUIRED, where the producer stays with the brokers that it knows, or no brokers: the leader has moved all the same, and
     gets the next record."""
-    desk = Desk(metadata_recovery_strategy=MetadataRecovery.NONE).introduce()
-    asked = refresh(desk)
-    desk.leaders[0] = (2, 1)
-    desk.reply(asked, replace(desk.metadata(), **odd))
-    desk.send(b"x")
-    desk.advance(1_000)
-    assert [flight.values for flight in desk.produces(2)] == [[b"x"]]
+    harness = CoreHarness(metadata_recovery_strategy=MetadataRecovery.NONE).introduce()
+    asked = refresh(harness)
+    harness.leaders[0] = (2, 1)
+    harness.reply(asked, replace(harness.metadata(), **odd))
+    harness.send(b"x")
+    harness.advance(1_000)
+    assert [flight.values for flight in harness.produces(2)] == [[b"x"]]
 
 
 def test_another_cluster_is_not_believed_from_a_broker() -> None:
     """A known broker's address that answers for another cluster, because somebody else listens there now: nothing is written to it.
     The bootstrap address decides, and it leads to the cluster as it was."""
-    desk = Desk().introduce()
-    desk.send(b"x")
-    before = desk.produces()[0].stamp
-    asked = refresh(desk)
-    wrong = replace(desk.metadata(), cluster_id="other")
-    desk.auto.add(Api.METADATA)
-    desk.reply(asked, wrong)
-    desk.advance(2_000)
-    assert any("speaks for cluster other" in each.reason for each in desk.disconnects)
-    assert [flight.stamp for flight in desk.produces()] == [before]
-    assert not desk.settled
+    harness = CoreHarness().introduce()
+    harness.send(b"x")
+    before = harness.produces()[0].stamp
+    asked = refresh(harness)
+    wrong = replace(harness.metadata(), cluster_id="other")
+    harness.auto.add(Api.METADATA)
+    harness.reply(asked, wrong)
+    harness.advance(2_000)
+    assert any("speaks for cluster other" in each.reason for each in harness.disconnects)
+    assert [flight.stamp for flight in harness.produces()] == [before]
+    assert not harness.settled
 
 
 def test_another_cluster_behind_the_bootstrap_address(caplog: pytest.LogCaptureFixture) -> None:
     """bootstrap_servers lead to another cluster: what may be in the first one fails with MAYBE and is not written again; what was never
     sent goes to the new one under an identity of its own, in order; and the log says so."""
-    desk = Desk(max_in_flight=2).introduce()
-    futures = desk.send(b"0", b"1", b"2", b"3")
-    assert [flight.values for flight in desk.produces()] == [[b"0"], [b"1"]]
-    lonely(desk)
-    desk.cluster_id, desk.nodes, desk.leaders, desk.next_pid = "other", {7}, {0: (7, 0)}, (PID + 1, 0)
+    harness = CoreHarness(max_in_flight=2).introduce()
+    futures = harness.send(b"0", b"1", b"2", b"3")
+    assert [flight.values for flight in harness.produces()] == [[b"0"], [b"1"]]
+    lonely(harness)
+    harness.cluster_id, harness.nodes, harness.leaders, harness.next_pid = "other", {7}, {0: (7, 0)}, (PID + 1, 0)
     with caplog.at_level(logging.WARNING, "fencepost.producer"):
-        desk.advance(5_000)
+        harness.advance(5_000)
     for future in futures[:2]:
         failure = future.exception(0)
         assert isinstance(failure, DeliveryUnknown)
         assert failure.persisted is Persisted.MAYBE
         assert "another cluster" in str(failure)
     written = []
-    while flights := desk.produces(7):
+    while flights := harness.produces(7):
         written += [(flight.values, flight.stamp) for flight in flights]
         for flight in flights:
-            desk.ack(flight, offset=len(written))
+            harness.ack(flight, offset=len(written))
     assert written == [([b"2"], (PID + 1, 0, 0)), ([b"3"], (PID + 1, 0, 1))]
     assert all(future.exception(0) is None for future in futures[2:])
     assert [record for record in caplog.records if "lead to cluster other" in record.getMessage()]
@@ -230,22 +230,22 @@ def test_another_cluster_behind_the_bootstrap_address(caplog: pytest.LogCaptureF
 def test_a_link_to_the_old_cluster_speaks_against_the_new_one() -> None:
     """While a broker of the old cluster can still be reached, a bootstrap address that answers for another one is asked again with no other
     link left; only then it is believed."""
-    desk = Desk().introduce()
-    lonely(desk)
-    desk.auto.discard(Api.METADATA)
-    desk.send(b"x")
+    harness = CoreHarness().introduce()
+    lonely(harness)
+    harness.auto.discard(Api.METADATA)
+    harness.send(b"x")
     until_asked = 0
-    while not (asked := [flight for flight in desk.open if flight.api is Api.METADATA and flight.node == -1]):
-        desk.advance(100)
+    while not (asked := [flight for flight in harness.open if flight.api is Api.METADATA and flight.node == -1]):
+        harness.advance(100)
         until_asked += 1
         assert until_asked < 100
-    desk.down.clear()
-    desk.advance(2_000)
-    assert desk.produces(), "the old leader is back before the bootstrap address has answered"
-    other = replace(desk.metadata(), cluster_id="other")
-    desk.happen(Replied(-1, asked[0].command.request_id, other))
-    assert not desk.settled
-    assert not desk.produces(), "every link was given up"
+    harness.down.clear()
+    harness.advance(2_000)
+    assert harness.produces(), "the old leader is back before the bootstrap address has answered"
+    other = replace(harness.metadata(), cluster_id="other")
+    harness.happen(Replied(-1, asked[0].command.request_id, other))
+    assert not harness.settled
+    assert not harness.produces(), "every link was given up"
 
 
 @pytest.mark.parametrize("way", ["unreachable", "sent back"])

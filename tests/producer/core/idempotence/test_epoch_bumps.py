@@ -9,7 +9,7 @@ from fencepost.producer import DeliveryError, DeliveryTimeout, DeliveryUnknown, 
 from fencepost.producer.core.error_table import TABLE, ErrorAction
 from fencepost.producer.core.events import Settle
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import PID, TOPIC, Desk
+from tests.producer.core.harness import PID, TOPIC, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, arrivals, quick, until, values
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -39,15 +39,15 @@ def test_a_failed_batch_in_a_pipelined_window() -> None:
 
 def test_a_bump_is_local_and_of_one_partition() -> None:
     """The next epoch costs no InitProducerId, and another partition's batches keep theirs."""
-    desk = Desk(partitions=2).introduce()
-    desk.auto.discard(Api.INIT_PRODUCER_ID)
-    desk.send(b"bad", partition=0)
-    desk.refuse(desk.produces()[0], ErrorCode.INVALID_RECORD)
-    desk.send(b"a", partition=0)
-    desk.send(b"b", partition=1)
-    stamps = {index: flight.stamp for flight in desk.produces() for index in flight.blobs}
+    harness = CoreHarness(partitions=2).introduce()
+    harness.auto.discard(Api.INIT_PRODUCER_ID)
+    harness.send(b"bad", partition=0)
+    harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
+    harness.send(b"a", partition=0)
+    harness.send(b"b", partition=1)
+    stamps = {index: flight.stamp for flight in harness.produces() for index in flight.blobs}
     assert stamps == {0: (PID, 1, 0), 1: (PID, 0, 1)}
-    assert not [flight for flight in desk.open if flight.api is Api.INIT_PRODUCER_ID]
+    assert not [flight for flight in harness.open if flight.api is Api.INIT_PRODUCER_ID]
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
@@ -74,49 +74,49 @@ def test_forgotten_batches_are_resolved_by_asking(clean: bool) -> None:
 def test_what_the_log_lost_is_sent_again() -> None:
     """The retry of a doubtful batch is answered 45 because its elder is missing: DescribeProducers says where the log ends, and the elder
     goes first, under the same stamps."""
-    desk = Desk().introduce()
-    desk.send(b"0", b"1")
-    stamps = [flight.stamp for flight in desk.produces()]
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    (question,) = desk.questions()
-    desk.tell(question, (PID, 0, 0))
-    desk.advance(50)
+    harness = CoreHarness().introduce()
+    harness.send(b"0", b"1")
+    stamps = [flight.stamp for flight in harness.produces()]
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    (question,) = harness.questions()
+    harness.tell(question, (PID, 0, 0))
+    harness.advance(50)
     again = []
     for _ in range(2):
-        (flight,) = desk.produces()
+        (flight,) = harness.produces()
         again.append(flight.stamp)
-        desk.ack(flight)
+        harness.ack(flight)
     assert again == stamps
 
 
 def test_nobody_is_asked_while_an_answer_may_still_come() -> None:
     """45 for a batch in doubt is not looked into while another one flies: its answer may explain it."""
-    desk = Desk().introduce()
-    desk.send(b"0", b"1")
-    desk.refuse(desk.produces()[0], E45)
-    assert not desk.questions()
+    harness = CoreHarness().introduce()
+    harness.send(b"0", b"1")
+    harness.refuse(harness.produces()[0], E45)
+    assert not harness.questions()
 
 
 def test_when_nobody_can_tell_the_outcome_is_maybe() -> None:
     """The leader has forgotten the producer id altogether: what was in doubt fails as MAYBE and is never sent again; what was never sent
     goes on under the next epoch."""
-    desk = Desk().introduce()
-    in_doubt = desk.send(b"0", b"1")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    waiting = desk.send(b"2")
-    (question,) = desk.questions()
-    desk.tell(question, None)
+    harness = CoreHarness().introduce()
+    in_doubt = harness.send(b"0", b"1")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    waiting = harness.send(b"2")
+    (question,) = harness.questions()
+    harness.tell(question, None)
     for future in in_doubt:
         failure = future.exception(0)
         assert failure is not None
         assert failure.persisted is Persisted.MAYBE
-    (flight,) = desk.produces()
+    (flight,) = harness.produces()
     assert (flight.values, flight.stamp) == ([b"2"], (PID, 1, 0))
-    desk.ack(flight)
+    harness.ack(flight)
     assert waiting[0].exception(0) is None
 
 
@@ -124,12 +124,12 @@ def test_when_nobody_can_tell_the_outcome_is_maybe() -> None:
 def test_another_epochs_sequences_tell_nothing(epoch: int, code: int) -> None:
     """The leader remembers our producer id under another epoch: its last sequence says nothing about ours, however well it fits. The same
     of what it says along with an error."""
-    desk = Desk(first_epoch=1).introduce()
-    (future,) = desk.send(b"0")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    desk.tell(desk.questions()[0], (PID, epoch, 1), code=code)
+    harness = CoreHarness(first_epoch=1).introduce()
+    (future,) = harness.send(b"0")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    harness.tell(harness.questions()[0], (PID, epoch, 1), code=code)
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
@@ -137,12 +137,12 @@ def test_another_epochs_sequences_tell_nothing(epoch: int, code: int) -> None:
 
 def test_another_producers_sequences_tell_nothing() -> None:
     """Only our own producer id's entry counts."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"0")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    desk.tell(desk.questions()[0], (PID + 1, 0, 1))
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"0")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    harness.tell(harness.questions()[0], (PID + 1, 0, 1))
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
@@ -154,12 +154,12 @@ def test_a_leader_that_does_not_know_the_question() -> None:
 
     kept = bench.VERSIONS.pop(Api.DESCRIBE_PRODUCERS)
     try:
-        desk = Desk().introduce()
-        (future,) = desk.send(b"0")
-        desk.lose(1)
-        desk.advance(50)
-        desk.refuse(desk.produces()[0], E45)
-        desk.advance(50)
+        harness = CoreHarness().introduce()
+        (future,) = harness.send(b"0")
+        harness.lose(1)
+        harness.advance(50)
+        harness.refuse(harness.produces()[0], E45)
+        harness.advance(50)
         failure = future.exception(0)
         assert failure is not None
         assert failure.persisted is Persisted.MAYBE
@@ -169,60 +169,60 @@ def test_a_leader_that_does_not_know_the_question() -> None:
 
 def test_a_question_that_is_refused() -> None:
     """A producer that may write and not read is told nothing of its batches: MAYBE, at once, and the producer goes on."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"0")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    (question,) = desk.questions()
-    desk.tell(question, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"0")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    (question,) = harness.questions()
+    harness.tell(question, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
-    assert not desk.questions()
-    (later,) = desk.send(b"1")
-    desk.ack(desk.produces()[0])
+    assert not harness.questions()
+    (later,) = harness.send(b"1")
+    harness.ack(harness.produces()[0])
     assert later.result(0).partition == 0
 
 
 def test_a_question_that_fails_is_asked_again() -> None:
     """A leader that moved, or a link that dies under the question, decides nothing: it is asked again, of whoever leads then."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"0")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
-    desk.leaders[0] = (2, 1)
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"0")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
+    harness.leaders[0] = (2, 1)
     for _ in range(3):
-        (question,) = desk.questions()
+        (question,) = harness.questions()
         if question.node == 2:
             break
-        desk.tell(question, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        desk.advance(500)
-    assert desk.questions()[0].node == 2
-    desk.lose(2)
-    desk.advance(500)
-    (question,) = desk.questions()
-    desk.tell(question, (PID, 0, 1))
+        harness.tell(question, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        harness.advance(500)
+    assert harness.questions()[0].node == 2
+    harness.lose(2)
+    harness.advance(500)
+    (question,) = harness.questions()
+    harness.tell(question, (PID, 0, 1))
     assert not future.done(), "acks=all: the log has it, an acknowledgement confirms it"
-    desk.advance(500)
-    desk.ack(desk.produces()[0])
+    harness.advance(500)
+    harness.ack(harness.produces()[0])
     assert future.exception(0) is None
 
 
 def test_an_answer_older_than_the_last_attempt_is_not_believed() -> None:
     """An answer to a question asked before something else was sent may be out of date: it is put aside and the question repeated."""
-    desk = Desk(delivery_timeout_ms=60.0, resolve_grace_ms=1_000.0).introduce()
-    (late,) = desk.send(b"0")
-    desk.advance(60)
-    (question,) = desk.questions()
-    desk.send(b"1")
-    desk.tell(question, None)
+    harness = CoreHarness(delivery_timeout_ms=60.0, resolve_grace_ms=1_000.0).introduce()
+    (late,) = harness.send(b"0")
+    harness.advance(60)
+    (question,) = harness.questions()
+    harness.send(b"1")
+    harness.tell(question, None)
     assert not late.done()
-    (question,) = desk.questions()
-    desk.tell(question, (PID, 0, 1))
+    (question,) = harness.questions()
+    harness.tell(question, (PID, 0, 1))
     assert not late.done(), "the log has it, and its acknowledgement is still on the way"
-    desk.ack(desk.produces()[0], offset=1)
+    harness.ack(harness.produces()[0], offset=1)
     assert late.result(0).offset == 1
 
 
@@ -257,89 +257,89 @@ REFUSALS = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is Er
 @pytest.mark.parametrize("code", REFUSALS, ids=[code.name for code in REFUSALS])
 def test_one_failed_batch_never_poisons_the_producer(code: ErrorCode) -> None:
     """Every final code fails its batch and nothing else: the next record is delivered under the next epoch, from sequence 0."""
-    desk = Desk().introduce()
-    (bad,) = desk.send(b"bad")
-    desk.refuse(desk.produces()[0], code, message="because")
+    harness = CoreHarness().introduce()
+    (bad,) = harness.send(b"bad")
+    harness.refuse(harness.produces()[0], code, message="because")
     failure = bad.exception(0)
     assert isinstance(failure, RecordRefused)
     assert "because" in str(failure)
     assert code.name in str(failure)
-    (good,) = desk.send(b"good")
-    (flight,) = desk.produces()
+    (good,) = harness.send(b"good")
+    (flight,) = harness.produces()
     assert flight.stamp == (PID, 1, 0)
-    desk.ack(flight, offset=1)
+    harness.ack(flight, offset=1)
     assert good.result(0).offset == 1
 
 
 def test_invalid_producer_epoch_heals() -> None:
     """INVALID_PRODUCER_EPOCH for a batch known not to be in the log: the next epoch is tried, and the next, until one is accepted."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"x")
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"x")
     for epoch in range(3):
-        (flight,) = desk.produces()
+        (flight,) = harness.produces()
         assert flight.stamp[1] == epoch
-        desk.refuse(flight, ErrorCode.INVALID_PRODUCER_EPOCH)
-        desk.advance(50)
-    desk.ack(desk.produces()[0])
+        harness.refuse(flight, ErrorCode.INVALID_PRODUCER_EPOCH)
+        harness.advance(50)
+    harness.ack(harness.produces()[0])
     assert future.exception(0) is None
 
 
 def test_after_epoch_32767_comes_a_new_producer_id() -> None:
     """The last epoch is spent: InitProducerId brings a new id, and the waiting batches go out under it from epoch 0, sequence 0, one at a
     time because no broker knows the new id."""
-    desk = Desk(first_epoch=32767).introduce()
-    bad, *good = desk.send(b"bad", b"0", b"1", b"2")
-    desk.next_pid = (PID + 1, 0)
-    first, *others = desk.produces()
-    desk.refuse(first, ErrorCode.INVALID_RECORD)
+    harness = CoreHarness(first_epoch=32767).introduce()
+    bad, *good = harness.send(b"bad", b"0", b"1", b"2")
+    harness.next_pid = (PID + 1, 0)
+    first, *others = harness.produces()
+    harness.refuse(first, ErrorCode.INVALID_RECORD)
     for flight in others:
-        desk.refuse(flight, E45)
-    desk.advance(50)
+        harness.refuse(flight, E45)
+    harness.advance(50)
     assert bad.exception(0) is not None
     for place in range(3):
-        (flight,) = desk.produces()
+        (flight,) = harness.produces()
         assert (flight.values, flight.stamp) == ([b"%d" % place], (PID + 1, 0, place))
-        desk.ack(flight, offset=place)
-        desk.advance(50)
+        harness.ack(flight, offset=place)
+        harness.advance(50)
     assert [future.result(0).offset for future in good] == [0, 1, 2]
 
 
 def test_the_new_id_serves_every_partition_that_needs_one() -> None:
     """A partition that still has epochs left keeps its old id; two that ran out share the new one: one InitProducerId for both."""
-    desk = Desk(partitions=3, first_epoch=32767).introduce()
-    desk.next_pid = (PID + 1, 0)
+    harness = CoreHarness(partitions=3, first_epoch=32767).introduce()
+    harness.next_pid = (PID + 1, 0)
     for partition in (0, 1):
-        desk.send(b"bad", partition=partition)
-        desk.refuse(desk.produces()[0], ErrorCode.INVALID_RECORD)
+        harness.send(b"bad", partition=partition)
+        harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
     for partition in range(3):
-        desk.send(b"x", partition=partition)
-    stamps = {index: flight.stamp for flight in desk.produces() for index in flight.blobs}
+        harness.send(b"x", partition=partition)
+    stamps = {index: flight.stamp for flight in harness.produces() for index in flight.blobs}
     assert stamps == {0: (PID + 1, 0, 0), 1: (PID + 1, 0, 0), 2: (PID, 32767, 1)}
 
 
 def test_out_of_order_behind_a_gap_is_a_retry_and_no_bump() -> None:
     """45 for a batch that is not the oldest only says that its elder has not arrived: it is sent again, unchanged, after the elder."""
-    desk = Desk().introduce()
-    futures = desk.send(b"0", b"1")
-    first, second = desk.produces()
-    desk.refuse(second, E45)
-    desk.advance(50)
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.ack(first, offset=1)
-    (again,) = desk.produces()
+    harness = CoreHarness().introduce()
+    futures = harness.send(b"0", b"1")
+    first, second = harness.produces()
+    harness.refuse(second, E45)
+    harness.advance(50)
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.ack(first, offset=1)
+    (again,) = harness.produces()
     assert again.blob == second.blob
-    desk.ack(again, offset=2)
+    harness.ack(again, offset=2)
     assert [future.result(0).offset for future in futures] == [1, 2]
-    assert not desk.questions()
+    assert not harness.questions()
 
 
 def test_the_failure_is_what_the_caller_gets() -> None:
     """Each record of a failed batch raises an error of its own, with the same words, so that no traceback is shared."""
-    desk = Desk(batch_size=4096).learn()
-    queues = desk.accumulator.topics["t"]
-    futures = [desk.accumulator.append(queues, 0, 1, None, b"x", None, None) for _ in range(3)]
-    desk.send(b"x")
-    desk.refuse(desk.produces()[0], ErrorCode.INVALID_RECORD)
+    harness = CoreHarness(batch_size=4096).learn()
+    queues = harness.accumulator.topics["t"]
+    futures = [harness.accumulator.append(queues, 0, 1, None, b"x", None, None) for _ in range(3)]
+    harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
     failures = [future.exception(0) for future in futures if future is not None]
     assert len({id(failure) for failure in failures}) == 3
     assert len({str(failure) for failure in failures}) == 1
@@ -358,29 +358,29 @@ PASSING = (
 @pytest.mark.parametrize("code", PASSING, ids=[code.name for code in PASSING])
 def test_a_question_that_cannot_be_answered_now_is_asked_again(code: ErrorCode) -> None:
     """An error that passes says nothing about the batch: the question is asked again until somebody answers it."""
-    desk = Desk().introduce()
-    (future,) = desk.send(b"0")
-    desk.lose(1)
-    desk.advance(50)
-    desk.refuse(desk.produces()[0], E45)
+    harness = CoreHarness().introduce()
+    (future,) = harness.send(b"0")
+    harness.lose(1)
+    harness.advance(50)
+    harness.refuse(harness.produces()[0], E45)
     for _ in range(3):
-        desk.tell(desk.questions()[0], code=code)
+        harness.tell(harness.questions()[0], code=code)
         assert not future.done()
-        desk.advance(50)
-    desk.tell(desk.questions()[0], (PID, 0, 0))
-    desk.advance(50)
-    desk.ack(desk.produces()[0], offset=1)
+        harness.advance(50)
+    harness.tell(harness.questions()[0], (PID, 0, 0))
+    harness.advance(50)
+    harness.ack(harness.produces()[0], offset=1)
     assert future.result(0).offset == 1
 
 
 def test_what_is_queued_is_dropped_after_its_elders() -> None:
     """A partition is dropped while one of its batches is on its way and another is queued: the queued one fails when the elder has its
     outcome, and not before."""
-    desk = Desk(max_in_flight=1).introduce()
-    flying, queued = desk.send(b"0", b"1")
-    sender = desk.core.produce_requests.senders[TOPIC, 0]
+    harness = CoreHarness(max_in_flight=1).introduce()
+    flying, queued = harness.send(b"0", b"1")
+    sender = harness.core.produce_requests.senders[TOPIC, 0]
     assert sender.drop(DeliveryUnknown, "dropped") == []
-    desk.core.produce_requests.ready_partitions.mark(sender)
+    harness.core.produce_requests.ready_partitions.mark(sender)
     assert not queued.done()
     sender.window.acknowledged(sender.window.in_flight_batches[0], 1, -1)
     settled = sender.drop(DeliveryUnknown, "dropped")

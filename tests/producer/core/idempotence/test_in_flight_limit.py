@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.core.harness import PID, Desk
+from tests.producer.core.harness import PID, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, arrivals, quick, until, values
 
 
@@ -27,45 +27,45 @@ def test_five_requests_are_really_in_flight() -> None:
 
 def test_pipelined_batches_leave_in_sequence_order() -> None:
     """Five batches leave at once, each under the sequence after its predecessor; the next follows the first answer."""
-    desk = Desk().introduce()
-    desk.send(*[b"%d" % i for i in range(8)])
-    assert [flight.stamp for flight in desk.produces()] == [(PID, 0, sequence) for sequence in range(1, 6)]
-    desk.ack(desk.produces()[0])
-    assert [flight.stamp[2] for flight in desk.produces()] == [2, 3, 4, 5, 6]
+    harness = CoreHarness().introduce()
+    harness.send(*[b"%d" % i for i in range(8)])
+    assert [flight.stamp for flight in harness.produces()] == [(PID, 0, sequence) for sequence in range(1, 6)]
+    harness.ack(harness.produces()[0])
+    assert [flight.stamp[2] for flight in harness.produces()] == [2, 3, 4, 5, 6]
 
 
 def test_one_batch_until_the_first_acknowledgement() -> None:
     """A broker takes any first sequence of a producer id that it does not know: until one is acknowledged there is one batch in flight."""
-    desk = Desk().learn()
-    desk.send(b"0", b"1", b"2")
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
-    desk.ack(desk.produces()[0])
-    assert [flight.values for flight in desk.produces()] == [[b"1"], [b"2"]]
+    harness = CoreHarness().learn()
+    harness.send(b"0", b"1", b"2")
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
+    harness.ack(harness.produces()[0])
+    assert [flight.values for flight in harness.produces()] == [[b"1"], [b"2"]]
 
 
 def test_after_a_long_rest_a_partition_is_introduced_anew() -> None:
     """Brokers forget a producer id that rests (producer.id.expiration.ms): after ten minutes of rest one batch goes first again."""
-    desk = Desk(metadata_max_idle_ms=1e9).introduce()
-    desk.advance(599_000)
-    desk.send(b"0", b"1")
-    assert len(desk.produces()) == 2
-    for flight in desk.produces():
-        desk.ack(flight)
-    desk.advance(600_000)
-    desk.send(b"2", b"3")
-    assert [flight.values for flight in desk.produces()] == [[b"2"]]
+    harness = CoreHarness(metadata_max_idle_ms=1e9).introduce()
+    harness.advance(599_000)
+    harness.send(b"0", b"1")
+    assert len(harness.produces()) == 2
+    for flight in harness.produces():
+        harness.ack(flight)
+    harness.advance(600_000)
+    harness.send(b"2", b"3")
+    assert [flight.values for flight in harness.produces()] == [[b"2"]]
 
 
 def test_five_are_counted_across_connections() -> None:
     """Three batches hang on the old leader's link, which says nothing; when the leader moves, none of them and only two more may go to
     the new one: the broker's window of five is per partition, not per connection."""
-    desk = Desk(request_timeout_ms=1e6, delivery_timeout_ms=2e6).introduce()
-    desk.send(b"0", b"1", b"2")
-    desk.leaders[0] = (2, 1)
-    desk.advance(desk.settings.metadata_max_age_ms)  # nothing else would have the producer look
-    desk.send(*[b"%d" % i for i in range(3, 10)])
-    assert [flight.stamp[2] for flight in desk.produces(node=1)] == [1, 2, 3]
-    assert [flight.stamp[2] for flight in desk.produces(node=2)] == [4, 5]
+    harness = CoreHarness(request_timeout_ms=1e6, delivery_timeout_ms=2e6).introduce()
+    harness.send(b"0", b"1", b"2")
+    harness.leaders[0] = (2, 1)
+    harness.advance(harness.settings.metadata_max_age_ms)  # nothing else would have the producer look
+    harness.send(*[b"%d" % i for i in range(3, 10)])
+    assert [flight.stamp[2] for flight in harness.produces(node=1)] == [1, 2, 3]
+    assert [flight.stamp[2] for flight in harness.produces(node=2)] == [4, 5]
 
 
 def test_a_hung_leader_then_another_one() -> None:
@@ -90,22 +90,22 @@ def test_a_hung_leader_then_another_one() -> None:
 
 def test_partitions_do_not_wait_for_each_other() -> None:
     """A partition whose window is full does not keep another partition's batches from another broker."""
-    desk = Desk(partitions=2)
-    desk.leaders[1] = (2, 0)
-    desk.introduce()
-    desk.send(*[b"a"] * 9, partition=0)
-    desk.send(*[b"b"] * 2, partition=1)
-    assert len(desk.produces(node=1)) == 5
-    assert len(desk.produces(node=2)) == 2
+    harness = CoreHarness(partitions=2)
+    harness.leaders[1] = (2, 0)
+    harness.introduce()
+    harness.send(*[b"a"] * 9, partition=0)
+    harness.send(*[b"b"] * 2, partition=1)
+    assert len(harness.produces(node=1)) == 5
+    assert len(harness.produces(node=2)) == 2
 
 
 def test_one_request_carries_one_batch_of_each_partition() -> None:
     """Batches of several partitions of one leader share a request, at most one of each: a broker refuses two of one partition."""
-    desk = Desk(partitions=3, linger_ms=5.0, batch_size=1000).introduce()
+    harness = CoreHarness(partitions=3, linger_ms=5.0, batch_size=1000).introduce()
     for partition in range(3):
-        desk.send(b"x", b"y", partition=partition)
-    desk.advance(5)
-    (flight,) = desk.produces()
+        harness.send(b"x", b"y", partition=partition)
+    harness.advance(5)
+    (flight,) = harness.produces()
     assert sorted(flight.blobs) == [0, 1, 2]
     for topic in flight.message.topic_data:
         indexes = [part.index for part in topic.partition_data]
@@ -114,12 +114,12 @@ def test_one_request_carries_one_batch_of_each_partition() -> None:
 
 def test_a_request_stays_below_max_request_size() -> None:
     """Batches that together exceed max_request_size go in several requests; one alone goes however large it is."""
-    desk = Desk(partitions=3, max_request_size=1024).introduce()
-    queues = desk.accumulator.topics["t"]
+    harness = CoreHarness(partitions=3, max_request_size=1024).introduce()
+    queues = harness.accumulator.topics["t"]
     for partition in range(3):
-        assert desk.accumulator.append(queues, partition, 1, None, b"x" * 400, None, None) is not None
-    desk.send(b"y" * 400, partition=0)
-    sizes = [[len(blob) for blob in flight.blobs.values()] for flight in desk.produces()]
+        assert harness.accumulator.append(queues, partition, 1, None, b"x" * 400, None, None) is not None
+    harness.send(b"y" * 400, partition=0)
+    sizes = [[len(blob) for blob in flight.blobs.values()] for flight in harness.produces()]
     assert len(sizes) > 1
     assert all(sum(each) <= 1024 for each in sizes)
 
@@ -143,16 +143,16 @@ def test_sequences_wrap_end_to_end() -> None:
 
 def test_without_idempotence_batches_still_go_in_order() -> None:
     """Without idempotence a retried batch goes first and alone too: max_in_flight costs no order."""
-    desk = Desk(enable_idempotence=False).learn()
-    desk.send(b"0", b"1", b"2")
-    first, second, third = desk.produces()
-    desk.refuse(first, ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.refuse(second, ErrorCode.NOT_ENOUGH_REPLICAS)
-    desk.refuse(third, ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness = CoreHarness(enable_idempotence=False).learn()
+    harness.send(b"0", b"1", b"2")
+    first, second, third = harness.produces()
+    harness.refuse(first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.refuse(second, ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.refuse(third, ErrorCode.NOT_ENOUGH_REPLICAS)
     sent = []
     for _ in range(3):
-        desk.advance(50)
-        (flight,) = desk.produces()
+        harness.advance(50)
+        (flight,) = harness.produces()
         sent += flight.values
-        desk.ack(flight)
+        harness.ack(flight)
     assert sent == [b"0", b"1", b"2"]

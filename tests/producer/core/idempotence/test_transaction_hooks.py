@@ -8,7 +8,7 @@ from fencepost.producer.core.events import Command, SendingAllowed, Settle
 from fencepost.producer.core.idempotence.transaction_hooks import NoTransactionHooks
 from fencepost.producer.errors import Persisted, RecordRefused
 from fencepost.producer.wire import ErrorCode
-from tests.producer.core.harness import PID, Desk
+from tests.producer.core.harness import PID, CoreHarness
 
 
 class Door(NoTransactionHooks):
@@ -35,56 +35,56 @@ class Door(NoTransactionHooks):
 def test_nothing_fresh_leaves_through_a_closed_gate() -> None:
     """A partition whose gate is closed sends nothing and is stamped with nothing; others go on; opened, it sends what waited, in order."""
     door = Door()
-    desk = Desk(partitions=2, hooks=door).introduce()
+    harness = CoreHarness(partitions=2, hooks=door).introduce()
     door.closed = {0}
-    desk.send(b"0", b"1", partition=0)
-    desk.send(b"x", partition=1)
-    assert [flight.values for flight in desk.produces()] == [[b"x"]]
+    harness.send(b"0", b"1", partition=0)
+    harness.send(b"x", partition=1)
+    assert [flight.values for flight in harness.produces()] == [[b"x"]]
     door.closed = set()
-    desk.happen(SendingAllowed())
-    assert [flight.values for flight in desk.produces()] == [[b"x"], [b"0"], [b"1"]]
+    harness.happen(SendingAllowed())
+    assert [flight.values for flight in harness.produces()] == [[b"x"], [b"0"], [b"1"]]
 
 
 def test_a_retry_asks_nobody() -> None:
     """The gate is asked once, before the stamp: a batch that is being resent has been through it."""
     door = Door()
-    desk = Desk(hooks=door).introduce()
-    desk.send(b"0")
+    harness = CoreHarness(hooks=door).introduce()
+    harness.send(b"0")
     door.closed = {0}
-    desk.lose(1)
-    desk.advance(100)
-    assert [flight.values for flight in desk.produces()] == [[b"0"]]
+    harness.lose(1)
+    harness.advance(100)
+    assert [flight.values for flight in harness.produces()] == [[b"0"]]
 
 
 def test_the_gate_hears_of_the_first_write_of_each_batch() -> None:
     """One call for each batch that is about to be written for the first time, none for retries."""
     door = Door()
-    desk = Desk(hooks=door).introduce()
+    harness = CoreHarness(hooks=door).introduce()
     door.written.clear()
-    desk.send(b"0", b"1")
-    desk.lose(1)
-    desk.advance(100)
+    harness.send(b"0", b"1")
+    harness.lose(1)
+    harness.advance(100)
     assert door.written == [0, 0]
 
 
 def test_a_transactional_gate_marks_batch_and_request() -> None:
     """With a transactional id the request names it and the batches carry the transactional bit; without, neither."""
     for transactional_id in (None, "tx"):
-        desk = Desk(hooks=Door(transactional_id)).introduce()
-        desk.send(b"0")
-        (flight,) = desk.produces()
+        harness = CoreHarness(hooks=Door(transactional_id)).introduce()
+        harness.send(b"0")
+        (flight,) = harness.produces()
         assert flight.message.transactional_id == transactional_id
         assert flight.header.is_transactional is (transactional_id is not None)
 
 
 def test_a_split_stays_in_its_transaction() -> None:
     """The pieces of a transactional batch are transactional too."""
-    desk = Desk(hooks=Door("tx"), batch_size=4_096, linger_ms=5.0).introduce()
-    desk.send(b"0", b"1")
-    desk.advance(5)
-    desk.refuse(desk.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
-    desk.advance(50)
-    (piece,) = desk.produces()
+    harness = CoreHarness(hooks=Door("tx"), batch_size=4_096, linger_ms=5.0).introduce()
+    harness.send(b"0", b"1")
+    harness.advance(5)
+    harness.refuse(harness.produces()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    harness.advance(50)
+    (piece,) = harness.produces()
     assert piece.values == [b"0"]
     assert piece.header.is_transactional
 
@@ -93,15 +93,15 @@ def test_a_transaction_has_no_epoch_of_one_partition() -> None:
     """A refused batch takes those behind it along: in a transaction no partition bumps the epoch, so nothing is rewritten, and nothing new
     leaves the partition."""
     door = Door("tx")
-    desk = Desk(hooks=door).introduce()
-    bad, good = desk.send(b"bad", b"good")
-    first, second = desk.produces()
-    desk.refuse(first, ErrorCode.INVALID_RECORD)
-    desk.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    desk.advance(50)
-    desk.send(b"late")
-    desk.advance(50)
-    assert desk.produces() == []
+    harness = CoreHarness(hooks=door).introduce()
+    bad, good = harness.send(b"bad", b"good")
+    first, second = harness.produces()
+    harness.refuse(first, ErrorCode.INVALID_RECORD)
+    harness.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    harness.advance(50)
+    harness.send(b"late")
+    harness.advance(50)
+    assert harness.produces() == []
     assert isinstance(bad.exception(0), RecordRefused)
     failure = good.exception(0)
     assert isinstance(failure, RecordRefused)
@@ -112,35 +112,35 @@ def test_a_transaction_has_no_epoch_of_one_partition() -> None:
 
 def test_the_next_transactions_epoch_is_every_partitions() -> None:
     """Once the office has another identity, each partition takes it as soon as nothing of it is under way, and counts from 0."""
-    desk = Desk(partitions=2, hooks=Door("tx")).introduce()
-    desk.core.producer_id_manager.identity = (PID, 1)  # type: ignore[attr-defined] # the registrar that stands in for a coordinator here
-    desk.send(b"x", partition=0)
-    desk.send(b"y", partition=1)
-    assert sorted(flight.stamp for flight in desk.produces()) == [(PID, 1, 0), (PID, 1, 0)]
+    harness = CoreHarness(partitions=2, hooks=Door("tx")).introduce()
+    harness.core.producer_id_manager.identity = (PID, 1)  # type: ignore[attr-defined] # the registrar that stands in for a coordinator here
+    harness.send(b"x", partition=0)
+    harness.send(b"y", partition=1)
+    assert sorted(flight.stamp for flight in harness.produces()) == [(PID, 1, 0), (PID, 1, 0)]
 
 
 def test_an_epoch_never_changes_under_a_batch() -> None:
     """While a batch is on its way its partition keeps the identity, and so does what follows the batch."""
-    desk = Desk(hooks=Door("tx")).introduce()
-    desk.send(b"0")
-    desk.core.producer_id_manager.identity = (PID, 1)  # type: ignore[attr-defined] # as above
-    desk.send(b"1")
-    assert [flight.stamp for flight in desk.produces()] == [(PID, 0, 1), (PID, 0, 2)]
+    harness = CoreHarness(hooks=Door("tx")).introduce()
+    harness.send(b"0")
+    harness.core.producer_id_manager.identity = (PID, 1)  # type: ignore[attr-defined] # as above
+    harness.send(b"1")
+    assert [flight.stamp for flight in harness.produces()] == [(PID, 0, 1), (PID, 0, 2)]
 
 
 def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
     """Once the gate says that everything is lost, what is queued or waits for a retry fails at once, and what is in flight when it is
     answered; then it is quiet."""
     door = Door("tx")
-    desk = Desk(partitions=2, hooks=door).introduce()
+    harness = CoreHarness(partitions=2, hooks=door).introduce()
     door.closed = {1}
-    flying, queued = desk.send(b"0") + desk.send(b"1", partition=1)
+    flying, queued = harness.send(b"0") + harness.send(b"1", partition=1)
     door.doom = (RecordRefused, "given up")
-    desk.happen(SendingAllowed())
+    harness.happen(SendingAllowed())
     assert queued.done()
     assert not flying.done()
     assert not door.quiet.pop()
-    desk.ack(desk.produces()[0])
+    harness.ack(harness.produces()[0])
     assert flying.exception(0) is None
     assert door.quiet.pop()
     assert [str(each.failure) for each in door.failed] == ["t-1: given up; attempts=0, persisted=NO"]
@@ -149,12 +149,12 @@ def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
 def test_a_doomed_retry_is_not_made() -> None:
     """A batch whose reply was lost is not sent again, and says that it may be in the log."""
     door = Door("tx")
-    desk = Desk(hooks=door).introduce()
-    (future,) = desk.send(b"0")
+    harness = CoreHarness(hooks=door).introduce()
+    (future,) = harness.send(b"0")
     door.doom = (RecordRefused, "given up")
-    desk.lose(1)
-    desk.advance(1_000)
-    assert desk.produces() == []
+    harness.lose(1)
+    harness.advance(1_000)
+    assert harness.produces() == []
     failure = future.exception(0)
     assert failure is not None
     assert failure.persisted is Persisted.MAYBE
@@ -165,6 +165,6 @@ def test_the_gate_chooses_among_the_versions_of_produce() -> None:
     """Version 12 is a promise about transactions, so the gate has a say in which is sent."""
     door = Door("tx")
     door.produce_versions = range(3, 12)
-    desk = Desk(hooks=door).introduce()
-    desk.send(b"0")
-    assert desk.produces()[0].command.version == 11
+    harness = CoreHarness(hooks=door).introduce()
+    harness.send(b"0")
+    assert harness.produces()[0].command.version == 11
