@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -54,3 +55,9 @@ class Authority:
         for path, content in zip(paths, (chain, key, key + chain), strict=True):
             Path(path).write_bytes(content)
         return paths
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """One CA for a test file. Import this fixture where tests need certificates."""
+    return Authority(Path(tmp_path_factory.mktemp("ca")))

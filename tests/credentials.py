@@ -7,6 +7,8 @@ import json
 import time
 from typing import Any
 
+from fencepost.broker_stub import BrokerStub
+
 USERS = {"alice": "alice's secret: 100%=", "bob": "bob's"}
 """For PLAIN and SCRAM. The password has what a parser would trip over."""
 
@@ -27,3 +29,8 @@ def ours(mechanism: str, user: str = "alice", password: str | None = None) -> di
     if mechanism == "OAUTHBEARER":
         return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": lambda: jwt(user)}
     return {"sasl_mechanism": mechanism, "sasl_username": user, "sasl_password": USERS.get(user, "") if password is None else password}
+
+
+def principals(stub: BrokerStub) -> set[str]:
+    """The principals of the connections to the stub."""
+    return {link.principal for broker in stub.cluster.brokers.values() for link in tuple(broker.links)}

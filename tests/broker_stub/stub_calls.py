@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -85,6 +86,24 @@ class Talker(Link):
         answer: Any = self.ask(wire.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5)
         assert answer.error_code == 0
         return int(answer.producer_id)
+
+
+class Pending:
+    """A request that was sent. `show` chooses what a test compares of its response."""
+
+    def __init__(self, show: Callable[[Any], Any] = lambda response: response) -> None:
+        self.replies: list[Reply] = []
+        self._show = show
+
+    @property
+    def waits(self) -> bool:
+        return not self.replies
+
+    @property
+    def answer(self) -> Any:
+        (reply,) = self.replies
+        assert reply.fate is Fate.ANSWER
+        return self._show(reply.response)
 
 
 class Inside:

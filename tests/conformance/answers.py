@@ -18,6 +18,7 @@ from tests.conformance.world import CASES, Case
 DIRECTORY = Path(__file__).parent / "answers"
 
 Notes = dict[str, str]
+Differences = dict[str, str | None]
 
 
 @cache
@@ -31,6 +32,18 @@ def load_cases() -> Mapping[str, Case]:
 def recorded(case: Case) -> Notes | None:
     """What Kafka answered to the case; None when it was never asked."""
     return _area(case.area).get(case.name)
+
+
+def differences(case: Case, notes: Notes, usual: Notes | None = None) -> Differences:
+    """The answers that are not the recorded ones, or not those of `usual`. None: there is no such answer here."""
+    before = recorded(case) or {} if usual is None else usual
+    return {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+
+
+def with_differences(case: Case, changed: Differences, usual: Notes | None = None) -> Notes:
+    """The recorded answers, or those of `usual`, with these differences."""
+    before = recorded(case) or {} if usual is None else usual
+    return {label: answer for label, answer in {**before, **changed}.items() if answer is not None}
 
 
 def write(answers: Mapping[str, Notes]) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conformance.answers import Notes, load_cases, recorded
+from tests.conformance.answers import Differences, Notes, differences, load_cases, with_differences
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.targets import KafkaTarget
 from tests.conformance.world import Case, play
@@ -46,7 +46,7 @@ BROKERS = {
     ),
 }
 
-Answers = dict[str, dict[str, dict[str, str | None]]]
+Answers = dict[str, dict[str, Differences]]
 """By broker, case and label; None for an answer that only a broker without configs gives."""
 
 
@@ -56,8 +56,7 @@ def cases(broker: str) -> list[Case]:
 
 def expected(case: Case, broker: str) -> Notes:
     """What Kafka answers there."""
-    changed = different()[broker].get(case.name, {})
-    return {label: answer for label, answer in {**(recorded(case) or {}), **changed}.items() if answer is not None}
+    return with_differences(case, different()[broker].get(case.name, {}))
 
 
 def different() -> Answers:
@@ -71,8 +70,8 @@ def main() -> None:
         found = answers[broker] = {}
         with KafkaCluster(config=config) as cluster:
             for case in cases(broker):
-                before, notes = recorded(case) or {}, play(case, KafkaTarget(cluster))
-                changed = {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+                notes = play(case, KafkaTarget(cluster))
+                changed = differences(case, notes)
                 if changed:
                     found[case.name] = changed
                 print(f"{broker}: {case.name}: {len(notes)} answers, {len(changed)} other than by default", flush=True)

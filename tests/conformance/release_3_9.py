@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from fencepost.producer.wire import Api
-from tests.conformance.answers import Notes, load_cases, recorded
+from tests.conformance.answers import Differences, Notes, differences, load_cases, with_differences
 from tests.conformance.gaps import GAPS, Gap
 from tests.conformance.kafka_home import OLDER_VERSION
 from tests.conformance.targets import KafkaPool, stub_for
@@ -78,7 +78,7 @@ GAPS_3_9: dict[str, Gap] = {
 }
 """Where the stub is known to answer otherwise than 3.9, besides the gaps that it has as 4.3."""
 
-Answers = dict[str, dict[str, str | None]]
+Answers = dict[str, Differences]
 
 
 def cases() -> list[Case]:
@@ -87,9 +87,7 @@ def cases() -> list[Case]:
 
 def expected(case: Case) -> Notes:
     """What 3.9 answered: what 4.3 did, but for what is written down."""
-    changed = different().get(case.name, {})
-    notes = {**({} if case.older else recorded(case) or {}), **changed}
-    return {label: answer for label, answer in notes.items() if answer is not None}
+    return with_differences(case, different().get(case.name, {}), {} if case.older else None)
 
 
 def expected_of_the_stub(case: Case) -> Notes:
@@ -123,8 +121,7 @@ def main() -> None:
         for case in cases():
             if any(fnmatch(case.name, pattern) for pattern in patterns):
                 notes = play(case, pool.target_for(case))
-                before = {} if case.older else recorded(case) or {}
-                changed = {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+                changed = differences(case, notes, {} if case.older else None)
                 kept.pop(case.name, None)
                 if changed:
                     kept[case.name] = changed

@@ -21,7 +21,7 @@ from fencepost.broker_stub import BrokerStub, Sasl, Tls
 from fencepost.producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
 from fencepost.producer.network import sasl
 from fencepost.producer.wire.records import Codec
-from tests.certificates import Authority, Certificate
+from tests.certificates import Authority, Certificate, authority
 from tests.conformance.fixtures import require_kafka, require_older_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import KAFKA_VERSION, OLDER_VERSION
@@ -30,15 +30,12 @@ from tests.conformance.survival.reader import Admin, read_topic
 from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
 from tests.producer.stub_helpers import until
 
+__all__ = ["authority"]
+
 pytestmark = pytest.mark.timeout(300)
 
 WAIT_S = 60.0
 SECONDS = 5.0
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(Path(tmp_path_factory.mktemp("ca")))
 
 
 @pytest.fixture(scope="module")

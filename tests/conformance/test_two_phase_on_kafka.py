@@ -34,6 +34,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
+from tests.conformance.txn_site import end_of
 from tests.fencepost.cli.shell import run
 from tests.reading import read_values
 from tests.waiting import until
@@ -137,14 +138,7 @@ class Site(NamedTuple):
         ]
 
     def _end(self, partition: int, isolation: str) -> int:
-        # librdkafka asks ListOffsets with its isolation level: the last stable offset, or the high watermark.
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "isolation.level": isolation})
-        try:
-            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
-        finally:
-            consumer.close()
-        assert marks is not None
-        return int(marks[1])
+        return end_of(self.bootstrap, self.topic, partition, isolation)
 
 
 def new_site(bootstrap: str, version: int) -> Site:

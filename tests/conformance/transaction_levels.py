@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.conformance.answers import Notes, load_cases, recorded
+from tests.conformance.answers import Differences, Notes, differences, load_cases, with_differences
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.targets import KafkaTarget
 from tests.conformance.world import Case, play
@@ -43,7 +43,7 @@ NOT_AT_0 = frozenset(
 """They ask what clients and brokers ask at level 2 only. At level 0 Kafka's log has no place for that: it says UNSUPPORTED_VERSION, and the
 id is busy from then on."""
 
-Answers = dict[str, dict[str, dict[str, str | None]]]
+Answers = dict[str, dict[str, Differences]]
 """By level, case and label; None for an answer that only level 2 gives."""
 
 
@@ -55,8 +55,7 @@ def cases(level: int) -> list[Case]:
 
 def expected(case: Case, level: int) -> Notes:
     """What Kafka answers at that level."""
-    changed = different()[str(level)].get(case.name, {})
-    return {label: answer for label, answer in {**(recorded(case) or {}), **changed}.items() if answer is not None}
+    return with_differences(case, different()[str(level)].get(case.name, {}))
 
 
 def different() -> Answers:
@@ -74,8 +73,8 @@ def main() -> None:
         found = answers[str(level)] = {}
         with kafka_at(level) as cluster:
             for case in cases(level):
-                before, notes = recorded(case) or {}, play(case, KafkaTarget(cluster))
-                changed = {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
+                notes = play(case, KafkaTarget(cluster))
+                changed = differences(case, notes)
                 if changed:
                     found[case.name] = changed
                 print(f"{level} {case.name}: {len(notes)} answers, {len(changed)} other than at level 2", flush=True)

@@ -35,13 +35,7 @@ class Site(NamedTuple):
 
     def end(self, partition: int) -> int:
         """The offset after the newest record or marker."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
-        try:
-            marks = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=WAIT_S)
-        finally:
-            consumer.close()
-        assert marks is not None
-        return int(marks[1])
+        return end_of(self.bootstrap, self.topic, partition)
 
     def group(self, group_id: str) -> list[int]:
         """How far the group has read the topic's partitions; -1001 where no offset is committed."""
@@ -55,6 +49,17 @@ class Site(NamedTuple):
     def committed(self) -> list[bytes]:
         """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
         return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS)))
+
+
+def end_of(bootstrap: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> int:
+    """The partition's high watermark, or its last stable offset with "read_committed": librdkafka sends ListOffsets with this level."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation})
+    try:
+        marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=WAIT_S)
+    finally:
+        consumer.close()
+    assert marks is not None
+    return int(marks[1])
 
 
 @pytest.fixture(scope="module")

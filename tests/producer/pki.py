@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker_stub import BrokerStub, Tls
+from fencepost.broker_stub import Tls
 from tests.certificates import Authority, Certificate
 
 
@@ -34,8 +34,3 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 def tls(certificate: Certificate, **more: Any) -> Tls:
     return Tls(certificate.certfile, certificate.keyfile, **more)
-
-
-def principals(stub: BrokerStub) -> set[str]:
-    """Who the connections belong to."""
-    return {link.principal for broker in stub.cluster.brokers.values() for link in tuple(broker.links)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
 from fencepost.broker_stub import BrokerStub
@@ -11,6 +14,7 @@ from fencepost.producer.wire import Api, ProduceRequest
 from fencepost.producer.wire.records import BatchHeader, read_header
 from tests.waiting import until as until
 
+LIMIT_S = 60.0
 QUICK: dict[str, Any] = {
     "linger_ms": 0,
     "retry_backoff_ms": 5,
@@ -63,3 +67,20 @@ def values(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
 def probe(stub: BrokerStub, api: Api) -> Fault:
     """A fault that changes nothing and counts: `wait(n)` returns when the stub has answered so many requests of that kind."""
     return stub.faults.on(api).reply().forever().throttle(0)
+
+
+def drop(held: list[Any]) -> None:
+    """Delete the list's references, which must be the only ones, and collect."""
+    held.clear()
+    gc.collect()
+
+
+def run_story(story: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine on a loop of its own. Fails at a deadline, and when the coroutine leaves a task behind."""
+
+    async def bounded() -> None:
+        await asyncio.wait_for(story, LIMIT_S)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, left
+
+    asyncio.run(bounded())

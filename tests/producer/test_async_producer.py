@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -26,26 +24,7 @@ from fencepost.producer import (
     UndeliveredRecords,
 )
 from fencepost.producer.wire import Api, ErrorCode
-from tests.producer.stub_helpers import QUICK, quick, values
-
-LIMIT_S = 60.0
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    """Run it on a loop of its own, with a deadline, and see that it leaves no task behind."""
-
-    async def bounded() -> None:
-        await asyncio.wait_for(story, LIMIT_S)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not left, left
-
-    asyncio.run(bounded())
-
-
-def drop(held: list[AsyncProducer]) -> None:
-    """Let go of the only reference."""
-    held.clear()
-    gc.collect()
+from tests.producer.stub_helpers import LIMIT_S, QUICK, drop, quick, run_story, values
 
 
 def made(stub: BrokerStub, **settings: Any) -> AsyncProducer:
@@ -66,7 +45,7 @@ def test_what_is_awaited_is_in_the_log() -> None:
             assert await producer.partitions_for("t") == [0]
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         assert values(stub, "t") == [b"%d" % n for n in range(200)]
 
 
@@ -82,7 +61,7 @@ def test_two_hundred_tasks_and_a_small_buffer() -> None:
             await asyncio.gather(*(work(producer, task) for task in range(200)))
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         logged = values(stub, "t")
     assert Counter(logged) == Counter(b"%d:%d" % (task, n) for task in range(200) for n in range(50))
     for task in range(200):
@@ -115,7 +94,7 @@ def test_a_full_buffer_is_first_come_first_served() -> None:
             assert accepted == list(range(10))
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         assert len(values(stub, "t")) == 10
 
 
@@ -132,7 +111,7 @@ def test_the_buffer_stays_full() -> None:
             hold.remove()
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         assert [value[:1] for value in values(stub, "t")] == [b"x"]
 
 
@@ -157,7 +136,7 @@ def test_cancelling_takes_nothing_back() -> None:
             assert (await first).offset == 0
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         assert [value[:1] for value in values(stub, "t")] == [b"a", b"c"]
 
 
@@ -180,7 +159,7 @@ def test_a_failure_whose_waiter_was_cancelled_is_not_silent() -> None:
             assert fault.hits == 1
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
 
 
 def test_close_under_cancellation_ends_at_once() -> None:
@@ -203,7 +182,7 @@ def test_close_under_cancellation_ends_at_once() -> None:
             await producer.send("t", b"y")
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
 
 
 def test_flush_has_a_deadline() -> None:
@@ -220,7 +199,7 @@ def test_flush_has_a_deadline() -> None:
             await producer.flush()
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
         assert values(stub, "t") == [b"x"]
 
 
@@ -235,7 +214,7 @@ def test_an_unknown_topic_has_a_deadline() -> None:
                 await producer.send("missing", b"x")
 
     with BrokerStub() as stub:
-        run(story())
+        run_story(story())
 
 
 @pytest.mark.parametrize("name", ["partition", "timestamp"])
@@ -250,7 +229,7 @@ def test_an_argument_of_the_wrong_type_is_named(name: str) -> None:
                     await producer.send("t", b"x", **wrong)
                 assert (await (await producer.send("t", b"y"))).offset == 0
 
-    run(story())
+    run_story(story())
 
 
 def test_callbacks_run_on_the_loop() -> None:
@@ -275,7 +254,7 @@ def test_callbacks_run_on_the_loop() -> None:
             await producer.flush()
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
     assert seen == [0, 1, 2, 3, 4]
     assert len(refusals) == 1
 
@@ -310,7 +289,7 @@ def test_a_blocking_producers_futures_can_be_awaited() -> None:
             assert [m.offset for m in metadata] == list(range(10))
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
 
 
 def test_collection_without_close_warns() -> None:
@@ -328,7 +307,7 @@ def test_collection_without_close_warns() -> None:
         await asyncio.sleep(0.05)
 
     with BrokerStub(default_partitions=1) as stub:
-        run(story())
+        run_story(story())
 
 
 def test_exit_without_close_says_what_is_lost() -> None:

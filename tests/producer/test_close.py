@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import time
@@ -14,7 +13,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, DeliveryFatal, Producer, ProducerClosed, UndeliveredRecords
 from fencepost.producer.wire import Api
-from tests.producer.stub_helpers import ONE_EACH, QUICK, quick, until, values
+from tests.producer.stub_helpers import ONE_EACH, QUICK, drop, quick, until, values
 
 SOON_S = 10.0
 """For what must not take the two minutes of the delivery deadline; a busy machine may need some of it."""
@@ -29,12 +28,6 @@ def descriptors() -> int:
 
 def senders() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("fencepost")}
-
-
-def drop(held: list[Producer]) -> None:
-    """Let go of the only reference."""
-    held.clear()
-    gc.collect()
 
 
 def test_close_delivers_what_lingers() -> None:

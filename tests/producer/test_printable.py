@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,16 +15,12 @@ from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.printable import SAID_CHARACTERS_MAX, said
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.produce import BatchIndexAndErrorMessage
-from tests.fencepost.cli.altered_responses import Lie, lying_relay
+from tests.fencepost.cli.altered_responses import Lie, altered, lying_relay
 from tests.waiting import until
 
 FORGED = "no\x1b]0;title\x07\x1b[2J\r\nERROR fencepost.producer forged \u202eline\u2028\x9b31m\0"
 SHOWN = r"\x1b[2J\r\nERROR fencepost.producer forged \u202eline"
 SASL: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}
-
-
-def of(api: Api, change: Callable[[Any], Any]) -> Lie:
-    return lambda answer: change(answer) if answer.api is api else answer
 
 
 def refused(**fields: Any) -> Lie:
@@ -37,19 +32,19 @@ def refused(**fields: Any) -> Lie:
         partition = replace(partition, error_code=ErrorCode.INVALID_RECORD, base_offset=-1, **fields)
         return replace(answer, responses=[replace(topic, partition_responses=[partition])])
 
-    return of(Api.PRODUCE, change)
+    return altered(Api.PRODUCE, change)
 
 
 def no_login(code: ErrorCode) -> Lie:
-    return of(Api.SASL_AUTHENTICATE, lambda answer: replace(answer, error_code=code, error_message=FORGED * 100))
+    return altered(Api.SASL_AUTHENTICATE, lambda answer: replace(answer, error_code=code, error_message=FORGED * 100))
 
 
 RECORD_ERROR = BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=FORGED)
-HOST = of(Api.METADATA, lambda answer: replace(answer, brokers=[replace(each, host=FORGED) for each in answer.brokers]))
-COORDINATOR = of(
+HOST = altered(Api.METADATA, lambda answer: replace(answer, brokers=[replace(each, host=FORGED) for each in answer.brokers]))
+COORDINATOR = altered(
     Api.FIND_COORDINATOR, lambda answer: replace(answer, coordinators=[replace(each, host=FORGED) for each in answer.coordinators])
 )
-MECHANISMS = of(
+MECHANISMS = altered(
     Api.SASL_HANDSHAKE, lambda answer: replace(answer, error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[FORGED] * 1000)
 )
 
@@ -93,7 +88,7 @@ def test_another_cluster(caplog: pytest.LogCaptureFixture) -> None:
     """A cluster has an id that it made itself."""
     caplog.set_level(logging.DEBUG, "fencepost")
     elsewhere: list[str] = []
-    lie = of(Api.METADATA, lambda answer: replace(answer, cluster_id=elsewhere[0] if elsewhere else answer.cluster_id))
+    lie = altered(Api.METADATA, lambda answer: replace(answer, cluster_id=elsewhere[0] if elsewhere else answer.cluster_id))
     with BrokerStub() as stub:
         stub.create_topic("t")
         with lying_relay(stub.addresses[1][1], lie) as bootstrap, Producer(bootstrap_servers=bootstrap, metadata_max_age_ms=50) as producer:

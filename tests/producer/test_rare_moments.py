@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
 from fencepost.producer.wire.records import batch_builder
-from tests.producer.stub_helpers import quick, until, values
+from tests.producer.stub_helpers import drop, quick, until, values
 
 PROGRAM_TIMEOUT_S = 60
 
@@ -130,11 +129,6 @@ def test_losses_of_a_collected_producer_are_said(stub: BrokerStub, caplog: pytes
         drop(held)
     until(lambda: not sender.running, "the end of the thread")
     assert any("7 records in 1 batches were not delivered" in record.getMessage() for record in caplog.records)
-
-
-def drop(held: list[Producer]) -> None:
-    held.clear()
-    gc.collect()
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest
+from tests.producer.stub_helpers import LIMIT_S as LIMIT_S
 from tests.producer.stub_helpers import QUICK
 from tests.reading import read_values
 
-LIMIT_S = 60.0
 SETTINGS: dict[str, Any] = {**QUICK, "transactional_id": "a"}
 
 
@@ -23,3 +26,11 @@ def ends(stub: BrokerStub) -> list[bool]:
 def committed(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
     """What a reader with read_committed finds in a partition now; one that is held up finds nothing more."""
     return read_values(stub.bootstrap, topic, [partition])
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    """A stub with the topic "t", which has one partition."""
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=1)
+        yield stub

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -18,25 +18,10 @@ from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
 from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
-from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
+from tests.producer.stub_helpers import run_story
+from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends, stub
 
-
-@pytest.fixture
-def stub() -> Iterator[BrokerStub]:
-    with BrokerStub() as stub:
-        stub.create_topic("t", partitions=1)
-        yield stub
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    """Run it on a loop of its own, with a deadline, and see that it leaves no task behind."""
-
-    async def bounded() -> None:
-        await asyncio.wait_for(story, LIMIT_S)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not left, left
-
-    asyncio.run(bounded())
+__all__ = ["stub"]
 
 
 def made(stub: BrokerStub, **settings: Any) -> AsyncTransactionalProducer:
@@ -75,7 +60,7 @@ def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
             async with producer.transaction(LIMIT_S):
                 pass
 
-    run(story())
+    run_story(story())
     assert sorted(committed(stub, "t")) == sorted([*[b"%02d" % row for row in range(50)], b"many", b"many", b"many"])
     assert ends(stub) == [True, False]
 
@@ -109,7 +94,7 @@ def test_a_transaction_that_is_ended_or_prepared_in_its_block(
             if not ended:
                 await producer.abort(LIMIT_S)
 
-    run(story())
+    run_story(story())
     assert ends(stub) == (ended or [False])
     assert not caplog.records
 
@@ -127,7 +112,7 @@ def test_an_end_where_no_transaction_is_open(stub: BrokerStub) -> None:
                     with pytest.raises(IllegalCall, match="the producer is between transactions"):
                         await call(LIMIT_S)
 
-    run(story())
+    run_story(story())
 
 
 def test_an_end_of_a_transaction_that_is_over_leaves_the_open_one_alone(stub: BrokerStub) -> None:
@@ -148,7 +133,7 @@ def test_an_end_of_a_transaction_that_is_over_leaves_the_open_one_alone(stub: Br
             await tx.send("t", b"row")
             await tx.commit(LIMIT_S)
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"old", *[b"row"] * 3]
 
 
@@ -161,7 +146,7 @@ def test_a_call_ends_at_its_deadline_and_can_be_made_again() -> None:
                 with pytest.raises(TransactionTimeout, match="asking the coordinator for an identity"):
                     await call(0.05)
 
-    run(story())
+    run_story(story())
 
 
 def test_a_failure_that_nobody_awaited(stub: BrokerStub) -> None:
@@ -183,7 +168,7 @@ def test_a_failure_that_nobody_awaited(stub: BrokerStub) -> None:
             with pytest.raises(ValueError, match="attempts=0"):
                 await producer.run(work, attempts=0)
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"good"]
 
 
@@ -213,7 +198,7 @@ def test_a_commit_cancelled_in_the_middle(stub: BrokerStub) -> None:
                         await tx.abort(LIMIT_S)
                     await tx.commit(LIMIT_S)
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"commit", b"abort"]
     assert ends(stub) == [True, True]
 
@@ -237,7 +222,7 @@ def test_a_commit_cancelled_while_records_are_on_their_way(stub: BrokerStub) -> 
                 held.remove()
                 await ending
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"commit"]
     assert ends(stub) == [True, False]
 
@@ -260,7 +245,7 @@ def test_a_block_whose_commit_is_cancelled(stub: BrokerStub) -> None:
             held.remove()
             await producer.commit(LIMIT_S)
 
-    run(story())
+    run_story(story())
     assert ends(stub) == [True]
     assert committed(stub, "t") == [b"row"]
 
@@ -290,7 +275,7 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(stub: BrokerStub,
                     await abort(tx)
                 await following.send("t", b"next")
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"row", b"next"]
 
 
@@ -314,7 +299,7 @@ def test_a_block_whose_body_is_cancelled(stub: BrokerStub) -> None:
             async with producer.transaction(LIMIT_S) as tx:
                 await tx.send("t", b"next")
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"next"]
 
 
@@ -337,7 +322,7 @@ def test_a_begin_cancelled_at_any_time(stub: BrokerStub, first: bool) -> None:
                 await tx.send("t", b"%d" % turns)
                 await tx.commit(LIMIT_S)
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"%d" % turns for turns in range(12)]
 
 
@@ -361,7 +346,7 @@ def test_a_send_that_waits_comes_out_in_no_other_transaction(stub: BrokerStub) -
                 await task
             await (await beginning).commit(LIMIT_S)
 
-    run(story())
+    run_story(story())
 
 
 def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
@@ -381,7 +366,7 @@ def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
             async with producer.transaction(LIMIT_S):
                 pass
 
-    run(story())
+    run_story(story())
     assert committed(stub, "t") == [b"row"]
 
 
@@ -406,6 +391,6 @@ def test_close_aborts_what_is_open(stub: BrokerStub) -> None:
             with pytest.raises(ProducerClosed):
                 await call(1)
 
-    run(story())
+    run_story(story())
     assert ends(stub) == [False]
     assert committed(stub, "t") == []

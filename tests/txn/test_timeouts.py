@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +21,9 @@ from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.transaction import Transaction
 from tests.producer.stub_helpers import QUICK, quick, values
-from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed
+from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, stub
+
+__all__ = ["stub"]
 
 WORDS = r"^timeout=|^float or None object expected; got "
 """Of a compiled method's own check the second."""
@@ -57,13 +59,6 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
 }
 CALLS[AsyncTransactionalProducer] = CALLS[TransactionalProducer]
 CALLS[AsyncTransaction] = CALLS[Transaction]
-
-
-@pytest.fixture
-def stub() -> Iterator[BrokerStub]:
-    with BrokerStub() as stub:
-        stub.create_topic("t", partitions=1)
-        yield stub
 
 
 def refused(call: Callable[..., Any], *arguments: Any) -> None:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from tests.marker_rows import markers_counted
 from tests.txn_walk.kinds import kind_of
+from tests.txn_walk.rows import missing
+from tests.txn_walk.summary import WALKED, record
 from tests.txn_walk.walk import Walk
 
 PURE: Final = os.environ.get("FENCEPOST_EXPECT") == "pure"
@@ -53,3 +55,15 @@ def walk(level: str, runs: range) -> Came:
                 error.add_note(f"FENCEPOST_SEED={seed} replays it ({level})")
                 raise
     return Came(runs.start, len(runs), rows)
+
+
+def check(level: str, record_property: WALKED) -> None:
+    """Readers of committed records find what was committed, once and in order, and of each transaction all or nothing.
+
+    This holds whatever happens to producers, coordinators, leaders, requests and responses. No producer waits forever, and no identity is
+    given twice. Enough runs reach every row of the tables that decide.
+    """
+    came = walk(level, seeds())
+    record(record_property, level, came)
+    if came.runs >= ENOUGH:
+        assert missing(level, came.rows) == []

@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.groups.group import Group
-from fencepost.broker_stub.requests.call import Fate, Reply
+from fencepost.broker_stub.requests.call import Reply
 from fencepost.producer import wire
 from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,
@@ -27,7 +27,7 @@ from fencepost.producer.wire.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from tests.broker_stub.stub_calls import Inside
+from tests.broker_stub.stub_calls import Inside, Pending
 
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
@@ -106,23 +106,6 @@ class Groups(Inside):
         asked = OffsetFetchRequestGroup(group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])])
         answer = self.start(OffsetFetchRequest(groups=[asked]), 9, node=self.coordinator(group)).answer
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
-
-
-class Pending:
-    """A request that was sent, and its answer when it has come."""
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-
-    @property
-    def waits(self) -> bool:
-        return not self.replies
-
-    @property
-    def answer(self) -> Any:
-        (reply,) = self.replies
-        assert reply.fate is Fate.ANSWER
-        return reply.response
 
 
 class Member:

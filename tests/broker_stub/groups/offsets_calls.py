@@ -16,7 +16,8 @@ from fencepost.producer.wire.messages.group_offsets import (
     OffsetDeleteRequestTopic,
 )
 from fencepost.producer.wire.records import iter_batches, read_records
-from tests.broker_stub.groups.group_calls import Groups, Pending
+from tests.broker_stub.groups.group_calls import Groups
+from tests.broker_stub.stub_calls import Pending
 from tests.broker_stub.transactions.txn_calls import Transactions
 
 

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.groups.states import State
-from tests.broker_stub.groups.group_calls import Groups, Member, Pending
+from tests.broker_stub.groups.group_calls import Groups, Member
+from tests.broker_stub.stub_calls import Pending
 
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
 LONG_MS = 400_000  # beyond every timer there is

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fencepost.broker_stub.log import AppendRefused, LogConfig, MemoryStorage, Origin, PartitionLog
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
+from fencepost.producer.wire.records import BatchHeader, ControlType, check_crc, encode_batch, encode_marker, read_header
 
 NOW = 1_700_000_000_000
 
@@ -95,3 +95,10 @@ def _answer(
         return Again(result.base_offset)
     assert result.base_offset == end
     return result.base_offset
+
+
+def stored_header(log: PartitionLog) -> BatchHeader:
+    """The header of the log's only batch, whose checksum is right."""
+    records = bytes(log.read(0, max_bytes=1 << 20).records)
+    assert check_crc(records)
+    return read_header(records)

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from fencepost.broker_stub.log import LogConfig, PartitionLog, TimestampType
+from fencepost.broker_stub.log import LogConfig, TimestampType
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records import BatchHeader, Codec, check_crc, encode_batch, read_header, read_records
-from tests.broker_stub.log.log_tools import NOW, Again, open_log, produce, refusal
+from fencepost.producer.wire.records import Codec, encode_batch, read_records
+from tests.broker_stub.log.log_tools import NOW, Again, open_log, produce, refusal, stored_header
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -37,7 +37,7 @@ def test_a_topic_with_a_codec_recompresses(target: Codec, sent: Codec) -> None:
         transactional=True,
     )
     assert produce(log, batch, leader_epoch=4) == 0
-    header = _stored(log)
+    header = stored_header(log)
     assert (header.codec, header.producer_id, header.producer_epoch, header.base_sequence) == (target, 7, 3, 2147483640)
     assert (header.is_transactional, header.leader_epoch, header.max_timestamp) == (True, 4, NOW)
     assert read_records(bytes(log.read(0, max_bytes=1 << 20).records)) == read_records(batch)
@@ -65,7 +65,7 @@ def test_append_time_and_another_codec() -> None:
     """A batch that is packed anew on a LogAppendTime topic has the broker's time and the producer's as its base, as in Kafka."""
     log = open_log(LogConfig(compression=Codec.ZSTD, timestamp_type=TimestampType.LOG_APPEND_TIME))
     assert produce(log, encode_batch([(NOW - 9, b"k", b"v"), (NOW - 4, b"k", b"v")], codec=Codec.GZIP)) == 0
-    header = _stored(log)
+    header = stored_header(log)
     assert (header.codec, header.timestamp_type, header.base_timestamp, header.max_timestamp) == (Codec.ZSTD, 1, NOW - 9, NOW)
     assert [record.timestamp for record in read_records(bytes(log.read(0, max_bytes=1 << 20).records))] == [NOW, NOW]
 
@@ -84,9 +84,3 @@ def test_a_bomb_is_not_opened_to_its_end(codec: Codec) -> None:
     assert len(batch) < 60_000
     refused = refusal(open_log(LogConfig(decompressed_bytes_max=1 << 19)), batch)
     assert (refused.rule, refused.code) == ("V9", ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _stored(log: PartitionLog) -> BatchHeader:
-    records = bytes(log.read(0, max_bytes=1 << 20).records)
-    assert check_crc(records)
-    return read_header(records)

@@ -7,11 +7,11 @@ from struct import pack_into
 
 import pytest
 
-from fencepost.broker_stub.log import AppendRefused, LogConfig, Origin, PartitionLog, TimestampType
+from fencepost.broker_stub.log import AppendRefused, LogConfig, Origin, TimestampType
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Codec, check_crc, compress, encode_batch, read_header, read_records
-from fencepost.producer.wire.records.batch_header import BatchHeader, compute_crc, pack_batch
-from tests.broker_stub.log.log_tools import NOW, Again, data, marker, open_log, plain, produce, refusal
+from fencepost.producer.wire.records.batch_header import compute_crc, pack_batch
+from tests.broker_stub.log.log_tools import NOW, Again, data, marker, open_log, plain, produce, refusal, stored_header
 
 HOUR = 3_600_000
 RECORDS = encode_batch([(NOW, b"k", b"v"), (NOW + 5, b"k", b"w")])[61:]
@@ -191,18 +191,12 @@ def test_a_producer_may_not_say_log_append_time(topic: TimestampType, newest: in
     batch = raw(attributes=0x08, max_timestamp=newest)
     if taken:
         assert produce(log, batch) == 0
-        stored = _stored(log)
+        stored = stored_header(log)
         assert (stored.timestamp_type, stored.max_timestamp) == (0, newest)  # what the batch said of all its records
         return
     refused = refusal(log, batch)
     assert (refused.rule, refused.code) == ("V11" if newest > NOW else "V12", ErrorCode.INVALID_TIMESTAMP)
     assert [index for index, _ in refused.record_errors] == [0, 1]
-
-
-def _stored(log: PartitionLog) -> BatchHeader:
-    records = bytes(log.read(0, max_bytes=1 << 20).records)
-    assert check_crc(records)
-    return read_header(records)
 
 
 def test_offset_and_epoch_are_assigned_and_nothing_else_is_touched() -> None:
@@ -243,7 +237,7 @@ def test_a_wrong_maximum_timestamp_is_corrected() -> None:
     """CreateTime: the stored maximum is that of the records, whatever the producer says, and the checksum is right again."""
     log = open_log()
     assert produce(log, raw(max_timestamp=NOW + 1_000_000)) == 0
-    assert _stored(log).max_timestamp == NOW + 5
+    assert stored_header(log).max_timestamp == NOW + 5
     assert log.offset_for_timestamp(NOW + 6).offset == -1
 
 
@@ -252,7 +246,7 @@ def test_log_append_time_is_the_brokers() -> None:
     log = open_log(LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME))
     batch = data(7, 0, 0, 2, timestamp=5)
     result = log.append(batch, origin=Origin.CLIENT, leader_epoch=0)
-    header = _stored(log)
+    header = stored_header(log)
     assert (result.log_append_time_ms, header.max_timestamp, header.timestamp_type) == (NOW, NOW, 1)
     assert [record.timestamp for record in read_records(bytes(log.read(0, max_bytes=1 << 20).records))] == [NOW, NOW]
     assert produce(log, batch) == Again(0)
@@ -306,7 +300,7 @@ def test_a_coordinators_batch_without_records_keeps_its_time() -> None:
     log = open_log()
     empty = raw(b"", records_count=0, last_offset_delta=0, base_timestamp=NOW - 9)
     assert log.append(empty, origin=Origin.COORDINATOR, leader_epoch=0).last_offset == 0
-    assert _stored(log).max_timestamp == NOW + 5
+    assert stored_header(log).max_timestamp == NOW + 5
 
 
 def test_a_marker_that_is_none_is_refused() -> None:

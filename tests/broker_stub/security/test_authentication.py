@@ -33,18 +33,15 @@ from fencepost.producer.wire.messages.sasl import (
 )
 from tests.broker_stub.socket_server.test_server import sockets
 from tests.broker_stub.stub_calls import Inside, Talker, batch, metadata_request, only, produce_request
-from tests.certificates import Authority, Certificate
+from tests.certificates import Authority, Certificate, authority
 from tests.conformance.raw import Closed
 from tests.conformance.security_questions import deep, proof
-from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt
+from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, principals
 from tests.waiting import until
 
+__all__ = ["authority"]
+
 GOOD = f"\0alice\0{USERS['alice']}".encode()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(Path(tmp_path_factory.mktemp("ca")))
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +70,6 @@ class Client(Talker):
         answer = self.ask(SaslAuthenticateRequest(auth_bytes=words), 2)
         assert isinstance(answer, SaslAuthenticateResponse)
         return answer
-
-
-def principals(stub: BrokerStub) -> set[str]:
-    return {link.principal for broker in stub.cluster.brokers.values() for link in tuple(broker.links)}
 
 
 def test_a_call_knows_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:

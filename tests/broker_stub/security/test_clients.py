@@ -6,7 +6,6 @@ import asyncio
 import ssl
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,8 +13,10 @@ import pytest
 from fencepost.broker_stub import BrokerStub, Sasl, Tls
 from fencepost.producer.wire import Api
 from tests.broker_stub.stub_calls import DEADLINE_S
-from tests.certificates import Authority, Certificate
+from tests.certificates import Authority, Certificate, authority
 from tests.credentials import MECHANISMS, USERS, jwt
+
+__all__ = ["authority"]
 
 COUNT = 200
 RECORDS = [b"value-%d" % number for number in range(COUNT)]
@@ -32,11 +33,6 @@ class Listener(NamedTuple):
     @property
     def secure(self) -> bool:
         return self.protocol.endswith("SSL")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(Path(tmp_path_factory.mktemp("ca")))
 
 
 @pytest.fixture(scope="module")

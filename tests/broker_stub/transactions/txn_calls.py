@@ -8,33 +8,13 @@ from typing import Any
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.transactions.states import State, TransactionMetadata, Txn
 from fencepost.producer import wire
 from fencepost.producer.wire.messages import add_to_txn, end_txn, txn_offsets
-from tests.broker_stub.stub_calls import Inside, batch, fetch_request, only
+from tests.broker_stub.stub_calls import Inside, Pending, batch, fetch_request, only
 
 ID = "x"
 TIMEOUT_MS = 30_000
-
-
-class Later:
-    """An answer, when it is there."""
-
-    def __init__(self, show: Callable[[Any], Any]) -> None:
-        self.replies: list[Reply] = []
-        self._show = show
-
-    @property
-    def waits(self) -> bool:
-        return not self.replies
-
-    @property
-    def answer(self) -> Any:
-        """What matters of it."""
-        (reply,) = self.replies
-        assert reply.fate is Fate.ANSWER
-        return self._show(reply.response)
 
 
 class Transactions(Inside):
@@ -79,13 +59,13 @@ class Transactions(Inside):
     def is_pending(self, state: State | None) -> bool:
         return self.known.pending is state
 
-    def begin(self, request: wire.Message, version: int, show: Callable[[Any], Any], *, node: int | None = None) -> Later:
-        later = Later(show)
+    def begin(self, request: wire.Message, version: int, show: Callable[[Any], Any], *, node: int | None = None) -> Pending:
+        pending = Pending(show)
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="inside")
-        self.dispatcher.handle(self.state_partition.leader if node is None else node, 1, header, request, later.replies.append)
-        return later
+        self.dispatcher.handle(self.state_partition.leader if node is None else node, 1, header, request, pending.replies.append)
+        return pending
 
-    def init(self, expected: Identity | None = None, *, timeout_ms: int = TIMEOUT_MS) -> Later:
+    def init(self, expected: Identity | None = None, *, timeout_ms: int = TIMEOUT_MS) -> Pending:
         """InitProducerId: (code, producer id, epoch)."""
         pid, epoch = expected or (-1, -1)
         request = wire.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout_ms, producer_id=pid, producer_epoch=epoch)
@@ -98,7 +78,7 @@ class Transactions(Inside):
         self.identity = Identity(pid, epoch)
         return self.identity
 
-    def add(self, partition: int = 0, *, identity: Identity | None = None) -> Later:
+    def add(self, partition: int = 0, *, identity: Identity | None = None) -> Pending:
         """AddPartitionsToTxn of a client: the code."""
         pid, epoch = identity or self.identity
         request = add_to_txn.AddPartitionsToTxnRequest(
@@ -109,13 +89,13 @@ class Transactions(Inside):
         )
         return self.begin(request, 3, lambda answer: answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-    def end(self, *, commit: bool = True, version: int = 5, identity: Identity | None = None) -> Later:
+    def end(self, *, commit: bool = True, version: int = 5, identity: Identity | None = None) -> Pending:
         """EndTxn: (code, producer id, epoch)."""
         pid, epoch = identity or self.identity
         request = end_txn.EndTxnRequest(transactional_id=ID, producer_id=pid, producer_epoch=epoch, committed=commit)
         return self.begin(request, version, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch))
 
-    def commit_offset(self, offset: int, *, group: str = "g", version: int = 5) -> Later:
+    def commit_offset(self, offset: int, *, group: str = "g", version: int = 5) -> Pending:
         """TxnOffsetCommit of one partition: the code."""
         pid, epoch = self.identity
         request = txn_offsets.TxnOffsetCommitRequest(
@@ -147,7 +127,7 @@ class Transactions(Inside):
         assert found is not None
         return found
 
-    def write(self, sequence: int, *, partition: int = 0, identity: Identity | None = None, version: int = 12, acks: int = -1) -> Later:
+    def write(self, sequence: int, *, partition: int = 0, identity: Identity | None = None, version: int = 12, acks: int = -1) -> Pending:
         """A transactional record: the code."""
         pid, epoch = identity or self.identity
         records = batch(b"%d" % sequence, pid=pid, epoch=epoch, sequence=sequence, transactional=True)

@@ -6,10 +6,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from msgspec.structs import replace
 
-from fencepost.producer.wire import Message, MetadataResponse, decode_request_header, decode_response, encode_response
+from fencepost.producer.wire import Api, Message, MetadataResponse, decode_request_header, decode_response, encode_response
 from fencepost.producer.wire.messages import FindCoordinatorResponse
 
 HOST = "127.0.0.1"
@@ -33,6 +34,11 @@ def lying_relay(port: int, lie: Lie) -> Iterator[str]:
         yield f"{HOST}:{own}"
         listener.shutdown(socket.SHUT_RDWR)
     serving.join(10)
+
+
+def altered(api: Api, change: Callable[[Any], Any]) -> Lie:
+    """Change the responses of one API."""
+    return lambda answer: change(answer) if answer.api is api else answer
 
 
 def numbered_0(answer: Message) -> Message:

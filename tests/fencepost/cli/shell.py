@@ -1,7 +1,8 @@
-"""Running `fencepost` as a shell does: a process of its own, a wide terminal without colours, and a deadline."""
+"""Running `fencepost`: in a process of its own, as a shell does, or in this process. Both have a wide terminal without colours."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from typer.testing import CliRunner
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.cli.app import app
 
 DEADLINE_S = 60.0
 
@@ -31,6 +38,32 @@ def run(*arguments: object, given: bytes | None = None, **environment: str) -> s
         env=surroundings(**environment),
     )
     return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+class Ran(NamedTuple):
+    """The exit code of a command and its output."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The output as one JSON object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def invoke(*arguments: object, given: str | None = None) -> Ran:
+    """Run a command in this process, without a terminal and without an address that the test did not give."""
+    environment = {"COLUMNS": "200", "NO_COLOR": "1", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
+    ran = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
+    return Ran(ran.exit_code, ran.stdout, ran.stderr)
+
+
+def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    """`fencepost produce` to the topic "t" of the stub."""
+    return run("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
 
 
 def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:

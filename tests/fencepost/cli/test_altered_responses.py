@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, MetadataResponseBroker
-from tests.fencepost.cli.altered_responses import Lie, lying_relay
+from tests.fencepost.cli.altered_responses import Lie, altered, lying_relay
 from tests.fencepost.cli.shell import peak_of, run
 from tests.fencepost.cli.test_txn import TOPIC, prepare
 
@@ -21,19 +21,15 @@ STATUS = ("txn", "status", "TOKEN", "--bootstrap", "BOOTSTRAP", "--timeout", "2"
 DESCRIBE = ("txn", "describe", "a", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
 
 
-def of(api: Api, change: Callable[[Any], Any]) -> Lie:
-    return lambda answer: change(answer) if answer.api is api else answer
-
-
 def one_broker(**fields: Any) -> Lie:
-    return of(Api.METADATA, lambda answer: replace(answer, brokers=[replace(answer.brokers[0], **fields)]))
+    return altered(Api.METADATA, lambda answer: replace(answer, brokers=[replace(answer.brokers[0], **fields)]))
 
 
 def configs(change: Callable[[list[Any]], list[Any]]) -> Lie:
     def told(answer: Any) -> Any:
         return replace(answer, results=[replace(each, configs=change(each.configs)) for each in answer.results])
 
-    return of(Api.DESCRIBE_CONFIGS, told)
+    return altered(Api.DESCRIBE_CONFIGS, told)
 
 
 def number(text: str) -> Lie:
@@ -45,34 +41,40 @@ def too_old(answer: Any) -> Any:
 
 
 LIES = {
-    "of no topic": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=[])), "answers about 0"),
-    "of one topic twice": (DOCTOR, of(Api.METADATA, lambda answer: replace(answer, topics=answer.topics * 2)), "answers about 2"),
+    "of no topic": (DOCTOR, altered(Api.METADATA, lambda answer: replace(answer, topics=[])), "answers about 0"),
+    "of one topic twice": (DOCTOR, altered(Api.METADATA, lambda answer: replace(answer, topics=answer.topics * 2)), "answers about 2"),
     "of no partition": (
         DOCTOR,
-        of(Api.METADATA, lambda answer: replace(answer, topics=[replace(each, partitions=[]) for each in answer.topics])),
+        altered(Api.METADATA, lambda answer: replace(answer, topics=[replace(each, partitions=[]) for each in answer.topics])),
         "0 partitions",
     ),
-    "of no configs": (DOCTOR, of(Api.DESCRIBE_CONFIGS, lambda answer: replace(answer, results=[])), "answers about 0"),
+    "of no configs": (DOCTOR, altered(Api.DESCRIBE_CONFIGS, lambda answer: replace(answer, results=[])), "answers about 0"),
     "of some configs": (DOCTOR, configs(lambda told: told[:1]), "tells nothing of"),
     "a number that is none": (DOCTOR, number(".."), "tells nothing of max.message.bytes"),
     "a number without end": (DOCTOR, number("9" * 5000), "tells nothing of max.message.bytes"),
     "a port that is none": (DOCTOR, one_broker(port=70_000), "there is no such port"),
     "a host that is none": (DOCTOR, one_broker(host="a\0b"), "the name cannot be resolved"),
-    "a version that is too old": (DOCTOR, of(Api.API_VERSIONS, too_old), "in too old a version"),
-    "of no transaction": (STATUS, of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=[])), "answers about 0"),
+    "a version that is too old": (DOCTOR, altered(Api.API_VERSIONS, too_old), "in too old a version"),
+    "of no transaction": (
+        STATUS,
+        altered(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=[])),
+        "answers about 0",
+    ),
     "of two transactions": (
         STATUS,
-        of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
+        altered(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
         "answers about 2",
     ),
     "to describe two": (
         DESCRIBE,
-        of(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
+        altered(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
         "answers about 2",
     ),
     "a coordinator nowhere": (
         DESCRIBE,
-        of(Api.FIND_COORDINATOR, lambda answer: replace(answer, coordinators=[replace(each, port=-1) for each in answer.coordinators])),
+        altered(
+            Api.FIND_COORDINATOR, lambda answer: replace(answer, coordinators=[replace(each, port=-1) for each in answer.coordinators])
+        ),
         "there is no such port",
     ),
 }
@@ -101,7 +103,7 @@ def test_a_cluster_of_very_many_brokers() -> None:
             own = answer.brokers[0].port
             return replace(answer, brokers=[MetadataResponseBroker(node_id=n, host="127.0.0.1", port=own) for n in range(3_000)])
 
-        with lying_relay(stub.addresses[1][1], of(Api.METADATA, many)) as bootstrap:
+        with lying_relay(stub.addresses[1][1], altered(Api.METADATA, many)) as bootstrap:
             peak, ran = peak_of("doctor", bootstrap)
     assert "2744 more brokers are named: only 256 are tried" in ran.stdout, ran.stderr
     assert peak < 400_000  # KiB

@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
 import pytest
-from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli import ledger as cli
-from fencepost.cli.app import app
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.ledger import TOPIC, Ledger
-from fencepost.txn.producer import TransactionalProducer
+from tests.fencepost.cli.shell import Ran, invoke
+from tests.txn.ledger.takeover import WAIT_S, producer_of, stub, take_over
 
-WAIT_S = 30.0
-
-
-class Ran(NamedTuple):
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+__all__ = ["stub"]
 
 
 def ledger(*arguments: object) -> Ran:
-    """A command in this process, as a script would call it."""
-    surroundings = {"COLUMNS": "200", "NO_COLOR": "1", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
-    ran = CliRunner().invoke(app, ["ledger", *map(str, arguments)], env=surroundings)
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    return Ran(ran.exit_code, ran.stdout, ran.stderr)
-
-
-@pytest.fixture
-def stub() -> Iterator[BrokerStub]:
-    with BrokerStub(brokers=2) as stub:
-        yield stub
+    return invoke("ledger", *arguments)
 
 
 def write(stub: BrokerStub, key: str, value: bytes | None = None, *, batch: int = 7) -> int:
@@ -65,16 +38,6 @@ def write(stub: BrokerStub, key: str, value: bytes | None = None, *, batch: int 
         future = tx.send(TOPIC, value or entry.dumps(), key=key.encode(), partition=kept.partition_of(key))
     take_over(stub, key)
     return future.result(WAIT_S).offset
-
-
-def take_over(stub: BrokerStub, name: str) -> None:
-    """What was committed or aborted has its markers then: the call returns before they are written."""
-    with producer_of(stub, name) as producer:
-        producer.init(WAIT_S)
-
-
-def producer_of(stub: BrokerStub, name: str) -> TransactionalProducer:
-    return TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0)
 
 
 def test_every_sink(stub: BrokerStub) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from fencepost.producer.wire import Api, ErrorCode
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
-from tests.fencepost.cli.shell import complaint, run, running
+from tests.fencepost.cli.shell import complaint, produce, run, running
 from tests.waiting import until
 
 __all__ = ["kafka"]
@@ -35,10 +34,6 @@ def stub() -> Iterator[BrokerStub]:
 def rows(stub: BrokerStub, topic: str = "t") -> TopicRows:
     """(key, value) of everything in partition 0."""
     return [(r.key if r.key is None else bytes(r.key), r.value if r.value is None else bytes(r.value)) for r in stub.records(topic, 0)]
-
-
-def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    return run("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
 
 
 def reasons(path: Path) -> list[dict[str, object]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from fencepost.cli.complaints import Complaint
 from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
-from tests.fencepost.cli.shell import complaint, peak_of, run
+from tests.fencepost.cli.shell import complaint, peak_of, produce
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -39,10 +38,6 @@ def stub(broker: BrokerStub) -> Iterator[BrokerStub]:
     broker.create_topic("t")
     yield broker
     broker.delete_topic("t")
-
-
-def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    return run("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
 
 
 def values(stub: BrokerStub) -> list[bytes]:

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
-from fencepost.cli.app import app
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction
-from tests.fencepost.cli.shell import run
+from tests.fencepost.cli.shell import Ran, invoke, run
 from tests.reading import read_values
 
 TOPIC = "t"
 WAIT_S = 30.0
 
 
-class Ran(NamedTuple):
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
 def txn(*arguments: object, given: str | None = None) -> Ran:
-    """A command in this process, as a script would call it: without a terminal, and without an address that the test did not give."""
-    surroundings = {"COLUMNS": "200", "NO_COLOR": "1", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
-    ran = CliRunner().invoke(app, ["txn", *map(str, arguments)], input=given, env=surroundings)
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    return Ran(ran.exit_code, ran.stdout, ran.stderr)
+    return invoke("txn", *arguments, given=given)
 
 
 @pytest.fixture
@@ -207,6 +188,16 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
     assert (gone.code, gone.err) == (2, "fencepost txn abort-hanging: no transaction begins at 0 is open in t-0\n")
 
 
+def ended_without_marker(stub: BrokerStub, end: Callable[[], object]) -> int:
+    """End the transaction of "a" while one partition has no leader. Returns this partition, which gets no marker."""
+    partition = next(each for each in range(3) if stub.leader(TOPIC, each) != stub.services.transactions.leader_of("a"))
+    leader = stub.leader(TOPIC, partition)
+    stub.stop_broker(leader)
+    end()
+    stub.start_broker(leader)
+    return partition
+
+
 def test_a_commit_that_did_not_reach_a_partition() -> None:
     """The partition had no leader then, so Kafka has no marker there: abort-hanging would take what was committed from readers, and
     refuses; commit-hanging gives it to them."""
@@ -216,11 +207,7 @@ def test_a_commit_that_did_not_reach_a_partition() -> None:
             tx = producer.begin(WAIT_S)
             for partition in range(3):
                 tx.send(TOPIC, b"row", partition=partition).result(WAIT_S)
-            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
-            node = stub.leader(TOPIC, gone)
-            stub.stop_broker(node)
-            tx.commit(WAIT_S)
-            stub.start_broker(node)
+            gone = ended_without_marker(stub, lambda: tx.commit(WAIT_S))
         at = ("--bootstrap", stub.bootstrap)
         place = ("--topic", TOPIC, "--partition", gone, "--start-offset", 0)
         ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
@@ -248,11 +235,7 @@ def test_an_abort_that_did_not_reach_a_partition() -> None:
             tx = producer.begin(WAIT_S)
             for partition in range(3):
                 tx.send(TOPIC, b"aborted", partition=partition).result(WAIT_S)
-            gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
-            node = stub.leader(TOPIC, gone)
-            stub.stop_broker(node)
-            tx.abort(WAIT_S)
-            stub.start_broker(node)
+            gone = ended_without_marker(stub, lambda: tx.abort(WAIT_S))
         with TransactionalProducer(settings) as producer, producer.transaction(WAIT_S) as tx:
             tx.send(TOPIC, b"row", partition=(gone + 1) % 3)
         at = ("--bootstrap", stub.bootstrap)
@@ -278,11 +261,7 @@ def test_an_abort_of_an_older_client_that_did_not_reach_a_partition() -> None:
         for partition in range(3):
             older.produce(TOPIC, b"aborted", partition=partition)
         older.flush(WAIT_S)
-        gone = next(node for node in range(3) if stub.leader(TOPIC, node) != stub.services.transactions.leader_of("a"))
-        node = stub.leader(TOPIC, gone)
-        stub.stop_broker(node)
-        older.abort_transaction(WAIT_S)
-        stub.start_broker(node)
+        gone = ended_without_marker(stub, lambda: older.abort_transaction(WAIT_S))
         newer = Producer(settings)
         newer.init_transactions(WAIT_S)
         newer.begin_transaction()

@@ -14,18 +14,11 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records.compression import LEVELS, Codec
+from tests.producer.config.reading import BARE, refusal
 from tests.producer.core.harness import TOPIC, VERSIONS, CoreHarness
 from tests.producer.stub_helpers import arrivals, quick, values
 
-BARE = {"bootstrap_servers": "a:1"}
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
-
-
-def refusal(**given: Any) -> str:
-    """What the settings are refused with."""
-    with pytest.raises(ConfigError) as refused:
-        read_settings({**BARE, **given})
-    return str(refused.value)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -74,7 +67,7 @@ def test_levels_are_read(codec: Codec) -> None:
 )
 def test_what_a_codec_does_not_have_is_refused(given: dict[str, Any], words: str) -> None:
     """With the value, the limit and the setting; nothing that was chosen is silently not done."""
-    assert words in refusal(**given)
+    assert words in refusal(given)
 
 
 @pytest.mark.parametrize("codec", CODECS)

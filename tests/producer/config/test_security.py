@@ -14,31 +14,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.producer import ConfigError, Producer, SaslMechanism, SecurityProtocol, Settings
+from fencepost.producer import Producer, SaslMechanism, SecurityProtocol
 from fencepost.producer.config.secret import HIDDEN, Secret
-from fencepost.producer.settings_reader import read_settings
-from tests.certificates import Authority, Certificate
+from tests.certificates import Authority, Certificate, authority
+from tests.producer.config.reading import read, refusal
 
-BARE: dict[str, Any] = {"bootstrap_servers": "a:9092"}
+__all__ = ["authority"]
+
 PLAIN: dict[str, Any] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "hush-hush"}
 TLS: dict[str, Any] = {"security_protocol": "SSL"}
 PASSWORD = "hush-hush"
-
-
-def read(given: dict[str, Any]) -> Settings:
-    return read_settings({**BARE, **given})
-
-
-def refusal(given: dict[str, Any]) -> str:
-    """What bad settings are refused with."""
-    with pytest.raises(ConfigError) as refused:
-        read(given)
-    return str(refused.value)
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(Path(tmp_path_factory.mktemp("ca")))
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +64,17 @@ def test_names_that_people_know(key: str, value: object, name: str, read_as: obj
     given = {**PLAIN, key: value}
     if key != name:
         given.pop(name, None)
-    assert getattr(read(given), name) == read_as
+    assert getattr(read(**given), name) == read_as
 
 
 def test_paths_by_every_name(authority: Authority, certificate: Certificate) -> None:
     """Files are strings or paths, under librdkafka's names and under Java's."""
     for ca, cert in (("ssl.ca.location", "ssl.certificate.location"), ("ssl.truststore.location", "ssl.keystore.location")):
-        settings = read({**TLS, ca: Path(authority.cafile), cert: certificate.both})
+        settings = read(**{**TLS, ca: Path(authority.cafile), cert: certificate.both})
         assert (settings.ssl_cafile, settings.ssl_certfile) == (authority.cafile, certificate.both)
     pair = {"ssl_certfile": certificate.certfile, "ssl.key.location": certificate.keyfile}
-    assert read({**TLS, "ssl.ca.location": authority.cafile, **pair}).ssl_keyfile == certificate.keyfile
-    directory = read({**TLS, "ssl_cafile": str(Path(authority.cafile).parent)})
+    assert read(**{**TLS, "ssl.ca.location": authority.cafile, **pair}).ssl_keyfile == certificate.keyfile
+    directory = read(**{**TLS, "ssl_cafile": str(Path(authority.cafile).parent)})
     assert directory.ssl_context is not None
 
 
@@ -97,7 +82,7 @@ def test_paths_by_every_name(authority: Authority, certificate: Certificate) -> 
 @pytest.mark.parametrize("provider", [token, TokenProvider()], ids=["a function", "an object"])
 def test_token_providers_by_every_name(key: str, provider: Any) -> None:
     """A callable, or an object with a method token."""
-    settings = read({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", key: provider})
+    settings = read(**{"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", key: provider})
     assert settings.sasl_oauth_token_provider is not None
     assert settings.sasl_oauth_token_provider.reveal()() == "abc"
 
@@ -147,8 +132,8 @@ def test_what_contradicts_itself_is_refused_with_its_reason(given: dict[str, Any
 def test_a_context_that_is_given_is_used_as_it_is(authority: Authority) -> None:
     """A ready context goes untouched; one beside which other settings would be ignored, or that is for servers, is refused."""
     context = ssl.create_default_context(cafile=authority.cafile)
-    assert read({**TLS, "ssl_context": context}).ssl_context is context
-    assert read({**TLS, "ssl.context": context}).ssl_context is context
+    assert read(**{**TLS, "ssl_context": context}).ssl_context is context
+    assert read(**{**TLS, "ssl.context": context}).ssl_context is context
     said = refusal({**TLS, "ssl_context": context, "ssl_cafile": authority.cafile})
     assert "ssl_cafile beside ssl_context would be ignored" in said
     assert "ssl_context cannot be used for a client" in refusal({**TLS, "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)})
@@ -156,12 +141,12 @@ def test_a_context_that_is_given_is_used_as_it_is(authority: Authority) -> None:
 
 def test_the_context_is_a_careful_one(authority: Authority) -> None:
     """Certificates and host names are checked unless somebody says otherwise, and nothing older than TLS 1.2 is spoken."""
-    context = read({**TLS, "ssl_cafile": authority.cafile}).ssl_context
+    context = read(**{**TLS, "ssl_cafile": authority.cafile}).ssl_context
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
-    lax = read({**TLS, "ssl_cafile": authority.cafile, "ssl_check_hostname": False}).ssl_context
+    lax = read(**{**TLS, "ssl_cafile": authority.cafile, "ssl_check_hostname": False}).ssl_context
     assert lax is not None
     assert (lax.verify_mode, lax.check_hostname) == (ssl.CERT_REQUIRED, False)
 
@@ -190,7 +175,7 @@ def test_files_that_are_not_what_they_should_be(tmp_path: Path, authority: Autho
     said = refusal({**pair, "ssl_password": "wrong-one"})
     assert "cannot be decrypted with ssl_password" in said
     assert "wrong-one" not in said
-    assert read({**pair, "ssl_password": PASSWORD}).ssl_context is not None
+    assert read(**{**pair, "ssl_password": PASSWORD}).ssl_context is not None
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority) -> None:
@@ -212,7 +197,7 @@ def test_a_password_is_never_shown(authority: Authority, caplog: pytest.LogCaptu
     """Not by repr or str of the settings, in any format, by copying, nor in what is logged while a producer lives."""
     caplog.set_level(logging.DEBUG)
     given = {**PLAIN, "ssl_cafile": authority.cafile}
-    settings = read(given)
+    settings = read(**given)
     copies = [settings, copy.copy(settings), msgspec.structs.replace(settings, client_id="x")]
     shown = [f"{each} {each!r} {msgspec.structs.asdict(each)} {msgspec.structs.astuple(each)}" for each in copies]
     assert all(PASSWORD not in text and HIDDEN in text for text in shown)
@@ -229,7 +214,7 @@ def test_a_password_is_never_shown(authority: Authority, caplog: pytest.LogCaptu
 
 def test_what_gives_out_tokens_is_not_shown_either() -> None:
     """A partial shows its arguments, and librdkafka's configuration text may have a client's secret: neither is in the settings' repr."""
-    settings = read({**OAUTH, "sasl_oauth_token_provider": partial(fetch, PASSWORD), "sasl.oauthbearer.config": PASSWORD})
+    settings = read(**{**OAUTH, "sasl_oauth_token_provider": partial(fetch, PASSWORD), "sasl.oauthbearer.config": PASSWORD})
     assert settings.sasl_oauth_token_provider is not None
     assert settings.sasl_oauth_token_provider.reveal()() == PASSWORD
     assert PASSWORD not in f"{settings!r} {msgspec.structs.asdict(settings)}"
@@ -242,7 +227,7 @@ def fetch(secret: str) -> str:
 def test_a_password_does_not_leave_the_process() -> None:
     """Pickling a secret, or settings with one, is refused, and so is JSON; a copy in memory is the secret itself."""
     secret = Secret(PASSWORD)
-    for attempt in (secret, [secret], read({**PLAIN, "security_protocol": "SASL_PLAINTEXT"})):
+    for attempt in (secret, [secret], read(**{**PLAIN, "security_protocol": "SASL_PLAINTEXT"})):
         with pytest.raises(TypeError, match="not pickled") as refused:
             pickle.dumps(attempt)
         assert PASSWORD not in str(refused.value)

@@ -12,19 +12,7 @@ from fencepost.producer import AsyncProducer, ConfigError, Partitioner, Producer
 from fencepost.producer.address import Address
 from fencepost.producer.settings_reader import BATCH_SIZE_MAX, DOTTED, read_settings
 from fencepost.producer.wire.records.compression import Codec
-
-BARE: dict[str, Any] = {"bootstrap_servers": "a:9092"}
-
-
-def read(**given: Any) -> Settings:
-    return read_settings({**BARE, **given})
-
-
-def refusal(given: dict[str, Any]) -> str:
-    """What a bad setting is refused with."""
-    with pytest.raises(ConfigError) as refused:
-        read_settings({**BARE, **given})
-    return str(refused.value)
+from tests.producer.config.reading import BARE, read, refusal
 
 
 def test_the_defaults_are_the_safe_ones() -> None:

@@ -230,6 +230,16 @@ class CoreHarness:
         self.answered.append(flight)
         self.happen(Replied(flight.node, flight.command.request_id, message))
 
+    def ack_one_by_one(self, count: int, *, after_ms: float) -> list[Flight]:
+        """Acknowledge so many Produce requests, each `after_ms` after the one before. Fails unless exactly one is open at a time."""
+        acknowledged = []
+        for _ in range(count):
+            self.advance(after_ms)
+            (flight,) = self.produces()
+            acknowledged.append(flight)
+            self.ack(flight)
+        return acknowledged
+
     def lose(self, node: int, reason: str = "cut") -> None:
         """Cut the link to a node: its requests are gone, whatever they did."""
         self.open = [flight for flight in self.open if flight.node != node]

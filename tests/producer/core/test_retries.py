@@ -58,13 +58,7 @@ def test_five_lost_at_once_come_back_one_by_one() -> None:
     before = [flight.blob for flight in harness.produces()]
     assert len(before) == 5
     harness.lose(1)
-    after = []
-    for _ in range(5):
-        harness.advance(100)
-        (flight,) = harness.produces()
-        after.append(flight.blob)
-        harness.ack(flight)
-    assert after == before
+    assert [flight.blob for flight in harness.ack_one_by_one(5, after_ms=100)] == before
     assert [flight.values for flight in harness.produces()] == [[b"5"], [b"6"]]
 
 
@@ -93,13 +87,7 @@ def test_the_worked_example_of_a_leader_that_moved() -> None:
     harness.refuse(first, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     harness.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     harness.refuse(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    again = []
-    for _ in range(3):
-        harness.advance(50)
-        (flight,) = harness.produces()
-        again.append(flight.stamp)
-        harness.ack(flight)
-    assert again == stamps
+    assert [flight.stamp for flight in harness.ack_one_by_one(3, after_ms=50)] == stamps
     assert not harness.questions()
 
 

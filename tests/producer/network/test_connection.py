@@ -220,19 +220,6 @@ def test_a_broker_that_comes_back_is_found() -> None:
         assert values(stub, "t") == [b"0", b"1"]
 
 
-def test_links_cut_all_the_time() -> None:
-    """Every connection is cut again and again while records are sent: all arrive once, in order."""
-    with BrokerStub(brokers=2) as stub, quick(stub, batch_size=0) as producer:
-        futures = []
-        for i in range(60):
-            futures.append(producer.send("t", b"%d" % i))
-            if i % 7 == 0:
-                stub.cut_links()
-        for place, future in enumerate(futures):
-            assert future.result(20).offset == place
-        assert values(stub, "t") == [b"%d" % i for i in range(60)]
-
-
 @pytest.mark.parametrize("notices", ["the write", "the read"])
 def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
     """Requests written to a link whose peer has closed it, before or after asyncio has seen that: no exception, and one on_lost."""

@@ -10,8 +10,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub, Sasl
 from fencepost.producer import AsyncProducer, AuthenticationFailed, Producer
-from tests.credentials import MECHANISMS, USERS, ours
-from tests.producer.pki import Pki, pki, principals, tls
+from tests.credentials import MECHANISMS, USERS, ours, principals
+from tests.producer.pki import Pki, pki, tls
 from tests.producer.stub_helpers import QUICK, until, values
 
 __all__ = ["pki"]

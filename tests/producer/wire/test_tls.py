@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import random
 import ssl
-from pathlib import Path
 
 import pytest
 
 from fencepost.producer.wire.tls import TlsPipe
-from tests.certificates import Authority, Certificate
+from tests.certificates import Authority, Certificate, authority
 
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(Path(tmp_path_factory.mktemp("ca")))
+__all__ = ["authority"]
 
 
 @pytest.fixture(scope="module")

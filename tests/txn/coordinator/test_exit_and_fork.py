@@ -15,15 +15,9 @@ from fencepost.producer.wire import Api
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from tests.producer.child_programs import run
+from tests.producer.stub_helpers import drop
 from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
-
-
-def drop(held: list[object]) -> None:
-    """Let go of the only references."""
-    held.clear()
-    gc.collect()
-
 
 OPEN = """
     from fencepost.txn import *

@@ -19,22 +19,16 @@ from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
 from fencepost.txn.ledger.ledger import TOPIC, Ledger, Opened, Standing
 from fencepost.txn.ledger.rules import Decision, decide
-from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.cli.altered_responses import lying_relay, numbered_0
+from tests.txn.ledger.takeover import WAIT_S, producer_of, stub, take_over
 
-WAIT_S = 30.0
+__all__ = ["stub"]
 
 
 @pytest.fixture(autouse=True)
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stubs give their topics the same ids, and a process is warned once."""
     monkeypatch.setattr("fencepost.txn.ledger.topic.WARNED", set())
-
-
-@pytest.fixture
-def stub() -> Iterator[BrokerStub]:
-    with BrokerStub(brokers=2) as stub:
-        yield stub
 
 
 def ledger_of(stub: BrokerStub, topic: str = TOPIC, **settings: Any) -> Ledger:
@@ -48,21 +42,11 @@ def entry_of(sink: str, batch: int, job: str | None = None) -> LedgerEntry:
     )
 
 
-def producer_of(stub: BrokerStub, name: str) -> TransactionalProducer:
-    return TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0)
-
-
 def neighbours(ledger: Ledger) -> tuple[str, str]:
     """Two sinks of one partition."""
     names = [f"sink-{number}" for number in range(20)]
     first = names[0]
     return first, next(name for name in names[1:] if ledger.partition_of(name) == ledger.partition_of(first))
-
-
-def take_over(stub: BrokerStub, name: str) -> None:
-    """What was committed has its markers then: a commit returns before they are written."""
-    with producer_of(stub, name) as producer:
-        producer.init(WAIT_S)
 
 
 def write(stub: BrokerStub, ledger: Ledger, *entries: LedgerEntry, commit: bool = True) -> None:

@@ -19,16 +19,12 @@ from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.resume import resume
 from fencepost.txn.recovery.token import read_token
 from tests.producer.child_programs import run
-from tests.txn.coordinator.test_exit_and_fork import OPEN, drop
-from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
+from tests.producer.stub_helpers import drop
+from tests.txn.coordinator.test_exit_and_fork import OPEN
+from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends, stub
 from tests.waiting import until
 
-
-@pytest.fixture
-def stub() -> Iterator[BrokerStub]:
-    with BrokerStub() as stub:
-        stub.create_topic("t", partitions=1)
-        yield stub
+__all__ = ["stub"]
 
 
 @pytest.fixture(autouse=True)

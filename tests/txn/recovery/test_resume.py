@@ -35,7 +35,7 @@ from fencepost.txn.errors import (
 )
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.recovery.outcome import Outcome
+from fencepost.txn.recovery.outcome import Outcome, PreparedStatus
 from fencepost.txn.recovery.resume import Resumed, resume, resume_async
 from fencepost.txn.recovery.token import BadToken, CoordinatorHint, PreparedTransaction
 from fencepost.txn.shared.participant import Participant
@@ -462,6 +462,13 @@ def test_a_marker_that_may_be_of_another_transaction(site: Site) -> None:
     assert status.outcome is (Outcome.ABORTED if site.version == 2 else Outcome.UNKNOWN)
 
 
+def answered_status(resumed: Resumed) -> PreparedStatus:
+    """Ask for the status until the brokers answer within a second."""
+    while True:
+        with contextlib.suppress(TransactionTimeout):
+            return resumed.status(1.0)
+
+
 def test_partitions_that_cannot_be_asked() -> None:
     """Where a broker is away, the coordinator's word is enough, and later one marker; what is missing is named where both are."""
     with BrokerStub(brokers=3, clock=VirtualClock()) as stub:
@@ -479,10 +486,7 @@ def test_partitions_that_cannot_be_asked() -> None:
         assert resumed.commit(WAIT_S).already
         with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name) as producer:
             producer.init(WAIT_S)
-        while True:
-            with contextlib.suppress(TransactionTimeout):  # nobody had answered in that time
-                status = resumed.status(1.0)
-                break
+        status = answered_status(resumed)
         assert status.outcome is Outcome.UNKNOWN
         assert "t-0: it has no leader at the moment" in status.why
 
@@ -497,10 +501,7 @@ def test_a_quota_that_holds_the_markers_back() -> None:
         site.another(b"two")  # the coordinator has another transaction to tell of
         resumed = site.resume(token, client_id="greedy")
         stub.quota(client_id="greedy", consumer_byte_rate=1)
-        while True:
-            with contextlib.suppress(TransactionTimeout):  # nobody had answered in that time
-                status = resumed.status(1.0)
-                break
+        status = answered_status(resumed)
         assert status.outcome is Outcome.UNKNOWN
         assert "t-0 cannot be read at the moment: the broker delays answers for a quota" in status.why
         stub.quota(client_id="greedy", consumer_byte_rate=None)

@@ -26,6 +26,12 @@ def node(of: Nodes, node_id: int) -> Node:
     return found
 
 
+def connect(of: Nodes, one: Node, now: float) -> None:
+    """Open a connection to the broker."""
+    of.connect(one, now)
+    of.connected(one, VERSIONS, now)
+
+
 def test_reconnects_back_off() -> None:
     """A broker that cannot be reached is tried again after 50, 100, 200 ... ms, at most a second apart; a success starts over."""
     of = nodes(A)
@@ -39,8 +45,7 @@ def test_reconnects_back_off() -> None:
         assert of.connect(one, one.retry_at_ms - 0.01) == []
         now = one.retry_at_ms
     assert waits == [50, 100, 200, 400, 800, 1000, 1000]
-    of.connect(one, now)
-    of.connected(one, VERSIONS, now)
+    connect(of, one, now)
     of.lost(one, "cut", now)
     assert one.retry_at_ms - now == 50
 
@@ -79,12 +84,10 @@ def test_a_broker_that_was_there_may_come_back() -> None:
     of.lost(one, "cut", 0.0)
     of.lost(other, "an HTTP server", 0.0, refused=NoUsableBroker("an HTTP server"))
     assert of.hopeless() is None
-    of.connect(one, 1_000.0)
-    of.connected(one, VERSIONS, 1_000.0)
+    connect(of, one, 1_000.0)
     of.lost(one, "not you any more", 1_000.0, refused=REFUSED)
     assert isinstance(of.hopeless(), AuthenticationFailed)
-    of.connect(one, 5_000.0)
-    of.connected(one, VERSIONS, 5_000.0)
+    connect(of, one, 5_000.0)
     assert of.hopeless() is None
     assert (one.barren, one.refused) == (False, None)
 
@@ -116,8 +119,7 @@ def test_an_overdue_request_costs_the_link() -> None:
     """After request_timeout_ms without an answer the link is given up with the reason: answers come in order, so none would come later."""
     of = nodes(A, request_timeout_ms=100.0)
     one = node(of, -1)
-    of.connect(one, 0.0)
-    of.connected(one, VERSIONS, 0.0)
+    connect(of, one, 0.0)
     of.begin(one, Api.METADATA, 0.0, Request)
     assert of.upkeep(99.0) == []
     assert of.next_deadline(99.0) == 100.0
@@ -131,8 +133,7 @@ def test_a_broker_that_is_heard_of_again_stays() -> None:
     of = nodes(A)
     of.learn({1: B})
     one = node(of, 1)
-    of.connect(one, 0.0)
-    of.connected(one, VERSIONS, 0.0)
+    connect(of, one, 0.0)
     of.start_over("going back")
     of.learn({1: B})
     of.lost(one, "going back", 0.0)
@@ -143,8 +144,7 @@ def test_an_idle_link_is_given_up() -> None:
     """A link that nobody used for connections_max_idle_ms is closed; one with a request on it is not idle."""
     of = nodes(A, connections_max_idle_ms=100.0, request_timeout_ms=1_000.0)
     one = node(of, -1)
-    of.connect(one, 0.0)
-    of.connected(one, VERSIONS, 0.0)
+    connect(of, one, 0.0)
     request = of.begin(one, Api.METADATA, 50.0, Request)
     assert of.upkeep(160.0) == []
     of.finish(one, request.request_id, 160.0)
@@ -185,8 +185,7 @@ def test_the_least_busy_broker_is_asked() -> None:
     of = nodes(A)
     of.learn({1: B, 2: C})
     for each in (-1, 1, 2):
-        of.connect(node(of, each), 0.0)
-        of.connected(node(of, each), VERSIONS, 0.0)
+        connect(of, node(of, each), 0.0)
     of.begin(node(of, 1), Api.PRODUCE, 0.0, Request)
     chosen, commands = of.pick(0.0)
     assert (chosen, commands) == (node(of, 2), [])
@@ -197,8 +196,7 @@ def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
     of = nodes(A)
     of.learn({1: B})
     one = node(of, 1)
-    of.connect(one, 0.0)
-    of.connected(one, VERSIONS, 0.0)
+    connect(of, one, 0.0)
     (command,) = of.learn({1: C})
     assert isinstance(command, Disconnect)
     of.lost(one, "closed", 0.0)
@@ -213,8 +211,7 @@ def test_a_broker_that_left_is_forgotten() -> None:
     of = nodes(A)
     of.learn({1: B, 2: C})
     one = node(of, 1)
-    of.connect(one, 0.0)
-    of.connected(one, VERSIONS, 0.0)
+    connect(of, one, 0.0)
     assert of.learn({2: C})
     of.lost(one, "closed", 0.0)
     of.learn({2: C})

@@ -630,10 +630,9 @@ def test_what_is_acknowledged_stays_so_in_another_cluster() -> None:
     assert (b.failure, b.base_offset) == (None, 3)
 
 
-def test_what_is_in_the_first_cluster_without_an_offset() -> None:
-    """Confirmed by a later batch, its offset not yet known: the other cluster cannot tell it, and the failure says that it was
-    persisted."""
-    of, (a, b) = behind_two(FAR, FAR)
+def confirmed_without_offset(deadline_ms: float) -> tuple[InFlightWindow, list[InFlightBatch]]:
+    """`behind_two`, and the later of two lost batches was acknowledged: that confirms the earlier one, whose offset is not known."""
+    of, (a, b) = behind_two(deadline_ms, FAR)
     for each in (a, b):
         of.lost(each, 0.0, 0.0)
     of.launched(a)
@@ -641,6 +640,13 @@ def test_what_is_in_the_first_cluster_without_an_offset() -> None:
     of.described(Known(0, b.base_sequence))
     of.launched(b)
     of.acknowledged(b, 9, -1)
+    return of, [a, b]
+
+
+def test_what_is_in_the_first_cluster_without_an_offset() -> None:
+    """Confirmed by a later batch, its offset not yet known: the other cluster cannot tell it, and the failure says that it was
+    persisted."""
+    of, (a, b) = confirmed_without_offset(FAR)
     of.emigrate()
     assert of.take_finished() == [a, b]
     assert a.failure is not None
@@ -667,14 +673,7 @@ def test_another_cluster_is_introduced_anew() -> None:
 def test_an_offset_that_nobody_tells_in_time_costs_no_epoch() -> None:
     """Confirmed by a later batch, and its offset not told until its deadline: the record fails with YES, its sequences are in the log, and
     the epoch goes on."""
-    of, (a, b) = behind_two(50.0, FAR)
-    for each in (a, b):
-        of.lost(each, 0.0, 0.0)
-    of.launched(a)
-    refuse(of, a, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    of.described(Known(0, b.base_sequence))
-    of.launched(b)
-    of.acknowledged(b, 9, -1)
+    of, (a, b) = confirmed_without_offset(50.0)
     of.expire(60.0)
     assert of.take_finished() == [a, b]
     assert a.failure is not None

@@ -31,16 +31,15 @@ from fencepost.producer.wire import (
     PartitionData,
     PartitionProduceResponse,
     ProduceResponse,
-    RequestHeader,
     TopicProduceResponse,
     WireStruct,
     decode,
     encode,
 )
-from fencepost.producer.wire.frame import decode_request, decode_response, encode_request, encode_response
 from fencepost.producer.wire.schema.declarations import describe
 from tests.producer.wire.effort import drawing
 from tests.producer.wire.instances import OLDER, OLDER_ID, REMOVED, messages
+from tests.producer.wire.messages.frames import check_body, check_frame
 
 THEIRS = {
     Api.PRODUCE: (produce, "Produce"),
@@ -163,12 +162,10 @@ def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
     def compare(ours: Message) -> None:
         values = _to_aiokafka(ours, version, theirs.SCHEMA)
         data = theirs(*values).encode()
-        assert encode(ours, version) == data
+        check_body(ours, version, data)
         stream = io.BytesIO(data)
         assert theirs.SCHEMA.decode(stream) == values
         assert stream.tell() == len(data)
-        assert decode(cls, version, data) == ours
-        assert decode(cls, version, bytearray(b"in front" + data), start=8) == ours
 
     compare()
 
@@ -182,16 +179,11 @@ def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
     @settings(quickly, max_examples=5)
     @given(st.integers(-(1 << 31), (1 << 31) - 1), st.none() | st.text(st.characters(codec="utf-8")))
     def compare(correlation_id: int, client_id: Any) -> None:
-        if cls.is_request:
-            frame = RequestHeader_v1(theirs, correlation_id=correlation_id, client_id=client_id).encode() + body
-            parts = encode_request(cls(), version, correlation_id=correlation_id, client_id=client_id)
-            header = RequestHeader(api_key=cls.api, api_version=version, correlation_id=correlation_id, client_id=client_id)
-            assert decode_request(frame) == (header, cls())
-        else:
-            frame = ResponseHeader_v0(correlation_id).encode() + body
-            parts = encode_response(cls(), version, correlation_id=correlation_id)
-            assert decode_response(frame, cls.api, version) == (correlation_id, cls())
-        assert b"".join(parts) == len(frame).to_bytes(4, "big") + frame
+        asked = cls.is_request
+        header = (
+            RequestHeader_v1(theirs, correlation_id=correlation_id, client_id=client_id) if asked else ResponseHeader_v0(correlation_id)
+        )
+        check_frame(cls, version, header.encode() + body, correlation_id, client_id)
 
     compare()
 
